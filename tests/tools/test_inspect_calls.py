@@ -3,20 +3,26 @@
 import asyncio
 import json
 import os
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from inspect_ai import model, tool
+from msgspec import structs
 
 from histories import history
-from multiturn import ChatMessage, ProviderRequest
+from media_histories import media_history
+from multiturn import ChatMessage, Media, ProviderRequest
+from multiturn.engine.formats import inspect_part
 from multiturn.logs import Notice
 from multiturn.traces.attached import Attached
 from multiturn.traces.suite import Imported, imported
 from vendors import openai
 
 HISTORIES = int(os.environ.get("HISTORIES", "3000"))
+WITH_MEDIA = 1000
 
 
 def test_for_openai() -> None:
@@ -63,6 +69,43 @@ def calls_of(found: Any) -> Any:
     ]
 
 
+def test_images_documents_and_audio_for_openai() -> None:
+    count = 0
+    for number in range(WITH_MEDIA):
+        request = as_comparable(media_history(number, "openai"))
+        ours = msgspec.json.decode(openai().wire(request).body)["messages"]
+        theirs = asyncio.run(model.messages_to_openai(as_inspect(request)))
+        if ours[0]["role"] == "system":
+            ours.pop(0)
+        count += sum(isinstance(message["content"], list) for message in ours)
+        assert alike(ours) == alike([dict(message) for message in theirs])
+    assert count > WITH_MEDIA
+
+
+def joined(pieces: Iterable[str | Media]) -> Iterator[str | Media]:
+    """Yield pieces with neighboring texts as one."""
+    for is_text, run in groupby(pieces, lambda piece: isinstance(piece, str)):
+        same = [*run]
+        yield from ["\n".join(map(str, same))] if is_text else same
+
+
+def as_comparable(request: ProviderRequest) -> ProviderRequest:
+    """Return a request without what inspect_ai does in another way.
+
+    It fetches the addresses of images, and sends images in results, which OpenAI refuses.
+    """
+    prompt = []
+    for message in request.chat_prompt or ():
+        if isinstance(message.content, tuple):
+            texts = [each for each in message.content if isinstance(each, str)]
+            kept = [each for each in message.content if isinstance(each, str) or each.url is None]
+            is_text = message.role == "tool" or kept == texts
+            content = "\n".join(texts) if is_text else tuple(joined(kept))
+            message = structs.replace(message, content=content)
+        prompt.append(message)
+    return structs.replace(request, chat_prompt=tuple(prompt))
+
+
 def as_inspect(request: ProviderRequest) -> list[Any]:
     """Return the messages as inspect_ai's.
 
@@ -80,7 +123,11 @@ def as_inspect(request: ProviderRequest) -> list[Any]:
         if message.tool_call_id is not None:
             continue
         if message.role == "user":
-            written.append(model.ChatMessageUser(content=message.content))
+            content = message.content
+            if not isinstance(content, str):
+                parts = [inspect_part(piece) for piece in content]
+                content = json.loads(msgspec.json.encode(parts, enc_hook=str))
+            written.append(model.ChatMessageUser(content=content))
             continue
         calls = [tool.ToolCall(c.id, c.name, {**c.arguments}) for c in message.tool_calls]
         said = model.ChatMessageAssistant(content=message.content, tool_calls=calls or None)
@@ -109,6 +156,10 @@ def alike(messages: list[dict[str, Any]]) -> list[Any]:
         ]
         # It writes Error: before the result of a call that failed, and an empty text for none.
         said = message.pop("content") or ""
+        for part in said if isinstance(said, list) else ():
+            # It sends a detail with every image.
+            if part["type"] == "image_url" and part["image_url"].get("detail") == "auto":
+                del part["image_url"]["detail"]
         said = said.replace("Error: ", "error: ", 1) if message["role"] == "tool" else said
         found.append([message, said, calls])
     return found

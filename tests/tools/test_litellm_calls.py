@@ -13,14 +13,20 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from histories import history
-from multiturn import ChatMessage, ProviderRequest
+from media_histories import media_history
+from multiturn import ChatMessage, Media, ProviderRequest
 from multiturn.logs import Notice, warnings_to
+from multiturn.model.request import turn_of
+from multiturn.providers.chat import chat_message
+from multiturn.providers.media_parts import with_bytes
 from multiturn.traces.attached import Attached
 from multiturn.traces.suite import Imported, imported
 from vendors import PROVIDERS
 
+WITH_MEDIA = 1000
 HISTORIES = int(os.environ.get("HISTORIES", "3000"))
 SCRIPT = Path(__file__).with_name("litellm_messages.py")
 
@@ -28,10 +34,16 @@ SCRIPT = Path(__file__).with_name("litellm_messages.py")
 @pytest.fixture(scope="module")
 def converted() -> list[tuple[ProviderRequest, Any, Any]]:
     """Return requests, and what LiteLLM makes of each for Anthropic and for Gemini."""
+    requests = [*map(history, range(HISTORIES))]
+    made = litellm_messages(requests)
+    return [(request, *both) for request, both in zip(requests, made, strict=True)]
+
+
+def litellm_messages(requests: Iterable[ProviderRequest]) -> list[Any]:
+    """Return what LiteLLM makes of requests for Anthropic and for Gemini."""
     program = os.environ.get("LITELLM") or shutil.which("litellm")
     if program is None:
         pytest.skip("there is no LiteLLM; make test-tools installs it")
-    requests = [*map(history, range(HISTORIES))]
     lines = "".join(f"{json.dumps(as_openai(request))}\n" for request in requests)
     done = subprocess.run(
         [Path(program).absolute().with_name("python"), SCRIPT],
@@ -41,8 +53,7 @@ def converted() -> list[tuple[ProviderRequest, Any, Any]]:
         env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"},
     )
     assert done.returncode == 0, done.stderr
-    made = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[[")]
-    return [(request, *both) for request, both in zip(requests, made, strict=True)]
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[[")]
 
 
 def as_openai(request: ProviderRequest) -> list[dict[str, Any]]:
@@ -74,10 +85,13 @@ def as_openai(request: ProviderRequest) -> list[dict[str, Any]]:
 
 
 def written_message(message: ChatMessage) -> dict[str, Any]:
-    said: dict[str, Any] = {
-        "role": message.role,
-        "content": (str(message.content).strip() and message.content) or None,
-    }
+    content: Any = message.content
+    if not isinstance(content, str):
+        content = chat_message(turn_of(message))["content"]
+        content = json.loads(msgspec.json.encode(content, enc_hook=with_bytes))
+    elif not content.strip():
+        content = None
+    said: dict[str, Any] = {"role": message.role, "content": content}
     if message.tool_calls:
         said["tool_calls"] = [
             {
@@ -151,6 +165,44 @@ def alike_anthropic(messages: Any) -> list[Any]:
                 block["content"] = block.get("content", "").strip()
         found.append([message["role"], blocks])
     return found
+
+
+@pytest.mark.parametrize("vendor", ["anthropic", "gemini"])
+def test_images_documents_and_audio(vendor: str) -> None:
+    requests = [as_comparable(media_history(number, vendor)) for number in range(WITH_MEDIA)]
+    key, alike = {
+        "anthropic": ("messages", alike_anthropic),
+        "gemini": ("contents", alike_gemini),
+    }[vendor]
+    count = 0
+    for request, both in zip(requests, litellm_messages(requests), strict=True):
+        ids = [call.id for message in request.chat_prompt or () for call in message.tool_calls]
+        twins = any(has_twins(message) for message in request.chat_prompt or ())
+        if twins or len({re.sub(r"[^a-zA-Z0-9_-]", "_", name) for name in ids}) < len(ids):
+            continue
+        ours = body(vendor, request)[key]
+        count += 1
+        assert alike(ours) == alike(both[vendor == "gemini"])
+    assert count > 0.8 * WITH_MEDIA
+
+
+def as_comparable(request: ProviderRequest) -> ProviderRequest:
+    """Return a request without what LiteLLM does in another way.
+
+    It fetches the addresses of images, has a form of its own for media in results, and writes a
+    sentence in place of a blank text.
+    """
+    prompt = []
+    for message in request.chat_prompt or ():
+        if isinstance(message.content, tuple):
+            texts = [each for each in message.content if isinstance(each, str) and each.strip()]
+            media = [each for each in message.content if isinstance(each, Media) and not each.url]
+            kept = [each for each in message.content if each in texts or each in media]
+            is_text = message.role == "tool" or not media
+            content = "".join(texts[:1]) if is_text else tuple(kept)
+            message = structs.replace(message, content=content)
+        prompt.append(message)
+    return structs.replace(request, chat_prompt=tuple(prompt))
 
 
 def test_for_gemini(converted: list[tuple[ProviderRequest, Any, Any]]) -> None:
@@ -242,11 +294,17 @@ def alike_gemini(contents: Any) -> list[Any]:
             # It sends no ids, and snake_case, which the API takes, too.
             call = part.get("functionCall") or part.get("function_call")
             result = part.get("functionResponse") or part.get("function_response")
+            data = part.get("inlineData") or part.get("inline_data")
             if call:
                 signature = part.get("thoughtSignature")
                 parts.append({"call": [call["name"], call["args"]], "signature": signature})
             elif result:
                 parts.append({"result": [result["name"], said_in(result["response"])]})
+            elif data:
+                media_type = data.get("mimeType") or data["mime_type"]
+                parts.append({"type": media_type, "data": data["data"]})
+            elif part == {"text": " "}:
+                continue  # which it adds to a message that is no more than media
             elif not part.get("thought"):  # of the thinking, it was given only Anthropic's
                 parts.append(part)
         found.append([content["role"], joined(parts)])
