@@ -18,7 +18,7 @@ import pytest
 
 from loopback import KEY, TEXT, USAGE, Server
 from multiturn.providers.ax import ChatProvider
-from vendors import anthropic, ask, azure, chat, failure, gemini, openai
+from vendors import anthropic, ask, azure, chat, failure, gemini, openai, responses
 
 PROMPT = chat(
     ("system", "Be brief."),
@@ -36,6 +36,7 @@ each_format = pytest.mark.parametrize(
     [
         pytest.param(openai, id="OpenAI"),
         pytest.param(azure, id="Azure OpenAI"),
+        pytest.param(responses, id="OpenAI's Responses API"),
         pytest.param(anthropic, id="Anthropic"),
         pytest.param(gemini, id="Gemini"),
     ],
@@ -99,10 +100,10 @@ def test_the_proxy_reads_the_messages_as_we_meant_them_and_we_take_its_answer(
 ) -> None:
     answer = ask(connect(proxy, model="loopback", max_output_tokens=50), PROMPT)
     sent = model.requests[-1].json
-    assert [plain(message) for message in sent["messages"]] == MESSAGES
-    assert 50 in (sent.get("max_tokens"), sent.get("max_completion_tokens"))
+    assert [plain(message) for message in sent.get("messages") or sent["input"]] == MESSAGES
+    assert 50 in map(sent.get, ("max_tokens", "max_completion_tokens", "max_output_tokens"))
     assert (answer.text, answer.usage, answer.retries) == (TEXT, USAGE, 0)
-    assert answer.finish_reason in ("stop", "end_turn", "STOP")
+    assert answer.finish_reason in ("stop", "end_turn", "STOP", "completed")
 
 
 def plain(message: dict[str, Any]) -> dict[str, Any]:

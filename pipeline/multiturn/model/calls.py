@@ -68,7 +68,8 @@ class Thinking(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defa
 
     Attributes:
         text: what it thought; empty where the vendor has hidden it.
-        signature: by which the vendor knows the text; it holds for the text as it was.
+        signature: by which the vendor knows the text; it holds for the text as it was. Of OpenAI's
+            models, the id of the reasoning item; a block of the same id is more of its summary.
         data: the thought in a form that only the vendor reads.
         vendor: whose model thought: ``anthropic``, ``gemini`` or ``openai``.
         line: one-based line in the suite; 0 without a suite.
