@@ -82,6 +82,11 @@ def changed(folder: Path) -> list[str]:
     return [line[3:].removeprefix("snapshots/") for line in lines]
 
 
+def files_of(folder: Path) -> dict[Path, bytes]:
+    """Return the files of snapshots."""
+    return {path: path.read_bytes() for path in (folder / "snapshots").rglob("*.*")}
+
+
 def left(folder: Path) -> list[str]:
     """Return the kinds of differences that a check finds."""
     done = run("snapshot", "evals", "--check", "--format", "json", folder=folder)
@@ -114,12 +119,53 @@ def test_each_difference_is_a_screen_the_dangerous_ones_first(folder: Path) -> N
         f"from {SHOP}:13\n"
         "\n"
         "@@\n system:\n   Be kind.\n user:\n-  Bye\n+  Good bye\n question:\n"
-        f"   [System]: Be kind.\n\n{QUESTION}\n"
+        f"   [System]: Be kind.\n\n{QUESTION.replace('  [q]', '  [b]ack  [q]')}\n"
     )
     assert "\x1b[32m+  Good bye\x1b[0m" in second
     terminal.answer("q")
     assert terminal.end() == 0
     assert changed(folder) == []
+
+
+def test_back_takes_the_last_answer_back(folder: Path) -> None:
+    replace(folder, SHOP, "id: hours", "id: opening-hours")
+    committed = files_of(folder)
+    run("snapshot", "evals", folder=folder)
+    after = files_of(folder)
+    git(folder, "checkout", "-q", "snapshots")
+    git(folder, "clean", "-qfd", "snapshots")
+    terminal = Terminal(folder)
+    first = terminal.screen()
+    assert "[b]ack" not in first
+    terminal.answer("a")
+    assert {Path(name).name for name in changed(folder)} == {"files.lock", "promoted.lock"}
+    assert terminal.answer("b") == first
+    assert changed(folder) == []
+    for key in "sa":  # a renamed case is the third
+        screen = terminal.answer(key)
+    assert "3 of 5: renamed" in plain(screen)
+    assert "4 of 5: new" in plain(terminal.answer("a"))
+    assert "3 of 5: renamed" in plain(terminal.answer("b"))
+    assert "2 of 5: changed" in plain(terminal.answer("b"))
+    assert terminal.answer("b") == first
+    assert files_of(folder) == committed
+    for key in "aaaA":
+        screen = terminal.answer(key)
+    assert "5 differences accepted, 0 left" in screen
+    assert terminal.end() == 0
+    assert files_of(folder) == after
+
+
+def test_back_leaves_alone_what_somebody_else_has_written(folder: Path) -> None:
+    terminal = Terminal(folder)
+    terminal.screen()
+    terminal.answer("a")
+    lock = folder / "snapshots/files.lock"
+    lock.write_text(lock.read_text() + "\n# mine\n")
+    before = git(folder, "diff")
+    assert "files.lock: it has changed meanwhile; run the command again" in terminal.answer("b")
+    assert terminal.end() == 2
+    assert git(folder, "diff") == before
 
 
 def test_the_screen_of_a_promoted_file_has_all_of_its_text(folder: Path) -> None:

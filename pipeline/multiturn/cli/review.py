@@ -13,8 +13,13 @@ if TYPE_CHECKING:
     from multiturn.review.acceptance import Acceptance
     from multiturn.review.differences import Difference
 
-_QUESTION = "[a]ccept  [s]kip  [A]ll like this  [q]uit"
-_ALONE = "[a]ccept  [s]kip  [q]uit"
+_ANSWERS = {
+    "a": "[a]ccept",
+    "s": "[s]kip",
+    "A": "[A]ll like this",
+    "b": "[b]ack",
+    "q": "[q]uit",
+}
 _NOT_ALL = "a change of privilege is never part of all"
 _LINES_BELOW = 3  # the question, and a blank line on both sides
 _NAMED = 10  # suites of a file
@@ -37,27 +42,36 @@ def accept_keys(acceptance: "Acceptance", keys: Sequence[str]) -> str:
 def review(acceptance: "Acceptance") -> str:
     """Ask for each difference whether to accept it, and return a summary.
 
-    Each is written at once, so that an interrupt loses no answer.
+    Each is written at once, so that an interrupt loses no answer; back takes an answer back.
     """
-    waiting, accepted, number = list(acceptance.pending), 0, len(acceptance.pending)
+    waiting, number = list(acceptance.pending), len(acceptance.pending)
+    answered: list[tuple[list[Difference], int]] = []  # what waited, and how many were accepted
     while waiting:
-        shown = waiting.pop(0)
+        shown, *others = waiting
         # Changes of privilege come first, and have no [A], so none of them is among these.
-        like = [each for each in waiting if each.kind == shown.kind]
-        heading = f"{number - len(waiting)} of {number:,}"
-        match _answer(shown, [*_screen(shown, acceptance, heading, len(like))]):
+        like = [each for each in others if each.kind == shown.kind]
+        heading = f"{number - len(others)} of {number:,}"
+        refused = {*("A" if shown.privileges else ""), *("" if answered else "b")}
+        keys = [key for key in _ANSWERS if key not in refused]
+        match _answer(keys, [*_screen(shown, acceptance, heading, len(like))]):
             case "a":
                 chosen = [shown]
             case "A":
                 chosen = [shown, *like]
-                waiting = [each for each in waiting if each not in like]
             case "s":
+                chosen = []
+            case "b":
+                waiting, accepted = answered.pop()
+                if accepted:
+                    acceptance.take_back()
                 continue
             case _:
                 break
-        acceptance.accept(chosen)
-        accepted += len(chosen)
-    return _summary(accepted, acceptance)
+        if chosen:
+            acceptance.accept(chosen)
+        answered.append((waiting, len(chosen)))
+        waiting = [each for each in others if each not in chosen]
+    return _summary(sum(accepted for _, accepted in answered), acceptance)
 
 
 def _summary(accepted: int, acceptance: "Acceptance") -> str:
@@ -104,12 +118,10 @@ def _screen(
     yield from colored_lines(difference.lines)
 
 
-def _answer(difference: "Difference", lines: list[str]) -> str:
+def _answer(keys: Sequence[str], lines: list[str]) -> str:
     """Show a screen, and return the key of an answer; ``q`` at the end of input."""
     height = max(shutil.get_terminal_size().lines - _LINES_BELOW, 1)
-    answers = _ALONE if difference.privileges else _QUESTION
-    # Not a text, which would contain "as": what is typed or pasted at once is read as one key.
-    keys = {*("asq" if difference.privileges else "asAq")}
+    answers = "  ".join(_ANSWERS[key] for key in keys)
     click.clear()
     while True:
         page, lines = lines[:height], lines[height:]

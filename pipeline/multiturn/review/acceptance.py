@@ -1,5 +1,6 @@
 """Accepting differences one by one: each is written whole, and the lists follow from them."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from multiturn.engine.outcomes import Outcome
@@ -43,6 +44,8 @@ class Acceptance:
         self._recorded = read_lists(self._folder)
         self.update, self._stale = run.found(self._folder, self._lists, self._compared)
         self.pending = list(self.update.differences)
+        # What was pending before each acceptance, and the files that it wrote: then and now.
+        self._accepted: list[tuple[list[Difference], dict[str, tuple[str | None, str | None]]]] = []
 
     def of_keys(self, keys: Iterable[str]) -> list[Difference]:
         """Return the differences that have these keys.
@@ -88,17 +91,42 @@ class Acceptance:
         with self._folder.alone():
             recorded = read_lists(self._folder)
             self._refuse_changed(chosen, recorded)
+            pending, replaced = self.pending, dict[str, str | None]()
             self.pending = [each for each in self.pending if each not in chosen]
             for change in _changes_of(chosen):
-                self._write(change)
+                self._write(change, replaced)
             for change in self._lists.changes(
                 recorded, self._others(), self._folder, {each.path for each in self.pending}
             ):
-                write(self._folder, change)
+                self._write(change, replaced)
+            written = {name: (text, self._folder.read(name)) for name, text in replaced.items()}
+            self._accepted.append((pending, written))
 
-    def _write(self, change: FileChange) -> None:
+    def take_back(self) -> None:
+        """Write the files as they were before the last acceptance.
+
+        Raises:
+            MultiturnError: one of them has changed since. Then nothing is written.
+        """
+        pending, written = self._accepted.pop()
+        with self._folder.alone():
+            for name, (_, now) in written.items():
+                if self._folder.read(name) != now:
+                    raise _changed(self._folder.shown(name))
+            for name, (was, _) in written.items():
+                if was is None:
+                    self._folder.remove(name)
+                else:
+                    self._folder.write(name, was)
+        self.pending = pending
+
+    def _write(self, change: FileChange, replaced: dict[str, str | None]) -> None:
+        name = location_of(*change.case) if change.case else os.path.basename(change.name)
+        is_gone = change.case and (change.old_name or not change.new)
+        for each in (name, _old_name(change)) if is_gone else (name,):
+            replaced.setdefault(each, self._folder.read(each))
         write(self._folder, change)
-        if change.case and (change.old_name or not change.new):
+        if is_gone:
             self._folder.remove(_old_name(change))
 
     def _others(self) -> OtherSuites:
