@@ -26,7 +26,7 @@ def write_target(folder: Path, server: Server, **settings: Any) -> None:
     (folder / "targets.yaml").write_text(json.dumps({"targets": [target]}))
 
 
-def write_suite(folder: Path, contents: Iterable[str], name: str = "a.eval.yaml") -> None:
+def write_suite(folder: Path, contents: Iterable[Any], name: str = "a.eval.yaml") -> None:
     """Write a suite with a case ``c0``, ``c1``... for each content."""
     cases = [
         {"id": f"c{number}", "input_messages": [{"role": "user", "content": content}]}

@@ -133,7 +133,7 @@ def test_a_provider_that_takes_media_gets_their_bytes_between_the_texts(root: Pa
     assert (result.response, result.error) == ("Yes", None)
     (request,) = provider.requests
     _, message = provider.build_chat_prompt(request)
-    first, picture, page, texts, sound = message.content
+    first, picture, page, texts, sound = list(message.content)
     assert (first, texts) == ("One", "Two\nThree")
     given = [each for each in (picture, page, sound) if isinstance(each, Media)]
     assert [each.data for each in given] == [image(), pdf(), wav()]

@@ -228,7 +228,7 @@ def plain(content: Iterable[str | Media]) -> list[str]:
     return [each if isinstance(each, str) else each.digest or each.url or "" for each in content]
 
 
-def plain_block(block: dict[str, Any]) -> str:
+def plain_block(block: dict[str, Any]) -> Any:
     """Return the same of a block or part of a body: of media, that of the bytes in it."""
     match block:
         case {"text": str(text)}:
