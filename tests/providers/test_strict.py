@@ -181,10 +181,8 @@ SPOKEN = {"role": "assistant", "content": "Hi"}
 SIGNED = {**CALLED, "thoughtSignature": "c2ln"}
 RESPONSE = {"functionResponse": {"id": "c1", "name": "now", "response": {"output": "noon"}}}
 GIF = base64.b64encode(image("GIF")).decode()
-PICTURE: dict[str, Any] = {
-    "type": "image",
-    "source": {"type": "base64", "media_type": "image/gif", "data": GIF},
-}
+SOURCE = {"type": "base64", "media_type": "image/gif", "data": GIF}
+PICTURE: dict[str, Any] = {"type": "image", "source": SOURCE}
 PART = {"type": "image_url", "image_url": {"url": f"data:image/gif;base64,{GIF}"}}
 WRONG = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{GIF}"}}
 DATA = {"inlineData": {"mimeType": "image/gif", "data": GIF}}
