@@ -28,7 +28,8 @@ State = dict[str, Any]
 def content(*pieces: str) -> list[dict[str, str]]:
     """Return a content: names of files are attached, other texts stand as they are."""
     return [
-        {"type": "file" if each in FILES else "image", "value": each, "name": "n.png"}
+        {"type": "file" if each in FILES else "image", "value": each}
+        | ({"name": "n.png"} if each.startswith("data:") else {})
         if each in FILES or each in SHOWN or each == ADDRESS
         else {"type": "text", "value": each}
         for each in pieces
