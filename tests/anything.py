@@ -5,6 +5,7 @@ Each function takes bytes, and raises what is neither. Hypothesis and make fuzz 
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager
 from copy import deepcopy
@@ -17,7 +18,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from bodies import BODIES, chat_body, in_telemetry
+from bodies import BODIES, TEXTS, chat_body, in_telemetry
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.engine.batch_state import BatchState
 from multiturn.engine.defaults import find_defaults
@@ -36,6 +37,7 @@ from multiturn.suites.vocabulary import IRRELEVANT
 from multiturn.traces.answers import answered
 from multiturn.traces.attached import Attached
 from multiturn.traces.suite import Imported, imported, suite_text
+from multiturn.traces.telemetry import INPUT
 
 _temporary = TemporaryDirectory()
 _folder = Path(_temporary.name)
@@ -290,9 +292,12 @@ def reports(data: bytes) -> None:
 def traces(data: bytes) -> None:
     """Import a file as request bodies, and as results; what it becomes is a suite that loads.
 
-    Bytes that are no JSON choose a body, and what is changed in it.
+    Bytes that are no JSON choose a body, and what is changed in it: no text of it is lost unsaid.
     """
-    path = _written("t.jsonl", data if data[:1] in (b"{", b"[") else _mutated(iter(data)))
+    body = None if data[:1] in (b"{", b"[") else _mutated(iter(data))
+    path = _written("t.jsonl", data if body is None else json.dumps(body).encode())
+    if body is not None:
+        _check_kept(body, [*imported([str(path)], Attached(None, ""))])
     for found in (imported([str(path)], Attached(None, "")), answered([str(path)])):
         cases = []
         for each in found:
@@ -332,8 +337,26 @@ _KEYS_OF_BODIES = (
 )
 
 
-def _mutated(choices: Iterator[int]) -> bytes:
-    """Return a request body in which a few values are others."""
+def _check_kept(body: Any, found: list[Any]) -> None:
+    """Check that each text of a body is in its case, or below a key that is said."""
+    cases = [each.case for each in found if isinstance(each, Imported)]
+    said = [_unnumbered(each.why.split(" ")[0]) for each in found if isinstance(each, Notice)]
+    there = "".join(map(_as_json, cases))
+    if INPUT in body:  # a span has all kinds of attributes
+        body = {key: child for key, child in body.items() if key.startswith("gen_ai.")}
+    for text, keys in _texts(body) if cases else ():
+        path = _unnumbered(".".join(keys))
+        if text not in there and not any(path.startswith(k) or k.startswith(path) for k in said):
+            raise AssertionError(f"{text} is lost, below {path}; said are {said} of {body}")
+
+
+def _unnumbered(path: str) -> str:
+    """Return a path without indices, and with keys in one spelling."""
+    return re.sub(r"\[\d+\]", "", path).replace("_", "").lower()
+
+
+def _mutated(choices: Iterator[int]) -> Any:
+    """Return a request body in which a few values are others, and each text is another one."""
     body = _KINDS_OF_BODIES[next(choices, 0) % len(_KINDS_OF_BODIES)](next(choices, 0))
     for choice in choices:
         places = [*_places(body)]
@@ -346,7 +369,15 @@ def _mutated(choices: Iterator[int]) -> bytes:
             inside[step] = deepcopy(_JUNK[choice // 4 % len(_JUNK)])
         if not body:
             break
-    return json.dumps(body).encode()
+    return _marked(body, iter(range(10_000)))
+
+
+def _marked(value: Any, numbers: Iterator[int]) -> Any:
+    if isinstance(value, dict):
+        return {key: _marked(child, numbers) for key, child in value.items()}
+    if isinstance(value, list):
+        return [_marked(child, numbers) for child in value]
+    return f"text.{next(numbers)}." if isinstance(value, str) and value in TEXTS else value
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:

@@ -331,6 +331,22 @@ def test_standard_input_is_read(tmp_path: Path) -> None:
     assert "  - id: stdin-1\n" in output
 
 
+def test_the_comment_names_what_sends_the_same_requests(tmp_path: Path) -> None:
+    later = {"role": "developer", "content": "Now in French."}
+    body = {**HELLO, "messages": [*HELLO["messages"], later], "max_tokens": 9}
+    path = written(tmp_path, [body, {"contents": [{"parts": [{"text": "Hi"}]}]}])
+    assert suite_text(cases_of(path)[0]).partition("evalcases:")[0] == (
+        "# The same requests again: the pipeline extends: spec, configure:"
+        " {consolidate_system: {later_system: keep}}, and these targets\n"
+        "#   - provider: openai\n"
+        "#     model: gpt-4o\n"
+        "#     system_role: developer\n"
+        "#     max_tokens_field: max_tokens\n"
+        "#   - provider: gemini\n"
+        "#     default_system: omit\n"
+    )
+
+
 def test_a_key_is_not_shown(tmp_path: Path) -> None:
     key = "ghp_" + "0aB1cD2eF3gH" * 3
     body = {"messages": [{"role": "user", "content": f"My key is {key}."}]}

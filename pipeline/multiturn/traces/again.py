@@ -21,6 +21,7 @@ from multiturn.suites.case import CaseReader
 from multiturn.suites.dialects import Dialect
 from multiturn.traces.differences import differences
 from multiturn.traces.forms import SAME
+from multiturn.traces.telemetry import SYSTEM, telemetry_again
 from multiturn.traces.trace import Trace, Values
 
 _OURS = ("temperature", "max_output_tokens", "tool_choice")  # settings that targets send
@@ -50,7 +51,11 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
         MultiturnError: the pipeline refuses the case.
     """
     same = SAME[trace.form]
-    given, again = same(body), same(sent_again(trace, case))
+    given = same(body)
+    if trace.form == "telemetry":
+        again = telemetry_again(trace, has_system=bool(given[SYSTEM]))
+    else:
+        again = same(sent_again(trace, case))
     for key in trace.execution.keys() - {*_OURS}:
         given.pop(key, None)
         if isinstance(config := given.get(_CONFIG), dict):

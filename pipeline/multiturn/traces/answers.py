@@ -10,7 +10,7 @@ from multiturn.logs import Notice
 from multiturn.traces.again import case_in
 from multiturn.traces.bodies import values_in
 from multiturn.traces.responses import thoughts
-from multiturn.traces.suite import Ids, Imported, refuse_keys
+from multiturn.traces.suite import Ids, Imported, placed, refuse_keys
 from multiturn.traces.trace import Values, call, mappings, media, message
 
 _TO_FILL_IN = "(to fill in)"
@@ -29,8 +29,7 @@ def answered(paths: Iterable[str]) -> Iterator[Imported | MultiturnError | Notic
                     raise value
                 yield _case_of(value, where, ids)
             except MultiturnError as error:
-                error.where = where._replace(label=error.where.label)
-                yield error
+                yield placed(error, where)
 
 
 def _case_of(result: Any, where: Place, ids: Ids) -> Imported | Notice:
@@ -44,7 +43,6 @@ def _case_of(result: Any, where: Place, ids: Ids) -> Imported | Notice:
     calls = [_call(each) for each in mappings(result.get("tool_calls"))]
     if not said.strip() and not calls:
         return Notice("import.no_answer", where, f"case {name!r} has no answer; it is left out")
-    refuse_keys(result)
     messages = [_message(each) for each in mappings(asked.get("chat_prompt"))]
     if not messages:
         system, question = asked.get("system"), asked.get("question")
@@ -61,6 +59,7 @@ def _case_of(result: Any, where: Place, ids: Ids) -> Imported | Notice:
     asked_of = [message("tool", [_TO_FILL_IN], tool_call_id=each["id"]) for each in calls]
     to_fill_in = asked_of or [message("user", [_TO_FILL_IN])]
     case["input_messages"] = [*messages, *to_fill_in]
+    refuse_keys(case)
     case_in(dump(case), case_id, where.file)
     for each in to_fill_in:
         each["content"] = None

@@ -60,7 +60,7 @@ def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
     if first[:1] == b"{" and first[-1:] == b"}":
         for found in read_json_lines(file, name):
             if isinstance(found, MultiturnError):
-                yield Place(name), found
+                yield found.where, found
             else:
                 yield Place(name, found.line), found.value
         return

@@ -32,28 +32,55 @@ def differences(given: Any, again: Any, path: str = "") -> Iterator[str]:
 
 
 def _of_lists(given: list[Any], again: list[Any], path: str) -> Iterator[str]:
-    first, second = ([json.dumps(each, sort_keys=True) for each in side] for side in (given, again))
-    if first == second:
-        return
-    if max(len(first), len(second)) > _MOST_COMPARED:
+    if max(len(given), len(again)) > _MOST_COMPARED:
         for at, (mine, theirs) in enumerate(zip(given, again, strict=False)):
             yield from differences(mine, theirs, f"{path}[{at}]")
-        if len(first) != len(second):
-            yield f"{path} has {len(first)} items, of which {len(second)} are sent"
+        if len(given) != len(again):
+            yield f"{path} has {len(given)} items, of which {len(again)} are sent"
         return
-    for what, start, end, low, high in SequenceMatcher(None, first, second, False).get_opcodes():
-        if what == "delete":
-            yield from (f"{path}[{at}] is left out" for at in range(start, end))
-        elif what == "insert":
-            yield f"{path}[{start}] has another before it: {_shown(again[low])}"
-        elif what == "replace" and end - start == high - low:
-            for at in range(end - start):
-                below = f"{path}[{start + at}]"
-                yield from differences(given[start + at], again[low + at], below)
-        elif what == "replace":
+    for mine, theirs in _aligned(given, again):
+        start, end = mine.start, mine.stop
+        if not theirs:
+            yield from (f"{path}[{at}] is left out" for at in mine)
+        elif not mine:
+            yield f"{path}[{start}] has another before it: {_shown(again[theirs.start])}"
+        elif len(mine) == len(theirs):
+            for one, other in zip(mine, theirs, strict=True):
+                yield from differences(given[one], again[other], f"{path}[{one}]")
+        else:
             named = f"{path}[{start}]" + (f" to [{end - 1}]" if end - start > 1 else "")
-            number = "one" if high - low == 1 else str(high - low)
-            yield f"{named} become {number}: {_shown(again[low])}"
+            number = "one" if len(theirs) == 1 else str(len(theirs))
+            yield f"{named} become {number}: {_shown(again[theirs.start])}"
+
+
+def _aligned(given: list[Any], again: list[Any]) -> Iterator[tuple[range, range]]:
+    """Yield the ranges of two lists that differ, one beside the other.
+
+    Items are first aligned by what they are, then, where their numbers differ, by their kinds.
+    """
+    for mine, theirs in _unlike(_texts(given), _texts(again)):
+        kinds = [_kind(given[at]) for at in mine], [_kind(again[at]) for at in theirs]
+        if len(mine) == len(theirs) or set(kinds[0]) == set(kinds[1]):
+            yield mine, theirs
+            continue
+        matcher = SequenceMatcher(None, *kinds, autojunk=False)
+        for _, start, end, low, high in matcher.get_opcodes():
+            yield mine[start:end], theirs[low:high]
+
+
+def _unlike(first: list[str], second: list[str]) -> Iterator[tuple[range, range]]:
+    for what, start, end, low, high in SequenceMatcher(None, first, second, False).get_opcodes():
+        if what != "equal":
+            yield range(start, end), range(low, high)
+
+
+def _texts(items: list[Any]) -> list[str]:
+    return [json.dumps(each, sort_keys=True) for each in items]
+
+
+def _kind(item: Any) -> str:
+    """Return the role or the type of an item."""
+    return str(item.get("role", item.get("type"))) if isinstance(item, dict) else ""
 
 
 def _shown(value: Any) -> str:

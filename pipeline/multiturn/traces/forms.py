@@ -6,7 +6,7 @@ from multiturn.traces.anthropic import read_anthropic, same_anthropic
 from multiturn.traces.chat import read_chat, same_chat
 from multiturn.traces.gemini import read_gemini, same_gemini
 from multiturn.traces.responses import read_responses, same_responses
-from multiturn.traces.telemetry import INPUT, read_telemetry
+from multiturn.traces.telemetry import INPUT, read_telemetry, same_telemetry
 from multiturn.traces.trace import Trace, Values, mappings
 
 SAME: Mapping[str, Callable[[Values], Values]] = {
@@ -14,6 +14,7 @@ SAME: Mapping[str, Callable[[Values], Values]] = {
     "responses": same_responses,
     "anthropic": same_anthropic,
     "gemini": same_gemini,
+    "telemetry": same_telemetry,
 }
 # What only Anthropic's bodies have, among those with ``messages``.
 _KEYS = {"system", "anthropic_version", "stop_sequences", "thinking", "top_k", "mcp_servers"}

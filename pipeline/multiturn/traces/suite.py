@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +16,9 @@ from multiturn.traces.again import case_in, changes
 from multiturn.traces.attached import Attached
 from multiturn.traces.bodies import Body, read_bodies
 from multiturn.traces.forms import read_body
-from multiturn.traces.telemetry import INPUT, left_out
 from multiturn.traces.trace import Trace, Values
 
-_OPAQUE = ("signature", "thoughtSignature", "thought_signature", "encrypted_content", "data")
+_NO_KEYS = ("signature", "thought_signature", "data", "prompt_cache_key")  # random by nature
 _MOST_SAID = 100
 
 
@@ -59,8 +59,7 @@ def imported(
         try:
             case, lost = _case_of(found, ids.new(found.id), attached)
         except MultiturnError as error:
-            error.where = where._replace(label=error.where.label)
-            yield error
+            yield placed(error, where)
             continue
         for what in lost:
             kind = re.sub(r"\d+", "", what.split(": ")[0])
@@ -78,16 +77,22 @@ def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, li
     """Return the case of a body, and what of the body it does not keep."""
     if not isinstance(body.value, dict):
         raise MultiturnError("the request body is not a JSON object")
-    refuse_keys(body.value)
     trace = read_body(body.value)
     lost = [*attached.settle(trace.messages)]
     given = {"id": case_id, "tools": trace.tools, "execution": trace.execution}
     case = {key: value for key, value in given.items() if value}
     case["input_messages"] = trace.messages
+    refuse_keys(case)
     loaded = case_in(dump(case), case_id, body.where.file, attached.folder)
-    is_span = INPUT in body.value
-    lost += left_out(body.value) if is_span else changes(body.value, trace, loaded)
+    lost += changes(body.value, trace, loaded)
     return Imported(case, _target_of(trace)), lost
+
+
+def placed(error: MultiturnError, where: Place) -> MultiturnError:
+    """Return an error with the place of the body that it is of."""
+    label = ": ".join(filter(None, (where.label, error.where.label)))
+    error.where = where._replace(label=label)
+    return error
 
 
 def _target_of(trace: Trace) -> Values:
@@ -100,15 +105,13 @@ def _target_of(trace: Trace) -> Values:
 
 
 def refuse_keys(value: Any, path: str = "") -> None:
-    """Refuse a text that looks like a key: suites are committed."""
+    """Refuse a text of a case that looks like a key: suites are committed."""
     for step, child in value.items() if isinstance(value, dict) else enumerate(value):
         below = (
             f"{path}.{cut(step)}".removeprefix(".") if isinstance(step, str) else f"{path}[{step}]"
         )
-        if isinstance(child, str):
-            name = step if isinstance(step, str) and path else ""
-            kind = "" if step in _OPAQUE else key_in(child, name)
-            if kind:
+        if isinstance(child, str) and step not in _NO_KEYS and not child.startswith("data:"):
+            if kind := key_in(child, step if isinstance(step, str) else ""):
                 what = f"{below} has what looks like a key ({cut(kind)})"
                 raise MultiturnError(f"{what}; suites are committed, so replace it in the file")
         elif isinstance(child, dict | list):
@@ -149,6 +152,11 @@ def suite_text(cases: list[Imported]) -> str:
     return _comment(cases) + dump({**found, "evalcases": listed}).removeprefix("---\n")
 
 
+def _has_later_system(messages: list[Values]) -> bool:
+    roles = [each["role"] for each in messages]
+    return "system" in [*dropwhile(lambda role: role == "system", roles)]
+
+
 def _comment(cases: list[Imported]) -> str:
     """Return the targets that send the bodies again, as a comment."""
     targets: list[Values] = []
@@ -157,7 +165,10 @@ def _comment(cases: list[Imported]) -> str:
             targets.append(each.target)
     if not targets:
         return "# Write each content that is null.\n"
-    lines = ["Targets that send these requests again, as they were:"]
+    pipeline = "spec"
+    if any(_has_later_system(each.case["input_messages"]) for each in cases):
+        pipeline = "extends: spec, configure: {consolidate_system: {later_system: keep}}"
+    lines = [f"The same requests again: the pipeline {pipeline}, and these targets"]
     for target in targets:
         lines += [f"  {line}" for line in dump([target]).removeprefix("---\n").splitlines()]
     return "".join(f"# {line}\n" for line in lines)

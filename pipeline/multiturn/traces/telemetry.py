@@ -8,9 +8,11 @@ from typing import Any
 from multiturn.traces.trace import (
     Trace,
     Values,
+    blocks,
     call,
     data_uri,
     decoded,
+    each_of,
     kind_of,
     mappings,
     media,
@@ -21,9 +23,10 @@ from multiturn.traces.trace import (
 )
 
 INPUT = "gen_ai.input.messages"
-_SYSTEM = "gen_ai.system_instructions"
+SYSTEM = "gen_ai.system_instructions"
 _TOOLS = "gen_ai.tool.definitions"
 _REQUEST = "gen_ai.request."
+_RESULT = "tool_call_response"
 _NAMES = {
     f"{_REQUEST}temperature": "temperature",
     f"{_REQUEST}max_tokens": "max_output_tokens",
@@ -43,7 +46,7 @@ def read_telemetry(attributes: Values) -> Trace:
     given = {key: _parsed(value) for key, value in attributes.items() if key.startswith("gen_ai.")}
     named = given.get("gen_ai.provider.name", given.get("gen_ai.system"))
     provider = _PROVIDERS.get(str(named), "openai")
-    system = [*_texts(given.get(_SYSTEM))]
+    system = [*_texts(given.get(SYSTEM))]
     messages = [message("system", system)] if system else []
     for at, each in enumerate(mappings(given.get(INPUT))):
         messages += _messages(each, provider, f"{INPUT}[{at}]")
@@ -61,35 +64,78 @@ def read_telemetry(attributes: Values) -> Trace:
     )
 
 
-def left_out(attributes: Values) -> Iterator[str]:
-    """Yield what of the messages is in no part that is read, each by its key."""
-    for key in (INPUT, _SYSTEM):
-        listed = _parsed(attributes.get(key))
-        for at, each in enumerate(mappings(listed)):
-            parts = mappings(each.get("parts")) if key == INPUT else [each]
-            for number, part in enumerate(parts):
-                inner = f"{key}[{at}].parts[{number}]" if key == INPUT else f"{key}[{at}]"
-                kinds = _READ if key == INPUT else _READ[:1]
-                if part.get("type") not in kinds:
-                    yield f"{inner} is left out: its type is {str(part.get('type'))[:60]!r}"
-            if key == INPUT and each.get("role") not in ("system", "user", "assistant", "tool"):
-                yield f"{key}[{at}] is left out: its role is {str(each.get('role'))[:60]!r}"
-            elif key == INPUT and each.get("name") is not None:
-                yield f"{key}[{at}].name is left out"
+def same_telemetry(attributes: Values) -> Values:
+    """Return the conversation in attributes in one spelling, with each result as a message."""
+    messages: list[Any] = []
+    for each in blocks(_parsed(attributes.get(INPUT))):
+        parts = each_of(each.get("parts"), _same_part) if isinstance(each, dict) else None
+        if not isinstance(parts, list):
+            messages.append(each)
+            continue
+        results = [part for part in parts if isinstance(part, dict) and part.get("type") == _RESULT]
+        messages += [{"role": "tool", "parts": [part]} for part in results]
+        rest = [part for part in parts if part not in results]
+        if rest or not results or each.keys() > {"role", "parts"}:
+            messages.append({**each, "parts": rest})
+    tools = each_of(_parsed(attributes.get(_TOOLS)), _same_tool)
+    return {INPUT: messages, SYSTEM: _parsed(attributes.get(SYSTEM)), _TOOLS: tools}
 
 
-_READ = ("text", "tool_call", "tool_call_response", "reasoning", "blob", "uri")
+def telemetry_again(trace: Trace, has_system: bool) -> Values:
+    """Return the conversation of a trace as ``same_telemetry`` has it.
+
+    Its first message is that of the system instructions, if there are some.
+    """
+    system = [*_parts_of(trace.messages[0])] if has_system else None
+    messages = [
+        {"role": each["role"], "parts": [*_parts_of(each)]}
+        for each in trace.messages[1 if has_system else 0 :]
+    ]
+    return {INPUT: messages, SYSTEM: system, _TOOLS: [*trace.tools]}
+
+
+def _parts_of(given: Values) -> Iterator[Values]:
+    content = given.get("content", [])
+    if "tool_call_id" in given:
+        yield {"type": _RESULT, "id": given["tool_call_id"], "response": content}
+        return
+    for piece in content if isinstance(content, list) else [content]:
+        if isinstance(piece, str):
+            yield {"type": "text", "content": piece}
+        elif piece["type"] == "thinking":
+            yield {"type": "reasoning", "content": piece["thinking"]}
+        else:
+            yield {"type": "media"}
+    for each in given.get("tool_calls", ()):
+        yield {"type": "tool_call", **each}
+
+
+def _same_part(part: Any) -> Any:
+    match part:
+        case {"type": "tool_call"}:
+            return {**part, "arguments": decoded(part.get("arguments"), "arguments")}
+        case {"type": "tool_call_response"}:
+            kept = {key: part[key] for key in part if key != "result"}
+            return {**kept, "response": _said_by(part)}
+        case {"type": "blob" | "uri"}:
+            return {"type": "media"}
+    return part
+
+
+def _same_tool(given: Any) -> Any:
+    if not isinstance(given, dict):
+        return given
+    kept = {key: value for key, value in _function(given).items() if value is not None}
+    return {key: value for key, value in kept.items() if (key, value) != ("type", "function")}
 
 
 def _messages(given: Values, provider: str, key: str) -> Iterator[Values]:
     """Yield the messages that one is: each result is one of its own."""
     parts = [*mappings(given.get("parts"))]
     role, texts = given.get("role"), [*_pieces(parts)]
-    results = [each for each in parts if each.get("type") == "tool_call_response"]
+    results = [each for each in parts if each.get("type") == _RESULT]
     for part in results:
-        response = part.get("response", part.get("result"))
-        said = response if isinstance(response, str) else json.dumps(response, ensure_ascii=False)
-        yield message("tool", [said], tool_call_id=part.get("id"))
+        yield message("tool", [_said_by(part)], tool_call_id=part.get("id"))
     if role == "assistant":
         vendor = provider if provider in ("anthropic", "gemini") else "openai"
         thoughts = [
@@ -105,6 +151,12 @@ def _messages(given: Values, provider: str, key: str) -> Iterator[Values]:
         yield message("assistant", [*thoughts, *texts], tool_calls=calls)
     elif role in ("system", "user", "tool") and (texts or not results):
         yield message(role, texts)
+
+
+def _said_by(part: Values) -> str:
+    """Return a result as a text; earlier conventions call it ``result``."""
+    response = part.get("response", part.get("result"))
+    return response if isinstance(response, str) else json.dumps(response, ensure_ascii=False)
 
 
 def _texts(parts: Any) -> Iterator[str]:
