@@ -61,6 +61,14 @@ def test_a_batch_is_for(provider: Any, url: str, endpoint: str) -> None:
     assert line["body"] == json.loads(provider.wire(HELLO).body)
 
 
+def test_a_response_that_failed_in_a_batch_is_an_error() -> None:
+    failed = {"status": "failed", "error": {"code": "server_error", "message": "It broke."}}
+    body = {**completion("responses", ""), **failed}
+    line = {"custom_id": "d", "response": {"status_code": 200, "body": body}, "error": None}
+    with pytest.raises(ProviderError, match="^server_error: It broke.$"):
+        batches_of(responses()).read(json.dumps(line).encode())
+
+
 def doubts(provider: Any, request: ProviderRequest) -> list[str]:
     found: list[Notice] = []
     with warnings_to(found.append):
