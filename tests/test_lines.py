@@ -183,14 +183,14 @@ def test_github_gets_each_difference_of_snapshots_once(repository: Path) -> None
     head = "::error title=multiturn snapshot --check,file="
     assert [line.removeprefix(head).partition("::")[::2] for line in said] == [
         (
-            TONE,
+            f"{TONE},line=2",
             f"change of privilege: {TONE} changed; it is part of a system message ({NEW}: hours;"
             f" {SHOP}: opening, price, about +1 token in 3 cases):"
             "%0A@@%0A One.%0A-Two.%0A+2.%0A Three.%0A Four.%0A Five.",
         ),
         ("evals/z.eval.yaml,line=1,col=8", "case 'z': input must be a list, not a number"),
         (
-            "evals/list.txt",
+            "evals/list.txt,line=1",
             f"evals/list.txt changed ({SHOP}: price, about the same length):"
             "%0A@@%0A-A book: 10%0A+A book: 12",
         ),

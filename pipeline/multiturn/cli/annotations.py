@@ -121,7 +121,7 @@ def _of_differences(update: Update) -> Iterator[tuple[Place, str]]:
             continue
         place = Place(each.changes[0].name) if each.changes else Place("")
         if each.cases:
-            place = _place(each.path, each.cases[0], update.places)
+            place = _place(each.path, each.cases[0], update.places, each.line)
         yield place, _message(each)
     if not update.differences:
         for change in update.changes:
@@ -151,13 +151,13 @@ def _message(difference: Difference) -> str:
     return "\n".join(filter(None, [*lines, f"{first}:" if shown else first, shown]))
 
 
-def _place(path: str, case: Key, places: Mapping[Key, Place]) -> Place:
-    """Return the place of an attached file, or else of a case."""
+def _place(path: str, case: Key, places: Mapping[Key, Place], line: int = 0) -> Place:
+    """Return the place of an attached file, or of a line of it, or else of a case."""
     suite = os.path.realpath(places[case].file)
     root = suite.removesuffix(case[0])
     if not path or root == suite:
         return places[case]
-    return Place(os.path.relpath(root + path))
+    return Place(os.path.relpath(root + path), line)
 
 
 def _shortened(diff: Iterable[str]) -> str:

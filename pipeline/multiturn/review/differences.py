@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from multiturn.review.attached import Attached, shown
 from multiturn.review.changes import FileChange, State
-from multiturn.review.diff import compare_texts, said_once
+from multiturn.review.diff import compare_texts, said_once, shared_ends
 from multiturn.review.growth import total
 from multiturn.review.locations import Key
 from multiturn.review.plain_text import plain_text
@@ -66,6 +66,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     cases: tuple[Key, ...]
     what: str = ""  # of a file: the change, in words
     path: str = ""  # of the file, from the root; empty for cases
+    line: int = 0  # the first of the file that has changed; 0 if that is not known
     lines: tuple[str, ...] = ()  # of a diff, without file names; of new or unknown ones, all lines
     privileges: tuple[str, ...] = ()  # the changes of privilege that it has, in words
     causes: tuple[str, ...] = ()  # in words; empty if they are not known
@@ -202,18 +203,22 @@ def _compare(change: FileChange, old: str, new: str) -> tuple[Hashable, list[str
 
 def _of_text(text: ChangedText, changes: Iterable[FileChange]) -> Difference:
     new, old = shown(text.new), None if text.old is None else shown(text.old)
-    is_compared = old not in (None, new)
+    is_compared, first = old not in (None, new), 0
+    written = new.split("\n")
     if not is_compared:  # all of it is to be read, also where only its role is new
         sign = "+" if old is None else " "
-        lines = [f"{sign}{line}" for line in new.split("\n")]
+        lines = [f"{sign}{line}" for line in written]
     else:
         _, lines = compare_texts(f"{old}\n", f"{new}\n")
+        if old is not None and isinstance(text.new, str):
+            first = min(shared_ends(old.split("\n"), written)[0] + 1, len(written))
     return Difference(
         key=_hash(text.path, text.recorded, text.wanted),
         kind="file",
         cases=tuple(text.cases),
         what=text.what,
         path=text.path,
+        line=first,
         lines=tuple(lines),
         privileges=tuple(text.privileges),
         causes=tuple(text.causes),
