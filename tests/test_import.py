@@ -12,9 +12,11 @@ import msgspec
 import pytest
 
 import commands
+import media_files
 from bodies import BODIES, Values, chat_body, in_telemetry
 from commands import run
 from comparing import write
+from media_files import data_uri, write_bytes
 from multiturn import load_pipeline, load_suite
 from multiturn.documents.yaml_events import read_documents
 from multiturn.logs import Notice, warnings_to
@@ -357,6 +359,16 @@ def test_a_key_is_not_shown(tmp_path: Path) -> None:
     assert key not in done.stdout + done.stderr
 
 
+def test_bytes_are_no_key_whatever_is_in_them(tmp_path: Path) -> None:
+    looks = "AIza" + "0" * 35  # as one of Google's, which may stand in many bytes
+    uri = f"data:application/pdf;base64,{base64.b64encode(b'%PDF-1.7 ').decode()}"
+    file = {"filename": "a.pdf", "file_data": f"{uri}{'A' * 200}/{looks}"}
+    shown = [{"type": "file", "file": file}]
+    body = {"model": "m", "messages": [{"role": "user", "content": shown}]}
+    cases, said = cases_of(written(tmp_path, [body]))
+    assert (len(cases), said) == (1, [])
+
+
 def test_tools_of_all_cases_are_the_suites(tmp_path: Path) -> None:
     tools = [{"type": "function", "function": {"name": "now"}}]
     path = written(tmp_path, [{**HELLO, "tools": tools}, {**HELLO, "tools": tools}])
@@ -525,6 +537,19 @@ def test_media_of_an_answered_prompt_keep_their_path_or_address(tmp_path: Path) 
     shown[1] = {"kind": "image", "media_type": "image/png", "size": 9, "digest": "0a"}
     _, (said_,) = answers_of(written(tmp_path, [{**ANSWER, "raw_request": asked}]))
     assert "results do not have the bytes of media that were no file" in said_
+
+
+def test_an_image_in_a_suite_is_not_taken_for_the_file_of_its_name(tmp_path: Path) -> None:
+    write_bytes(tmp_path, {"a.png": media_files.image(seed=1)})
+    inline = {"type": "image", "value": data_uri(media_files.image(seed=2)), "name": "a.png"}
+    lines = [
+        {"id": name, "input_messages": [{"role": "user", "content": shown}]}
+        for name, shown in {"file": {"type": "image", "value": "a.png"}, "inline": inline}.items()
+    ]
+    write(tmp_path, {"a.jsonl": "".join(f"{json.dumps(line)}\n" for line in lines)})
+    run("run", "a.jsonl", "--output", "r.jsonl", folder=tmp_path)
+    (case,), (said,) = answers_of(tmp_path / "r.jsonl")
+    assert (case["id"], "r.jsonl:2: results do not have the bytes" in said) == ("file-turn-2", True)
 
 
 def test_a_conversation_grows_turn_by_turn(tmp_path: Path) -> None:

@@ -84,6 +84,7 @@ def prepare(
         request.chat_prompt,
         system,
         request.tools or UNSET,
+        tuple(file for file in request.input_files if file.media is not None) or UNSET,
     )
     result = replace(result, raw_request=asked_for)
     try:

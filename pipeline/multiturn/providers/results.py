@@ -18,14 +18,15 @@ from multiturn.documents.output import open_output
 from multiturn.documents.regular import lines_of, open_regular
 from multiturn.errors import MultiturnError, Place, option
 from multiturn.model.calls import Call, Tool
-from multiturn.model.request import ChatMessage
+from multiturn.model.request import ChatMessage, InputFile
 from multiturn.text import brief
 
 
 class RawRequest(Struct, frozen=True):
     """What the provider was asked; the fields are those of ``ProviderRequest``.
 
-    The system message is there only if there is no chat prompt, and tools if there are any.
+    The system message is there only if there is no chat prompt, and tools and those files that are
+    images, documents or audio if there are any.
     """
 
     question: str
@@ -33,6 +34,7 @@ class RawRequest(Struct, frozen=True):
     chat_prompt: tuple[ChatMessage, ...] | None
     system: str | UnsetType | None = UNSET
     tools: tuple[Tool, ...] | UnsetType = UNSET
+    input_files: tuple[InputFile, ...] | UnsetType = UNSET
 
 
 class Failure(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Cases that go on after the answers of a run."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 from multiturn.documents.dump import dump
@@ -43,7 +43,9 @@ def _case_of(result: Any, where: Place, ids: Ids) -> Imported | Notice:
     calls = [_call(each) for each in mappings(result.get("tool_calls"))]
     if not said.strip() and not calls:
         return Notice("import.no_answer", where, f"case {name!r} has no answer; it is left out")
-    messages = [_message(each) for each in mappings(asked.get("chat_prompt"))]
+    files = [*mappings(asked.get("input_files"))]
+    unread = {str(each.get("path")) for each in files if not each.get("resolved_path")}
+    messages = [_message(each, unread) for each in mappings(asked.get("chat_prompt"))]
     if not messages:
         system, question = asked.get("system"), asked.get("question")
         messages = [message("system", [system])] if system else []
@@ -66,25 +68,32 @@ def _case_of(result: Any, where: Place, ids: Ids) -> Imported | Notice:
     return Imported(case, {})
 
 
-def _message(given: Values) -> Values:
-    """Return a message of a request as a suite has it."""
+def _message(given: Values, unread: Container[str]) -> Values:
+    """Return a message of a request as a suite has it.
+
+    Args:
+        given: the message.
+        unread: names of media that are no paths of files.
+    """
     thinking = [_thought(each) for each in mappings(given.get("thinking"))]
     calls = [_call(each) for each in mappings(given.get("tool_calls"))]
     content = given.get("content")
     said = content if isinstance(content, list) else [content] if content else []
     return message(
         str(given.get("role")),
-        [*thinking, *map(_piece, said)],
+        [*thinking, *(_piece(each, unread) for each in said)],
         tool_calls=calls,
         tool_call_id=given.get("tool_call_id"),
         is_error=given.get("is_error"),
     )
 
 
-def _piece(given: Any) -> Any:
+def _piece(given: Any, unread: Container[str]) -> Any:
     """Return a piece of the content of a request: of media, results have only path or address."""
     match given:
-        case {"kind": str(kind), "url": str(value)} | {"kind": str(kind), "path": str(value)}:
+        case {"kind": str(kind), "url": str(value)}:
+            return media(kind, value, detail=given.get("detail"))
+        case {"kind": str(kind), "path": str(value)} if value not in unread:
             return media(kind, value, detail=given.get("detail"))
         case {"kind": str()}:
             what = "results do not have the bytes of media that were no file"

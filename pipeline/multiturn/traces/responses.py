@@ -113,8 +113,8 @@ def thoughts(item: Values) -> list[Values]:
     known = {"signature": item["id"]} if item.get("id") else {}
     known["vendor"] = "openai"
     data = {"data": item["encrypted_content"]} if item.get("encrypted_content") else {}
-    if not summary:
-        return [{"type": "redacted_thinking", **data, **known}]
+    if not summary:  # without data, there is nothing in it: OpenAI has stored the rest
+        return [{"type": "redacted_thinking", **data, **known}] if data else []
     found = [{"type": "thinking", "thinking": text, **known} for text in summary]
     found[0] |= data
     return found

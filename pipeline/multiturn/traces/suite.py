@@ -18,7 +18,9 @@ from multiturn.traces.bodies import Body, read_bodies
 from multiturn.traces.forms import read_body
 from multiturn.traces.trace import Trace, Values
 
-_NO_KEYS = ("signature", "thought_signature", "data", "prompt_cache_key")  # random by nature
+# Bytes in base64, also as a data: URI, and not a key: in many of them, some look like one.
+_BYTES = re.compile(r"(?:data:[^,]{0,100},)?[A-Za-z0-9+/_-]{200,}=*")
+_NO_KEY = "prompt_cache_key"  # a setting of OpenAI's
 _MOST_SAID = 100
 
 
@@ -107,15 +109,22 @@ def _target_of(trace: Trace) -> Values:
 def refuse_keys(value: Any, path: str = "") -> None:
     """Refuse a text of a case that looks like a key: suites are committed."""
     for step, child in value.items() if isinstance(value, dict) else enumerate(value):
-        below = (
-            f"{path}.{cut(step)}".removeprefix(".") if isinstance(step, str) else f"{path}[{step}]"
-        )
-        if isinstance(child, str) and step not in _NO_KEYS and not child.startswith("data:"):
-            if kind := key_in(child, step if isinstance(step, str) else ""):
-                what = f"{below} has what looks like a key ({cut(kind)})"
-                raise MultiturnError(f"{what}; suites are committed, so replace it in the file")
+        below, name = f"{path}[{step}]", ""
+        if isinstance(step, str):
+            _refuse(key_in(step), f"a name in {path or 'the case'}")
+            below, name = f"{path}.{cut(step)}".removeprefix("."), step
+        if isinstance(child, str):
+            kind = key_in(child, "" if name == _NO_KEY else name)
+            _refuse("" if kind and _BYTES.fullmatch(child) else kind, below)
         elif isinstance(child, dict | list):
             refuse_keys(child, below)
+
+
+def _refuse(kind: str, where: str) -> None:
+    """Raise an error if there is a key of some kind."""
+    if kind:
+        what = f"{where} has what looks like a key ({cut(kind)})"
+        raise MultiturnError(f"{what}; suites are committed, so replace it in the file")
 
 
 def write_suite(cases: list[Imported], output: str | None, attached: Attached) -> None:
