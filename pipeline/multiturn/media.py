@@ -40,6 +40,7 @@ EXTENSIONS = {
 _DATA = re.compile(
     r"data:([\w.+/-]*)((?:;[\w.+-]+=[\w.+-]+)*)(;base64)?,", re.ASCII | re.IGNORECASE
 )
+_PASSWORD = re.compile(r"\w+://[^/?#]*@", re.ASCII)
 _URL = re.compile(r"https://[\w\[][!-~]*", re.ASCII | re.IGNORECASE)
 _SPACE = re.compile(r"[ \t\r\n]+")
 
@@ -227,6 +228,11 @@ def given_media(
         AttachmentError: it is neither, or its bytes are not what they are said to be.
     """
     if not value.startswith("data:"):
+        if _PASSWORD.match(value):
+            what = (
+                "the address has a user name or a password, which prompts and snapshots would show"
+            )
+            raise AttachmentError(f"{what}; leave it out")
         if not _URL.fullmatch(value):
             what = f"{quoted(cut(value))} is no address that can be handed on"
             raise AttachmentError(f"{what}; write an https: address, or the path of a file")
