@@ -4,6 +4,7 @@ import asyncio
 import base64
 import hashlib
 import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import commands
 from loading import cases
+from loopback import Server
 from media_files import data_uri, image, pdf, wav, write_bytes
 from multiturn import (
     AxProvider,
@@ -28,7 +30,9 @@ from multiturn import (
     run,
 )
 from multiturn.providers.custom import complete
-from running import records, write_suite
+from repositories import commit, git
+from running import records, write_suite, write_target
+from running import run as run_command
 
 SPEC = load_pipeline("spec")
 
@@ -210,6 +214,52 @@ def test_a_changed_image_is_a_new_request_and_an_unchanged_one_is_not(
     done = commands.run(*ask, "--resume", "--dry-run", folder=root)
     assert [line["action"] for line in records(done.stdout)] == ["reuse", "send"]
     assert "1 answered, 1 reused" in commands.run(*ask, "--resume", folder=root).stderr
+
+
+def test_a_dry_run_describes_an_image_and_a_recorded_wire_has_it_whole(
+    root: Path, server: Server
+) -> None:
+    write_bytes(root, {"a.png": image()})
+    write_suite(root, [["Look", {"type": "image", "value": "a.png"}]])
+    write_target(root, server)
+    ask = ("a.eval.yaml", "--target", "az")
+    (planned,) = records(run_command(*ask, "--dry-run", folder=root).stdout)
+    (asked, shown) = json.loads(planned["wire"])["messages"][-1]["content"]
+    assert asked == {"type": "text", "text": "Look"}
+    assert shown["image_url"]["url"] == (
+        f"(image/png, {len(image())} bytes, SHA-256 {hashlib.sha256(image()).hexdigest()})"
+    )
+    done = run_command(*ask, "--record-wire", folder=root)
+    (recorded,) = records(done.stdout)
+    assert recorded["wire"].encode() == server.requests[0].body
+    (_, sent) = json.loads(recorded["wire"])["messages"][-1]["content"]
+    assert sent["image_url"]["url"] == data_uri(image())
+    del recorded["wire"]
+    assert data_uri(image())[-40:] not in json.dumps(recorded)
+
+
+@pytest.mark.parametrize("which", ["file", "suite"])
+def test_a_revision_knows_whether_an_image_has_changed(
+    root: Path, server: Server, which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that reads the revision hands over no bytes."""
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    git(root, "init", "-q", "-b", "main")
+    write_target(root, server)
+
+    def write(seed: int) -> None:
+        write_bytes(root, {"a.png": image(seed=1), "b.png": image(seed=seed)})
+        held = data_uri(image(seed=seed)) if which == "suite" else "b.png"
+        write_suite(root, [{"type": "image", "value": value} for value in ("a.png", held)])
+
+    write(2)
+    commit(root)
+    ask = ("a.eval.yaml", "--target", "az", "--against", "HEAD", "--dry-run")
+    planned = run_command(*ask, folder=root)
+    assert "2 unchanged cases skipped" in planned.stderr
+    write(3)
+    planned = run_command(*ask, folder=root)
+    assert [line["id"] for line in records(planned.stdout)] == ["c1"]
 
 
 OWN = """

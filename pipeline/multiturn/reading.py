@@ -4,7 +4,6 @@ import errno
 import os
 import re
 import stat
-import sys
 
 from multiturn.errors import AttachmentError, OutsideRootError
 from multiturn.media import HEAD, TYPES, too_large, type_of
@@ -30,7 +29,9 @@ def read_regular(
                 option = "max_media_bytes" if is_media else "max_file_bytes"
                 if opened.st_size > most:
                     raise too_large(shown, most, option)
-                data += file.read(max(0, most + 1 - len(data)) if most < sys.maxsize else -1)
+                # Not with the limit as a size: read takes that much memory at once.
+                while len(data) <= most and (piece := file.read(max(opened.st_size, 2**16))):
+                    data += piece
         finally:
             os.close(descriptor)
     except OSError as error:

@@ -530,9 +530,13 @@ def test_bytes_are_read_only_where_a_body_is_encoded() -> None:
         with warnings_to(lambda _: None):
             provider.preview(request, tuple(map(turn_of, request.chat_prompt or ())), ())
             _, body = provider.laid_out(request)
+            wire = provider.wire(request)
         assert f"SHA-256 {'0' * 64}" in str(body)
+        assert f"SHA-256 {'0' * 64}".encode() in wire.shown
+        assert wire.digest()
+        provider.tokens(wire)
         with pytest.raises(AssertionError, match="somebody reads it"):
-            provider.wire(request)
+            _ = wire.body
 
 
 def test_what_is_refused_is_not_read() -> None:

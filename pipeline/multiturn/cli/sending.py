@@ -21,7 +21,6 @@ from multiturn.engine.costs import Estimate
 from multiturn.engine.delivery import Delivery
 from multiturn.engine.order import Order
 from multiturn.engine.prefixes import SharedPrefixes
-from multiturn.engine.preview import shown_body
 from multiturn.engine.record import to_json
 from multiturn.engine.run import Run
 from multiturn.engine.runner import answers
@@ -138,7 +137,7 @@ def preview(run: Run, deliveries: Iterable[Delivery], tally: Tally) -> None:
             "repairs": result.repairs,
             "error": result.error,
             "input_tokens": None if delivery.tokens is None else delivery.tokens.count,
-            "wire": None if wire is None else shown_body(wire),
+            "wire": None if wire is None else wire.shown.decode(),
         }
         sys.stdout.buffer.write(to_json(line))
     sys.stdout.buffer.flush()

@@ -123,7 +123,7 @@ class PrefixQueue(Queue):
 
 
 def _size(delivery: Delivery) -> int:
-    return 0 if delivery.wire is None else len(delivery.wire.body)
+    return 0 if delivery.wire is None else len(delivery.wire.shown)
 
 
 def in_order(deliveries: Iterator[Delivery], provider: TargetProvider, order: Order) -> Queue:

@@ -37,7 +37,7 @@ class SharedPrefixes:
     def text(self, wire: Wire | None) -> str:
         """Return what a model reads of a request; empty if the request is too short to share."""
         # A token has at least one byte: most requests are too short, and are not even decoded.
-        if wire is None or len(wire.body) < self.minimum:
+        if wire is None or len(wire.shown) < self.minimum:
             return ""
         sent = self.provider.reads(wire)
         pairs = zip(sent.roles, sent.texts, strict=True)

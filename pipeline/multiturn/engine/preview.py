@@ -8,13 +8,11 @@ from multiturn.engine.explanation import Explanation, explain
 from multiturn.engine.record import Record, record_of
 from multiturn.engine.spans import in_spans
 from multiturn.model.conversion import Conversion
-from multiturn.model.request import ProviderRequest, files_and_media, message_of
+from multiturn.model.request import ProviderRequest, message_of
 from multiturn.pipelines.pipeline import request_of
-from multiturn.providers.base import Preview, TargetProvider, Wire
+from multiturn.providers.base import Preview, TargetProvider
 from multiturn.providers.failures import ProviderError
-from multiturn.text import size_in_words
 
-_SHOWN = 16  # characters of media in a body
 _INSTEAD = ("question", "chat_prompt", "system", "guidelines")  # the target gets messages
 
 
@@ -31,21 +29,6 @@ def preview_of(
         return provider.preview(request, conversion.sent, conversion.transcript)
     except ProviderError as error:
         raise error.at(case.where(), case.id) from None
-
-
-def shown_body(wire: Wire) -> str:
-    """Return a body as text in which images, documents and audio are cut short.
-
-    Of each there are a few characters of its base64 and its size: ``iVBORw0KGgoAAAAN…(12 kB)``.
-    """
-    body = wire.body
-    for file in files_and_media(wire.request):
-        media = file.media
-        if media is not None and media.digest and media.size < len(body):  # else it is not there
-            text = media.base64
-            shown = f"{text[:_SHOWN]}…({size_in_words(media.size)})"
-            body = body.replace(text.encode(), shown.encode())
-    return body.decode()
 
 
 def record_for(conversion: Conversion, provider: TargetProvider) -> Record:

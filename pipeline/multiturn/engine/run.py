@@ -164,7 +164,7 @@ class Run:
             if held is None:
                 continue
             held.append(delivery)
-            size += 0 if delivery.wire is None else len(delivery.wire.body)
+            size += 0 if delivery.wire is None else len(delivery.wire.shown)
             if size > _MOST_HELD:
                 held = None
                 self._check_second_reading()

@@ -162,7 +162,7 @@ class AgentProvider(TargetProvider):
             provider=self.kind,
             model=getattr(settings, "model", ""),
             parameters=tuple(hide(text, self._of_target) for text in parameters),
-            body=text.encode("utf-8", "replace"),
+            shown=text.encode("utf-8", "replace"),
             repairs=tuple(repairs),
             files=files,
             request=request,
@@ -171,7 +171,7 @@ class AgentProvider(TargetProvider):
     def preview(self, request: ProviderRequest, prompt: Turns, question: Parts) -> Preview:
         """Return the transcript, with the text around it, as one message."""
         wire = self.wire(request)
-        text = wire.body.decode()
+        text = wire.shown.decode()
         before, found, after = text.partition(joined(question))
         shown = separate_first("", question) if found else ()  # a repair may have changed it
         parts = (self._around(before), *shown, self._around(after))
@@ -194,7 +194,7 @@ class AgentProvider(TargetProvider):
                 folder = Path(name)
                 # Only the end of the body: a message may contain the placeholder, too.
                 end = self.closing(wire.files, _PLACEHOLDER).encode()
-                body = wire.body.removesuffix(end) + self.closing(wire.files, folder.name).encode()
+                body = wire.shown.removesuffix(end) + self.closing(wire.files, folder.name).encode()
                 (folder / ".gitignore").write_text("*\n")
                 files = [(file, folder / path) for file, path in file_names(wire.files)]
                 for file, path in files:

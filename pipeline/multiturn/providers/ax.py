@@ -2,7 +2,8 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -118,21 +119,21 @@ class ChatProvider(TargetProvider, AxProvider):
         """Return what is sent; None values are left out. The layout takes repairs and refusals."""
         raise NotImplementedError
 
-    def encode(self, body: dict[str, Any]) -> bytes:
-        """Return a body as JSON."""
-        return msgspec.json.encode(body, enc_hook=with_bytes)
+    def encode(self, body: dict[str, Any], hook: Callable[[Any], str] = with_bytes) -> bytes:
+        """Return a body as JSON; the hook returns what is in place of the bytes of media."""
+        return msgspec.json.encode(body, enc_hook=hook)
 
     def wire(self, request: ProviderRequest) -> Wire:
         """Return what would be sent for a request, unless the vendor's rules refuse it."""
         layout, body = self._laid_out(request, prompt_of(request))
         self.warn_once(layout.doubts)
-        repairs = layout.done()  # before the bytes of files are read
         return Wire(
             provider=self.kind,
             model=self.settings.model,
             parameters=self.address(),
-            body=self.encode(body),
-            repairs=repairs,
+            shown=self.encode(body, without_bytes),
+            complete=partial(self.encode, body) if layout.has_media else None,
+            repairs=layout.done(),
             request=request,
         )
 

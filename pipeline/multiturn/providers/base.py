@@ -1,7 +1,7 @@
 """The interface of providers, and what all of them share."""
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Protocol, Self
 
 import msgspec
@@ -88,7 +88,8 @@ class Wire(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         provider: the kind of provider.
         model: empty for the provider's default.
         parameters: what else shapes the answer, such as the address.
-        body: the exact bytes to send.
+        shown: the body, in which a description is in place of the bytes of images and others.
+        complete: makes the exact body; None if ``shown`` is it.
         repairs: what the provider's rules required, each with a rule's id.
         files: sent beside the body.
         request: what the body was made from.
@@ -97,12 +98,18 @@ class Wire(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     provider: str
     model: str = ""
     parameters: tuple[str, ...] = ()
-    body: bytes
+    shown: bytes
+    complete: Callable[[], bytes] | None = None
     repairs: tuple[str, ...] = ()
     files: tuple[InputFile, ...] = ()
     request: ProviderRequest
 
     __repr__ = brief
+
+    @property
+    def body(self) -> bytes:
+        """The exact bytes to send. Those of media are read each time, so that none are held."""
+        return self.shown if self.complete is None else self.complete()
 
     def digest(self) -> str:
         """Return a hash of the request. API keys are never part of it."""
@@ -112,7 +119,7 @@ class Wire(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
             for file in self.files
         )
         texts = [self.provider, self.model, *self.parameters, *files]
-        for piece in (*(text.encode("utf-8", "surrogatepass") for text in texts), self.body):
+        for piece in (*(text.encode("utf-8", "surrogatepass") for text in texts), self.shown):
             hashed.update(b"%d:" % len(piece))
             hashed.update(piece)
         return hashed.hexdigest()

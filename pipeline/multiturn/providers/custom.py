@@ -55,7 +55,7 @@ class InvokedProvider(TargetProvider):
         if has_calls(request) and "calls" not in self.accepts:
             advice = f"add accepts = {{'calls'}} to {self.settings.provider}, if it sends them"
             raise ProviderError(broken("C6", advice))
-        return Wire(provider=self.settings.provider, body=body_of(request), request=request)
+        return Wire(provider=self.settings.provider, shown=body_of(request), request=request)
 
     async def ask(self, wire: Wire) -> ProviderResponse:
         """Return the answer of the user's provider."""

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -119,9 +119,9 @@ class GeminiProvider(HttpProvider):
             "generationConfig": {key: value for key, value in config.items() if value is not None},
         }
 
-    def encode(self, body: dict[str, Any]) -> bytes:
+    def encode(self, body: dict[str, Any], hook: Callable[[Any], str] = with_bytes) -> bytes:
         """Return the body as the SDK writes it."""
-        return json.dumps(body, default=with_bytes).encode()
+        return json.dumps(body, default=hook).encode()
 
     def repair_media(self, layout: Layout) -> None:
         """Refuse what the API, or the model, does not take of media, or move it after results."""

@@ -94,7 +94,7 @@ class HttpProvider(ChatProvider):
 
     def reads(self, wire: Wire) -> Sent:
         """Return what the model reads of a request."""
-        return sent_in(msgspec.json.decode(wire.body))
+        return sent_in(msgspec.json.decode(wire.shown))
 
     @cached_property
     def cache_minimum(self) -> int | None:
@@ -211,9 +211,11 @@ class HttpProvider(ChatProvider):
             failure = exchange.error or self._failure(error)
         finally:
             current.reset(token)
+            # The timers of asyncio keep it for a while after they are canceled.
+            sent, exchange.body, exchange.instead = exchange.body, b"", b""
         if failure.kind == "access_denied":
             failure.what += f"; check the api_key of the target {self.name!r}"
-        failure.retries, failure.wire = exchange.retries, exchange.body
+        failure.retries, failure.wire = exchange.retries, sent
         raise self.hidden(failure) from None
 
     def answer(self, text: str | bytes) -> ProviderResponse:

@@ -95,7 +95,7 @@ def _sent(provider: TargetProvider, request: ProviderRequest) -> Payload:
         if isinstance(provider, HttpProvider):
             return provider.laid_out(request)
         wire = provider.wire(request)
-    return wire.repairs, wire.body.decode()
+    return wire.repairs, wire.shown.decode()
 
 
 def _in_pieces(body: Any, marked: Any, texts: list[str], show: _Show) -> Any:
