@@ -16,6 +16,7 @@ import media_files
 from bodies import BODIES, Values, chat_body, in_telemetry
 from commands import run
 from comparing import write
+from loopback import Server
 from media_files import data_uri, write_bytes
 from multiturn import load_pipeline, load_suite
 from multiturn.documents.yaml_events import read_documents
@@ -592,7 +593,39 @@ def test_what_is_no_answer_is_said(line: Values, said: str, tmp_path: Path) -> N
     assert found.removeprefix(f"{tmp_path}/bodies.jsonl:1: ") == said
 
 
-def test_lines_of_a_recorded_run_and_of_a_dry_run_are_bodies(tmp_path: Path) -> None:
+def test_a_line_of_a_recorded_run_is_the_body_that_the_server_got(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    suite = "id: a\nexecution: {temperature: 0}\ninput_messages: [{role: user, content: Hi}]\n"
+    with Server() as server:
+        target = f"{{name: t, provider: openai, model: gpt-4o, base_url: '{server.url}/v1'}}"
+        write(tmp_path, {"a.yaml": suite, "targets.yaml": f"targets: [{target}]"})
+        options = ("--target", "t", "--record-wire", "--output", "out.jsonl")
+        assert run("run", "a.yaml", *options, folder=tmp_path).returncode == 0
+        (request,) = server.requests
+    (imported_,), said = cases_of(tmp_path / "out.jsonl")
+    assert said == []
+    write(tmp_path, {"b.yaml": suite_text([imported_])})
+    (case,) = load_suite(tmp_path / "b.yaml")
+    assert again(case, imported_.target) == request.json
+
+
+def test_a_deep_value_is_an_error(tmp_path: Path) -> None:
+    for levels, is_read in ((80, True), (96, False)):
+        value: Any = 1
+        for _ in range(levels):
+            value = [value]
+        call = {"id": "c1", "name": "now", "input": {"a": value}, "type": "tool_use"}
+        body = {"messages": [{"role": "assistant", "content": [call]}]}
+        cases, said = cases_of(written(tmp_path, [body]))
+        assert (len(cases), "nested deeper than" in "".join(said)) == (is_read, not is_read)
+        if is_read:
+            write(tmp_path, {"a.yaml": suite_text(cases)})
+            assert len([*load_suite(tmp_path / "a.yaml")]) == 1
+
+
+def test_lines_of_a_dry_run_are_bodies(tmp_path: Path) -> None:
     suite = "id: a\ninput_messages: [{role: system, content: No.}, {role: user, content: Hi}]\n"
     targets = (
         "targets: [{name: t, provider: openai, model: gpt-4o, base_url: 'http://127.0.0.1:9'}]"

@@ -8,7 +8,9 @@ from typing import Any, cast
 
 import msgspec
 
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.json_lines import mark_of, node_of
+from multiturn.documents.node import MAX_DEPTH
+from multiturn.errors import MultiturnError
 from multiturn.files import Files
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
@@ -27,19 +29,23 @@ from multiturn.traces.trace import Trace, Values
 _OURS = ("temperature", "max_output_tokens", "tool_choice")  # settings that targets send
 _CONFIG = "generationConfig"
 _NOWHERE = Path(os.devnull)
+_ABOVE = 2  # levels of a suite above a case
 
 
-def case_in(text: str, case_id: str, name: str, folder: Path | None = None) -> Case:
-    """Return the case that a text in YAML is; the files that it attaches are in the folder.
+def case_in(given: Values, name: str, folder: Path | None = None) -> Case:
+    """Return a case of a suite that is to be written; the files that it attaches are in the folder.
 
     Raises:
         MultiturnError: no suite can have such a case.
     """
-    (node,) = read_documents(text, name)
+    try:
+        node = node_of(given, mark_of(1, 0), MAX_DEPTH - _ABOVE)
+    except ValueError as error:
+        raise MultiturnError(str(error)) from None
     # Without a folder, a case attaches nothing: it is never a trace that names a file.
     files = Files(folder, folder) if folder is not None else Files(_NOWHERE, _NOWHERE)
     reader = CaseReader(name, files, Dialect(name))
-    return reader.case(node, case_id, reader.shared("", ()))
+    return reader.case(node, given["id"], reader.shared("", ()))
 
 
 def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
-from multiturn.documents.dump import dump
 from multiturn.errors import MultiturnError, Place
 from multiturn.logs import Notice
 from multiturn.traces.again import case_in
@@ -62,7 +61,7 @@ def _case_of(result: Any, where: Place, ids: Ids) -> Imported | Notice:
     to_fill_in = asked_of or [message("user", [_TO_FILL_IN])]
     case["input_messages"] = [*messages, *to_fill_in]
     refuse_keys(case)
-    case_in(dump(case), case_id, where.file)
+    case_in(case, where.file)
     for each in to_fill_in:
         each["content"] = None
     return Imported(case, {})

@@ -85,7 +85,7 @@ def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, li
     case = {key: value for key, value in given.items() if value}
     case["input_messages"] = trace.messages
     refuse_keys(case)
-    loaded = case_in(dump(case), case_id, body.where.file, attached.folder)
+    loaded = case_in(case, body.where.file, attached.folder)
     lost += changes(body.value, trace, loaded)
     return Imported(case, _target_of(trace)), lost
 
