@@ -194,3 +194,59 @@ def test_promptfoo_asks_every_vendor_with_the_temperature_and_the_limit_of_execu
         )
     assert done.returncode == 0, done.stdout + done.stderr
     assert [settings_in(request.json) for request in server.requests] == [*SETTINGS.values()]
+
+
+LOOK = """\
+evalcases:
+- id: look
+  input_messages:
+  - role: user
+    content:
+    - Look
+    - {type: image, value: "a {{ b }}.png", detail: low}
+    - {type: file, value: "{% b %}.pdf"}
+    - {type: audio, value: q.wav}
+    - {type: image, value: "https://example.com/b.png"}
+"""
+
+
+def test_promptfoo_sends_images_documents_and_audio_in_the_form_of_openai_to_all(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    promptfoo = npm.installed("promptfoo@0.121.20", "promptfoo", pytestconfig)
+    (tmp_path / "x.eval.yaml").write_text(LOOK, encoding="utf-8")
+    (tmp_path / "a {{ b }}.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 400)
+    (tmp_path / "{% b %}.pdf").write_bytes(b"%PDF-1.7 and pages")
+    (tmp_path / "q.wav").write_bytes(b"RIFF\x24\0\0\0WAVE and sound")
+    command = ("convert", "x.eval.yaml", "--format", "promptfoo", "--output", "tests.jsonl")
+    done = commands.run(*command, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    providers = ["openai:gpt-4o-mini", "anthropic:messages:claude-haiku-4-5"]
+    (tmp_path / "messages.txt").write_text("{{ messages | dump | safe }}\n")
+    with Server() as server:
+        server.answer(body=answer, times=None)
+        environment = {
+            **os.environ,
+            "NO_PROXY": "127.0.0.1",
+            "OPENAI_API_KEY": KEY,
+            "OPENAI_BASE_URL": f"{server.url}/v1",
+            "ANTHROPIC_API_KEY": KEY,
+            "ANTHROPIC_BASE_URL": server.url,
+            "PROMPTFOO_CONFIG_DIR": str(tmp_path / "home"),
+            "PROMPTFOO_DISABLE_TELEMETRY": "1",
+            "PROMPTFOO_DISABLE_UPDATE": "1",
+        }
+        arguments = ["--tests", "tests.jsonl", "--prompts", "file://messages.txt", "--no-cache"]
+        done = subprocess.run(
+            [promptfoo, "eval", *arguments, "--max-concurrency", "1", "--providers", *providers],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    to_openai, to_anthropic = (request.json["messages"] for request in server.requests)
+    (test,) = records(tmp_path / "tests.jsonl")
+    assert to_openai == test["vars"]["messages"]
+    assert len(to_openai[0]["content"]) == 5
+    assert to_anthropic == to_openai  # as docs/formats.md says of it
