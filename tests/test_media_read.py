@@ -192,6 +192,17 @@ def test_media_in_a_result_stay_in_it_in_their_order() -> None:
     assert (first, said(image_1), second, said(image_2), rest) == ("A", meant, "B", meant, "So?")
 
 
+@pytest.mark.parametrize(("block", "meant"), [OURS[0], OPENAI[0], RESPONSES[0], INSPECT[0]])
+def test_media_in_a_message_of_a_tool_are_read(block: dict[str, Any], meant: Said) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages: list[dict[str, Any]] = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": ["A", block]},
+    ]
+    _, (text, media) = contents(*messages)
+    assert (text, said(media)) == ("A", meant)
+
+
 def test_messages_in_a_text_of_json_may_have_media() -> None:
     block, meant = OPENAI[0]
     text = json.dumps([{"role": "user", "content": ["Look:", block]}])
@@ -220,8 +231,8 @@ def test_a_suite_whose_messages_share_a_block_by_an_alias_has_it_in_each() -> No
     ("block", "warning"),
     [
         (
-            {"type": "image", "value": ADDRESS, "detial": "low"},
-            'unknown key "detial"; did you mean "detail"?',
+            {"type": "image", "value": ADDRESS, "detai": "low"},
+            'unknown key "detai"; did you mean "detail"?',
         ),
         (
             {"type": "image_url", "image_url": {"url": ADDRESS, "size": 5}},
@@ -241,6 +252,19 @@ def test_a_key_that_is_left_out_is_a_warning(block: dict[str, Any], warning: str
     with capture_logs() as logs:
         cases(json.dumps({"id": "a", "messages": [{"role": "user", "content": [block]}]}))
     assert [log["why"] for log in logs] == [warning]
+
+
+def test_a_line_holds_as_many_bytes_as_a_case_may_have() -> None:
+    """50 MB in three images are 67 MB in base64."""
+    sizes = [20_000_000, 20_000_000, 10_000_000]
+    blocks = []
+    for number, size in enumerate(sizes):
+        data = b"\x89PNG\r\n\x1a\n" + bytes([number]) * (size - 8)
+        blocks.append({"type": "image", "value": f"data:image/png;base64,{in_base64(data)}"})
+    line = {"id": "a", "input_messages": [{"role": "user", "content": blocks}]}
+    (case,) = cases(json.dumps(line), "x.eval.jsonl")
+    (message,) = SPEC.request(case).chat_prompt or ()
+    assert [isinstance(each, Media) and each.size for each in message.content] == sizes
 
 
 def test_bytes_in_a_suite_may_be_as_many_as_in_a_file() -> None:

@@ -11,7 +11,8 @@ from multiturn.documents.core_schema import read_integer
 from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node
 from multiturn.errors import MultiturnError, Place, quoted
 
-MAX_LINE = 40_000_000  # bytes: a case of 10 million characters, whatever they are
+# In bytes: a case of 10 million characters, whatever they are, and 50 MB of media in base64.
+MAX_LINE = 110_000_000
 # In linear time: a string that does not end matches up to the end, and nothing backtracks.
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)', re.DOTALL)
 _HALF = re.compile("[\ud800-\udfff]")
