@@ -7,6 +7,8 @@ import logging
 import os
 import pickle
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from copy import copy, deepcopy
@@ -34,7 +36,8 @@ from multiturn import (
     stage,
 )
 from multiturn.errors import AttachmentError, OutsideRootError
-from multiturn.media import HEAD, MAX_MEDIA_SIZE, Store, type_of
+from multiturn.media import HEAD, MAX_MEDIA_SIZE, type_of
+from multiturn.store import Store
 from multiturn_stages.guard_markers import guard_markers
 
 GIF = b"GIF89a"
@@ -162,6 +165,34 @@ def test_bytes_above_32_mb_lie_on_disk() -> None:
     with limited(seconds=20, megabytes=60):
         found = [Media.of(GIF + block, store=store) for block in blocks]
         assert all(media.data == GIF + block for media, block in zip(found, blocks, strict=True))
+
+
+FORKS = """
+import os
+from multiturn.store import Store
+
+store = Store()
+known = {store.add(each): each for each in (bytes([at]) * 1_000_000 for at in range(40))}
+waiting, told = os.pipe()
+children = []
+for number in range(3):
+    children.append(os.fork())
+    if not children[-1]:
+        os.read(waiting, 1)
+        break
+own = b"%d" % os.getpid() * 100_000
+known[store.add(own)] = own
+if children[-1]:
+    os.write(told, b"123")
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
+assert all(store.read(digest) == data for digest, data in known.items())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_processes_that_share_a_store_read_and_write_their_own_bytes() -> None:
+    """Processes that fork share an open file, and the position in it."""
+    subprocess.run([sys.executable, "-c", FORKS], check=True, timeout=60)
 
 
 def test_equal_bytes_lie_in_a_store_once() -> None:

@@ -1,14 +1,14 @@
-"""Images, documents and audio: what their first bytes say, and where their bytes lie in a run."""
+"""Images, documents and audio: what their first bytes say of them."""
 
 import binascii
 import re
 from contextlib import suppress
-from threading import Lock
 from typing import Any, Literal, get_args
 
 from msgspec import Struct, structs
 
 from multiturn.errors import AttachmentError, cut, quoted
+from multiturn.store import Store
 from multiturn.text import CONTROL
 
 MediaKind = Literal["image", "document", "audio"]
@@ -17,7 +17,6 @@ HEAD = 16  # bytes of a file that tell its type
 MAX_MEDIA_SIZE = 20_000_000  # bytes of one file
 MAX_MEDIA_OF_CASE = 50_000_000
 TYPES = "PNG, JPEG, GIF, WebP, PDF, WAV or MP3"
-_IN_MEMORY = 32_000_000  # bytes of a run; what is more lies in a temporary file
 
 _SIGNATURES = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
@@ -62,40 +61,6 @@ def kind_of_type(media_type: str) -> MediaKind:
     """
     kind = media_type.partition("/")[0]
     return "image" if kind == "image" else "audio" if kind == "audio" else "document"
-
-
-class Store:
-    """The bytes of the media that a run reads, each once; many lie in a temporary file."""
-
-    def __init__(self) -> None:
-        import weakref
-        from tempfile import SpooledTemporaryFile
-
-        self._file = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed below
-        self._places: dict[str, tuple[int, int]] = {}  # where each begins, and its size; by digest
-        self._end = 0
-        self._lock = Lock()
-        weakref.finalize(self, self._file.close)
-
-    def add(self, data: bytes) -> str:
-        """Keep some bytes; return their digest."""
-        import hashlib
-
-        digest = hashlib.sha256(data).hexdigest()
-        with self._lock:
-            if digest not in self._places:
-                self._file.seek(self._end)
-                self._file.write(data)
-                self._places[digest] = self._end, len(data)
-                self._end += len(data)
-        return digest
-
-    def read(self, digest: str) -> bytes:
-        """Return the bytes of a digest."""
-        with self._lock:
-            start, size = self._places[digest]
-            self._file.seek(start)
-            return self._file.read(size)
 
 
 class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaults=True):
