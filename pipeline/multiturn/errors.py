@@ -98,7 +98,7 @@ class MultiturnError(Exception):
 
 
 class SegmentTypeError(MultiturnError):
-    """A segment is neither text nor a file."""
+    """A segment is neither text nor a file, an image, a document or audio."""
 
 
 class AttachmentError(MultiturnError):
