@@ -302,7 +302,7 @@ def test_a_usage_error_is_said_in_words_and_exits_with_2(
             ["convert", "a.eval.yaml"],
             {
                 *("structlog", "rich", "tempfile", "asyncio"),
-                *("multiturn.engine.formats", "multiturn.providers.base"),
+                *("multiturn.engine.formats", "multiturn.providers"),
             },
         ),
         (["snapshot", "a.eval.yaml"], {"structlog", "rich", "tempfile", "asyncio"}),

@@ -150,11 +150,11 @@ def _on_cluster(
 
 def _say(item: "Rendered", failures: Failures) -> None:
     """Show an error, or a warning that another process has met."""
-    from multiturn.logs import warn
-
     if item.error is not None:
         failures.add(item.error, item.traceback)
     if item.notice is not None:
+        from multiturn.logs import warn
+
         try:
             warn(item.notice)
         except MultiturnError as error:
