@@ -5,6 +5,10 @@ import base64
 import hashlib
 import json
 import os
+import pickle
+import subprocess
+import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +18,8 @@ import pytest
 import commands
 from loading import cases
 from loopback import Server
-from media_files import data_uri, image, pdf, wav, write_bytes
+from media_files import data_uri, image, padded, pdf, wav, write_bytes
+from memory import measurable
 from multiturn import (
     AxProvider,
     Case,
@@ -26,7 +31,10 @@ from multiturn import (
     ProviderRequest,
     ProviderResponse,
     Result,
+    dry_run,
     load_pipeline,
+    load_suite,
+    load_target,
     run,
 )
 from multiturn.providers.custom import complete
@@ -260,6 +268,141 @@ def test_a_revision_knows_whether_an_image_has_changed(
     write(3)
     planned = run_command(*ask, folder=root)
     assert [line["id"] for line in records(planned.stdout)] == ["c1"]
+
+
+MEASURED = """
+import re, sys
+from pathlib import Path
+opened = []
+sys.addaudithook(lambda event, about: event == "open" and opened.append(str(about[0])))
+from multiturn.cli.group import main
+try:
+    main(sys.argv[1:])
+except SystemExit as ended:
+    assert not ended.code, ended.code
+peak = re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1]
+images = [path for path in opened if path.endswith(".png")]
+print(int(peak) // 1000, len(images), file=sys.stderr)
+"""
+
+
+@pytest.mark.skipif(not measurable, reason="it needs /proc")
+def test_a_run_holds_few_of_its_images_and_reads_each_once(root: Path, server: Server) -> None:
+    """Eighty requests with an image are 107 MB."""
+    images = {f"{number}.png": padded(image(seed=number), 1_000_000) for number in range(10)}
+    write_bytes(root, images)
+    write_target(root, server, provider="openai", base_url=f"{server.url}/v1", endpoint=None)
+    write_suite(root, [["Look", {"type": "file", "value": f"{n % 10}.png"}] for n in range(80)])
+    write_suite(root, [["Look", str(number)] for number in range(9)], "text.eval.yaml")
+
+    def measured(suite: str) -> tuple[int, int]:
+        arguments = ("run", suite, "--target", "az", "--output", f"{suite}.jsonl")
+        command = [sys.executable, "-c", MEASURED, *arguments]
+        environment = {**os.environ, "NO_PROXY": "127.0.0.1"}
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stderr=pipe, text=True, env=environment) as process:
+            while process.poll() is None:
+                server.requests.clear()
+                time.sleep(0.05)
+            said = process.communicate()[1]
+        peak, opened = said.splitlines()[-1].split()
+        return int(peak), int(opened)
+
+    without, _ = measured("text.eval.yaml")
+    peak, opened = measured("a.eval.yaml")
+    assert opened == 10
+    assert peak - without < 60
+
+
+def test_worker_processes_read_images_by_themselves(root: Path) -> None:
+    write_bytes(root, {"a.png": image()})
+    held = {"type": "image", "value": data_uri(image(seed=1))}
+    write_suite(root, [{"type": "file", "value": "a.png"}, held])
+    write_suite(root, [held, ["Hi"]], "b.eval.yaml")
+    convert = ("convert", "a.eval.yaml", "b.eval.yaml", "--format", "openai")
+    alone = commands.run(*convert, folder=root)
+    with commands.start(*convert, "--workers", "2", folder=root) as process:
+        written, said = process.communicate()
+    assert alone.stdout.count(data_uri(image(seed=1))) == 2
+    assert (process.returncode, written) == (0, alone.stdout), said
+
+
+# What nobody may see
+
+CANARY = b"CANARY-4711-" * 40
+SECRET = image(seed=9) + CANARY
+ENCODED = base64.b64encode(SECRET).decode()
+LEAKS = (
+    "CANARY-4711",
+    *(ENCODED[start : start + 40] for start in range(len(ENCODED) - 400, len(ENCODED) - 40, 40)),
+)
+TELLS = """
+class Tells:
+    accepts = {"media"}
+
+    async def invoke(self, request):
+        raise ValueError(f"{request!r} {request.chat_prompt!r} {request.input_files!r}")
+"""
+COMMANDS = (
+    ("convert", "--format", "json"),
+    ("convert", "--format", "yaml"),
+    ("convert", "--format", "text"),
+    ("convert", "--debug", "-v"),
+    ("check", "--debug", "-v"),
+    ("check", "--target", "az", "--debug", "-v"),
+    ("explain", "--format", "json"),
+    ("list", "--tokens"),
+    ("snapshot",),
+    ("report", "--format", "markdown"),
+    ("run", "--debug", "-v"),
+    ("run", "--target", "tells", "--debug", "-v"),
+    ("run", "--target", "az", "--debug", "-v"),
+    ("run", "--target", "az", "--dry-run"),
+)
+URI = f"data:image/png;base64,{ENCODED}"
+WRONG: dict[str, Any] = {
+    "nothing": {"type": "image", "value": URI},
+    "its type": {"type": "document", "value": URI},
+    "the name of its type": {"type": "imag", "value": URI},
+    "its base64": {"type": "image", "value": f"{URI}!?"},
+    "no base64": {"type": "image", "value": f"data:image/png,{ENCODED}"},
+    "no value": {"type": "image", "valeu": URI},
+    "another key": {"type": "image", "value": URI, "caption": URI},
+    "no type of address": {"type": "image", "value": ENCODED},
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_command_shows_the_bytes_of_an_image(
+    root: Path, server: Server, command: tuple[str, ...]
+) -> None:
+    write_bytes(root, {"a.png": SECRET})
+    write_suite(root, [[{"type": "file", "value": "a.png"}, wrong] for wrong in WRONG.values()])
+    write_target(root, server)
+    targets = json.loads((root / "targets.yaml").read_text())["targets"]
+    targets.append({"name": "tells", "provider": "tells:Tells"})
+    (root / "targets.yaml").write_text(json.dumps({"targets": targets}))
+    (root / "tells.py").write_text(TELLS)
+    server.fail(400, "no", times=None)
+    name, *options = command
+    done = commands.run(name, "a.eval.yaml", *options, folder=root, env={"NO_PROXY": "127.0.0.1"})
+    assert done.returncode != 2, done.stderr
+    assert [leak for leak in LEAKS if leak in done.stdout + done.stderr] == []
+
+
+def test_a_repr_has_no_bytes_of_an_image(root: Path, server: Server) -> None:
+    write_bytes(root, {"a.png": SECRET})
+    write_suite(root, [[{"type": "file", "value": "a.png"}, WRONG["nothing"]]])
+    write_target(root, server)
+    (case,) = load_suite("a.eval.yaml")
+    (delivery,) = dry_run([case], "spec", load_target("az"))
+    assert delivery.wire is not None
+    body = delivery.wire.body
+    assert LEAKS[-1].encode() in body
+    answer, error = ProviderResponse(text="", wire=body), ProviderError("no", wire=body)
+    told = (case, *case.input_messages, delivery, delivery.wire, answer, error)
+    assert [leak for leak in LEAKS for each in told if leak in repr(each)] == []
+    assert [leak for leak in LEAKS if leak.encode() in pickle.dumps(delivery.wire.request)] == []
 
 
 OWN = """

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from msgspec import Struct
 
-from multiturn.errors import Place, did_you_mean, quoted
+from multiturn.errors import Place, cut, did_you_mean, quoted
 from multiturn.files import Files
 from multiturn.media import MediaKind
 from multiturn.model.calls import Call, Thinking, Tool
@@ -49,6 +49,9 @@ class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     thinking: tuple[Thinking, ...] = ()
     first_content: int = 0
     content_columns: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        return cut(super().__repr__())  # its text may be a whole image
 
 
 def segments_of(message: TestMessage) -> Iterator[tuple[int, str, Any, int]]:
