@@ -2,6 +2,7 @@
 
 import base64
 import io
+import re
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
@@ -121,6 +122,19 @@ def test_a_page_of_one_side_shows_images_and_names_documents_and_audio(
         tab.click()
         assert page.locator("#case img").count() == 0, "what is sent is text there"
         assert len(page.locator("#panel").inner_text()) < 10_000
+
+
+def test_a_digest_is_cut_until_it_has_the_focus(reader: Reader, tmp_path: Path) -> None:
+    files: Files = {SUITE: suite(attach("a.pdf")), "evals/a.pdf": pdf()}
+    page = reader.open(page_of(tmp_path, files))
+    line, digest = page.locator("#case .media"), page.locator("#case .digest")
+    assert re.fullmatch("[0-9a-f]{64}", digest.inner_text()), "copied and found as a whole"
+    lengths = "(e) => [e.scrollWidth, e.clientWidth]"
+    whole, shown = digest.evaluate(lengths)
+    assert whole / 5.5 < shown < whole / 4.5, "about 13 of 64 letters"
+    assert line.evaluate("(e) => e.offsetHeight") < 40, "one line"
+    line.focus()
+    assert digest.evaluate("(e) => e.getBoundingClientRect().width") > 3 * shown
 
 
 def test_a_text_cannot_look_like_an_image(reader: Reader, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ function shownPiece(piece, spans, pieces) {
   return [{ text: string(-1 - piece), origin, path: "", changed: false }];
 }
 
-function showSpan(span, side, content = [visible(span.text), showMedia(span)]) {
+function showSpan(span, side, content = span.media ? showMedia(span) : visible(span.text)) {
   const name = !span.changed ? "span" : side === "then" ? "del" : "ins";
   if (!span.origin) return make(name, {}, content);
   const hidden = span.text.trim() ? { tabindex: "0" } : {};
@@ -110,13 +110,15 @@ function showSpan(span, side, content = [visible(span.text), showMedia(span)]) {
   return make(name, { class: span.media ? "span media" : "span", "data-origin": span.origin, ...hidden }, content);
 }
 
-/** Show the image that a span stands for, or why it is not shown; nothing for others. */
-function showMedia({ media }) {
-  if (!media) return [];
-  const { name, image, why } = media;
-  if (why) return make("small", {}, ` ${why}`);
+/** Show what is known of media, and below it the image, or why it is not shown. */
+function showMedia({ text, media: { name, image, why } }) {
+  const facts = text.slice(name.length).split(/\b([0-9a-f]{64})\b/);
+  // The style cuts the digest; it is copied, found and compared as a whole.
+  const known = facts.map((fact, at) => (at % 2 ? make("span", { class: "digest" }, fact) : fact));
+  const line = [visible(name), make("span", { class: "known" }, known)];
+  if (why) return [line, make("small", {}, ` ${why}`)];
   // An address would not be loaded: the policy of the page allows no other source than data.
-  return image === undefined ? [] : [make("br"), make("img", { src: string(image), alt: name, loading: "lazy", decoding: "async" })];
+  return image === undefined ? line : [line, make("img", { src: string(image), alt: name, loading: "lazy", decoding: "async" })];
 }
 
 /** Return whether a span is the text of its file, not what a stage puts above it. */
