@@ -65,7 +65,7 @@ def test_a_response_that_failed_in_a_batch_is_an_error() -> None:
     failed = {"status": "failed", "error": {"code": "server_error", "message": "It broke."}}
     body = {**completion("responses", ""), **failed}
     line = {"custom_id": "d", "response": {"status_code": 200, "body": body}, "error": None}
-    with pytest.raises(ProviderError, match="^server_error: It broke.$"):
+    with pytest.raises(ProviderError, match=r"^server_error: It broke\.$"):
         batches_of(responses()).read(json.dumps(line).encode())
 
 

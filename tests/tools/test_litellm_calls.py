@@ -19,9 +19,9 @@ from histories import history
 from media_histories import media_history
 from multiturn import ChatMessage, Media, ProviderRequest
 from multiturn.logs import Notice, warnings_to
+from multiturn.media_json import with_bytes
 from multiturn.model.request import turn_of
 from multiturn.providers.chat import chat_message
-from multiturn.providers.media_parts import with_bytes
 from multiturn.traces.attached import Attached
 from multiturn.traces.suite import Imported, imported
 from vendors import PROVIDERS

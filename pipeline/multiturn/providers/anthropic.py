@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from multiturn.media import Media, MediaKind
+from multiturn.media_json import Base64
 from multiturn.model.calls import Call, Tool
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Turn
@@ -18,7 +19,6 @@ from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.providers.media_parts import (
-    Base64,
     Limit,
     pieces_of,
     want_kinds,

@@ -10,12 +10,12 @@ import msgspec
 from msgspec import Meta
 
 from multiturn.documents.validation import LARGEST_NUMBER
+from multiturn.media_json import with_bytes, without_bytes
 from multiturn.model.request import DEFAULT, ChatMessage, ProviderRequest, message_of, prompt_of
 from multiturn.model.turns import Parts, Turns
 from multiturn.providers.base import Preview, ProviderResponse, Settings, TargetProvider, Wire
 from multiturn.providers.failures import ProviderError
 from multiturn.providers.layout import Layout
-from multiturn.providers.media_parts import with_bytes, without_bytes
 from multiturn.providers.rules import broken
 
 _WITH_CHAT = "use a pipeline with consolidate_system"

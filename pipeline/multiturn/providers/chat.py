@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 
 from multiturn.media import EXTENSIONS, Media
+from multiturn.media_json import Base64
 from multiturn.model.calls import Call, Tool
 from multiturn.model.request import content_of
 from multiturn.model.turns import Turn
-from multiturn.providers.media_parts import Base64, address_or_uri, file_name
+from multiturn.providers.media_parts import address_or_uri, file_name
 
 
 def chat_message(turn: Turn, role: str = "") -> dict[str, Any]:

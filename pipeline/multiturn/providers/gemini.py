@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta
 
 from multiturn.media import EXTENSIONS, Media
+from multiturn.media_json import Base64, with_bytes
 from multiturn.model.calls import Call, Tool
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Turn
@@ -21,7 +22,6 @@ from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.providers.media_parts import (
-    Base64,
     Limit,
     media_in,
     move_from_results,
@@ -29,7 +29,6 @@ from multiturn.providers.media_parts import (
     want_kinds,
     want_sizes,
     want_types,
-    with_bytes,
 )
 from multiturn.providers.tokens import Overhead
 from multiturn.providers.tool_layout import (
