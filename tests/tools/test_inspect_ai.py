@@ -328,3 +328,5 @@ def test_a_data_set_has_real_media(folder: Path, monkeypatch: pytest.MonkeyPatch
             ContentAudio(audio=uri("audio/wav", "q.wav"), format="wav"),
             ContentImage(image="https://example.com/b.png", detail="high"),
         ]
+    look, result = (sample.input[-1].content[1] for sample in dataset("evals"))
+    assert look.image is result.image  # cases share the bytes of a file
