@@ -356,11 +356,11 @@ sys.addaudithook(note)
 def test_each_image_is_read_once_a_side(project: Path, tmp_path: Path) -> None:
     (project / ".git").rmdir()
     cases_ = (case(f"c{at}", "'Hi'", f"shots/{'ab'[at % 2]}.png") for at in range(20))
-    files = {SUITE: suite(*cases_), "evals/shots/a.png": SMALL, "evals/shots/b.png": ALIKE}
-    write(project, files)
+    text = suite(*cases_)
+    write(project, {SUITE: text, "evals/shots/a.png": SMALL, "evals/shots/b.png": ALIKE})
     git(project, "init", "-q")
     commit(project)
-    write(project, {SUITE: files[SUITE].replace("'Hi'", "'Ho'"), "evals/shots/a.png": LARGE})
+    write(project, {SUITE: text.replace("'Hi'", "'Ho'"), "evals/shots/a.png": LARGE})
     (tmp_path / "hook").mkdir()
     (tmp_path / "hook/sitecustomize.py").write_text(READS)
     log = tmp_path / "reads"

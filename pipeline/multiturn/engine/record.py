@@ -54,21 +54,14 @@ def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Recor
 def to_json(record: Any) -> bytes:
     """Render a record, or a result, as one line of JSON; what nobody would see is escaped."""
     try:
-        line = msgspec.json.encode(record, enc_hook=_with_bytes) + b"\n"
+        line = msgspec.json.encode(record, enc_hook=with_bytes) + b"\n"
     except UnicodeEncodeError:  # a path may hold any bytes
-        plain = msgspec.to_builtins(record, enc_hook=_with_bytes)
+        plain = msgspec.to_builtins(record, enc_hook=with_bytes)
         text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
         line = utf8(text).encode() + b"\n"
     if may_have_unseen(line):
         return unseen().sub(_escape, line.decode()).encode()
     return line
-
-
-def _with_bytes(value: Any) -> str:
-    """Return what JSON has of media in the formats of other tools, which few records are in."""
-    from multiturn.providers.media_parts import with_bytes
-
-    return with_bytes(value)
 
 
 def _escape(match: re.Match[str]) -> str:
