@@ -47,6 +47,15 @@ def text_of(spans: Spans) -> str:
     return "".join(span.text for span in spans)
 
 
+def has_media(spans: Spans) -> bool:
+    """Return whether anything in spans is more than text."""
+    # any() would take longer, and each message is asked.
+    for span in spans:  # noqa: SIM110
+        if span.media is not None:
+            return True
+    return False
+
+
 class Message(Struct, frozen=True, gc=False):
     """A message of an explained chat prompt: its content is the text of its spans.
 
@@ -80,7 +89,8 @@ class Message(Struct, frozen=True, gc=False):
 
 def question_of(conversion: Conversion) -> Spans:
     """Return the question of a finished conversion in spans; there, media are text."""
-    return spans_in([*map(as_text, conversion.transcript)], conversion.case)
+    transcript = [part if part.media is None else as_text(part) for part in conversion.transcript]
+    return spans_in(transcript, conversion.case)
 
 
 def messages_of(conversion: Conversion) -> tuple[Message, ...]:

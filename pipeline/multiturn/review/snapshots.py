@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from multiturn.documents.dump import Pieces, dump
-from multiturn.engine.spans import Message, Span, Spans, text_of
+from multiturn.engine.spans import Message, Span, Spans, has_media, text_of
 from multiturn.media import Media
 from multiturn.model.request import InputFile, ProviderRequest
 from multiturn.review.attached import Attached
@@ -103,7 +103,7 @@ def _content(spans: Spans, named: Mapping[str, Attached]) -> str | list[Any]:
     >>> _content(spans, {"a.md": "Be brief."})
     ['=== a.md ===', {'file': 'a.md'}, 'Hello']
     """
-    if not named and all(span.media is None for span in spans):
+    if not named and not has_media(spans):
         return text_of(spans)
     pieces: list[Any] = []
     text = "\n"  # since the last piece; it begins with a line break

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from multiturn.engine.spans import Span, text_of
+from multiturn.engine.spans import Span, has_media, text_of
 from multiturn.errors import quoted
 from multiturn.media import Media
 from multiturn.review.differences import Difference
@@ -80,9 +81,9 @@ def _is_changed(line: str) -> bool:
     return line[0] in "-+"
 
 
-def _shown(span: Span) -> str:
-    """Return the text of a span; of media, also what is known, so that another one differs."""
-    return span.text if span.media is None else f"{span.text} {span.media.facts}"
+def _with_facts(span: Span) -> Span:
+    """Return a span; of media, with what is known in its text, so that another one differs."""
+    return span if span.media is None else replace(span, text=f"{span.text} {span.media.facts}")
 
 
 class _Numbers(dict[str, int]):
@@ -227,17 +228,17 @@ class _Data:
     def side(self, case: ReviewedCase) -> dict[str, Any]:
         """Return the texts of one side of a case: three numbers a span, and what is sent."""
         numbers, texts = self.numbers, texts_of(case)
-        media = [
-            (at, place, self.images.number(span.media))
-            for at, spans in enumerate(texts)
-            for place, span in enumerate(spans)
-            if span.media is not None
-        ]
+        media: list[tuple[int, int, int]] = []
+        for at, spans in enumerate(texts):
+            if has_media(spans):
+                texts[at] = tuple(map(_with_facts, spans))
+                found = ((place, span.media) for place, span in enumerate(spans))
+                media += ((at, place, self.images.number(each)) for place, each in found if each)
         return {
             "roles": [message.title for message in (*case.prompt, *case.tools)],
             "lacksChat": case.lacks_chat,
             "texts": [
-                [numbers[text] for s in spans for text in (_shown(s), s.origin, s.path)]
+                [numbers[text] for s in spans for text in (s.text, s.origin, s.path)]
                 for spans in texts
             ],
             "payloads": [self.sent(case.sent)] if case.sent else [*self.payloads.of(case)],

@@ -70,7 +70,10 @@ def digest_of(conversion: Conversion, sent: SentPrompt | None) -> bytes:
     if sent is None:
         texts = (
             conversion.chat is None,
-            [(t.role, _said(t.content, t.parts)) for t in conversion.prompt],
+            [
+                (turn.role, _said(turn.content, turn.parts) if turn.has_media else turn.content)
+                for turn in conversion.prompt
+            ],
         )
         if conversion.tools or any(turn.is_more for turn in conversion.prompt):
             more = [message_of(turn) for turn in conversion.prompt if turn.is_more]
