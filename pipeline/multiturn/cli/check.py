@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.completion import complete_target
 from multiturn.cli.failures import Failures
 from multiturn.cli.options import (
     SuiteOptions,
@@ -16,7 +15,7 @@ from multiturn.cli.options import (
     quiet_option,
     say_summary,
     suite_options,
-    targets_option,
+    target_options,
 )
 from multiturn.errors import MultiturnError, PipelineError, Place, StageError, nearest
 from multiturn.text import in_line, number_of, visible
@@ -39,13 +38,7 @@ _WITHOUT = {  # what it means that a pipeline does not give a fact
 @click.command()
 @suite_options
 @pipeline_option
-@click.option(
-    "--target",
-    metavar="NAME",
-    shell_complete=complete_target,
-    help="Also check every prompt against the rules of this target's API.",
-)
-@targets_option
+@target_options("Also check every prompt against the rules of this target's API.")
 @format_option(
     *("text", "json", "github"),
     help="Text on standard error, JSON lines, or annotations that GitHub shows in a pull request.",

@@ -50,26 +50,30 @@ targets_option = click.option(  # the command gets it as targets_file
 )
 
 
-def _shown_target_option(name: str) -> Callable[[Command], Command]:
-    return click.option(
+def target_options(
+    words: str, name: str = "target", *, default: str | None = None
+) -> Callable[[Command], Command]:
+    """Add ``--target``, by a name for the command, with a help text; and ``--targets``."""
+    option = click.option(
         "--target",
         name,
         metavar="NAME",
+        default=default,
+        show_default=default is not None,
         shell_complete=complete_target,
-        help="Show the prompts as this target gets them, with each repair that its API requires;"
-        " nothing is sent, and no key is needed.",
+        help=words,
     )
+    return lambda command: option(targets_option(command))
 
 
-def preview_options(command: Command) -> Command:
-    """Add ``--target`` and ``--targets``; ``preview_provider`` gives the provider."""
-    # It is not called target: the project's default is the one to send to.
-    return _shown_target_option("preview_target")(targets_option(command))
-
-
-def review_options(command: Command) -> Command:
-    """Add them with the target of the project's snapshots as the default."""
-    return _shown_target_option("snapshot_target")(targets_option(command))
+_SHOWS = (
+    "Show the prompts as this target gets them, with each repair that its API requires; nothing is"
+    " sent, and no key is needed."
+)
+# ``preview_provider`` gives the provider. Their names are not target: the project's default of that
+# is the one to send to.
+preview_options = target_options(_SHOWS, "preview_target")
+review_options = target_options(_SHOWS, "snapshot_target")  # that of the project's snapshots
 
 
 def preview_provider(target: str | None, targets_file: str | None) -> "TargetProvider | None":

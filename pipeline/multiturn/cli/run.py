@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from multiturn.cli.completion import complete_target
 from multiturn.cli.options import (
     PATH,
     SuiteOptions,
@@ -16,7 +15,7 @@ from multiturn.cli.options import (
     quiet_option,
     say_summary,
     suite_options,
-    targets_option,
+    target_options,
 )
 
 if TYPE_CHECKING:
@@ -27,16 +26,11 @@ if TYPE_CHECKING:
 @click.command()
 @suite_options
 @pipeline_option
-@click.option(
-    "--target",
-    metavar="NAME",
-    default="echo",
-    show_default=True,
-    shell_complete=complete_target,
-    help="Target to send prompts to; echo sends nothing, and answers with the messages before the"
+@target_options(
+    "Target to send prompts to; echo sends nothing, and answers with the messages before the"
     " repairs that an API requires.",
+    default="echo",
 )
-@targets_option
 @output_option(
     "File to append each result to, as a line of JSON, as soon as there is an answer."
     "  [default: standard output]"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from multiturn.cli.completion import complete_target
 from multiturn.cli.failures import Failures
 from multiturn.cli.options import (
     PATH,
@@ -19,7 +18,7 @@ from multiturn.cli.options import (
     quiet_option,
     say_summary,
     suite_options,
-    targets_option,
+    target_options,
 )
 from multiturn.errors import MultiturnError
 
@@ -80,15 +79,11 @@ Show = Literal["once", "stat", "all"]
     help="With --check: text, a line of JSON for each thing that differs, or annotations that"
     " GitHub shows in a pull request.",
 )
-@click.option(
-    "--target",
+@target_options(
+    "Also record what this target is sent where it is not the pipeline's prompt; what all cases"
+    " share is in target.lock. No key is needed.",
     "snapshot_target",
-    metavar="NAME",
-    shell_complete=complete_target,
-    help="Also record what this target is sent where it is not the pipeline's prompt; what all"
-    " cases share is in target.lock. No key is needed.",
 )
-@targets_option
 @quiet_option
 def snapshot(
     options: SuiteOptions,
