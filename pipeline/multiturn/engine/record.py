@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from multiturn.logs import Notice
+from multiturn.media_json import with_bytes
 from multiturn.model.request import ProviderRequest
 from multiturn.text import may_have_unseen, unseen, utf8
 
