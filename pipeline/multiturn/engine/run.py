@@ -42,20 +42,13 @@ class RunOptions(TypedDict, total=False):
 class Run:
     """What a run sends and where its results go; a context manager that opens the results file.
 
-    On leaving, the file keeps one line for each case.
+    On leaving, the file keeps one line for each case. ``RunOptions`` are as for ``multiturn.run``.
 
     Args:
         cases: the cases, or the path of a suite or of a folder.
         pipeline: the pipeline, its name or the path of its file; None for the project's.
         provider: answers the requests.
         results: path of the file that gets each result.
-        resume: continue that file.
-        against: Git revision; a request that was the same there is not sent.
-        record_wire: whether each result has the exact body.
-        record_thinking: whether each result has what the model thought.
-        max_cost: the most that the run may cost, in dollars.
-        max_tokens: the most tokens that it may use, input and output together.
-        prices: path of a file with prices.
         batch: whether the requests are sent in batches.
         is_dry: whether nothing is sent or written.
         is_default: whether the pipeline comes from the project's defaults; those of the revision
@@ -120,7 +113,7 @@ class Run:
         if is_dry and resume and self.path is not None and os.path.exists(self.path):
             self.stored = read_stored(self.path)
         self.results: ResultsFile | None = None
-        self._held: list[Delivery] | None = None  # those of ``problems``, if they fit
+        self._held: list[Delivery] | None = None  # those of ``rehearse``, if they fit
 
     def __enter__(self) -> Self:
         if self.path is not None:
