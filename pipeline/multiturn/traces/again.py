@@ -10,7 +10,7 @@ import msgspec
 
 from multiturn.documents.json_lines import mark_of, node_of
 from multiturn.documents.node import MAX_DEPTH
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, cut
 from multiturn.files import Files
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
@@ -23,6 +23,7 @@ from multiturn.suites.case import CaseReader
 from multiturn.suites.dialects import Dialect
 from multiturn.traces.differences import differences
 from multiturn.traces.forms import SAME
+from multiturn.traces.settings import SETTINGS
 from multiturn.traces.telemetry import SYSTEM, telemetry_again
 from multiturn.traces.trace import Trace, Values
 
@@ -72,6 +73,9 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
         for key in [key for key, value in each.items() if value in (None, [], {})]:
             del each[key]
     yield from differences(given, again)
+    if trace.form != "telemetry":  # which names settings apart from all else
+        for key in (each for each in trace.execution if each not in {*SETTINGS, *_OURS}):
+            yield f"{cut(key)} is not known; it stays in execution, and no target sends it"
 
 
 def sent_again(trace: Trace, case: Case) -> Values:

@@ -98,8 +98,8 @@ def _bodies(value: Any, where: Place, name: str) -> Iterator["Body | MultiturnEr
         for at, each in enumerate(value):
             yield from _bodies(each, where._replace(label=f"[{at}]"), f"{name}-{at + 1}")
         return
-    spans = [*attributes_in(value)]
-    if spans:
+    is_body = isinstance(value, dict) and any(key in value for key in (*_MESSAGES, "wire"))
+    if spans := [] if is_body else [*attributes_in(value)]:
         for at, attributes in enumerate(spans, 1):
             yield Body(where, f"{name}-{at}" if len(spans) > 1 else name, attributes)
         return

@@ -20,6 +20,7 @@ from multiturn.traces.trace import (
 )
 
 _MODES = {"AUTO": "auto", "NONE": "none", "ANY": "required"}
+_USED = ("systemInstruction", "contents", "tools", "toolConfig", "generationConfig")
 _OF_USERS = ("args", "response", "parameters", "parametersJsonSchema", "properties")
 _SNAKE = re.compile("_([a-z])")
 
@@ -41,9 +42,8 @@ def read_gemini(body: Values) -> Trace:
     execution = {**settings(body, _USED), **settings(config, names), **renamed(config, names)}
     if choice := _chosen(body.get("toolConfig")):
         execution["tool_choice"] = choice
-    declared = (
-        each for tool in mappings(body.get("tools")) for each in mappings(_declared_in(tool))
-    )
+    tools = mappings(body.get("tools"))
+    declared = (each for tool in tools for each in mappings(tool.get("functionDeclarations")))
     return Trace(
         form="gemini",
         provider="gemini",
@@ -51,9 +51,6 @@ def read_gemini(body: Values) -> Trace:
         tools=[_tool(each) for each in declared],
         execution=execution,
     )
-
-
-_USED = ("systemInstruction", "contents", "tools", "toolConfig", "generationConfig")
 
 
 def camel(value: Any) -> Any:
@@ -65,6 +62,7 @@ def camel(value: Any) -> Any:
     found = {}
     for key, child in value.items():
         name = _SNAKE.sub(lambda match: match[1].upper(), key)
+        name = key if name in value else name  # of two spellings, none hides the other
         found[name] = child if name in _OF_USERS else camel(child)
     return found
 
@@ -156,10 +154,6 @@ def _thought(part: Values) -> Values:
     return {**found, **({"signature": s} if (s := part.get("thoughtSignature")) else {})}
 
 
-def _declared_in(tool: Values) -> Any:
-    return tool.get("functionDeclarations")
-
-
 def _tool(given: Values) -> Values:
     schema = given.get("parametersJsonSchema")
     if schema is None:
@@ -193,19 +187,19 @@ def _chosen(config: Any) -> Any:
 def same_gemini(body: Values) -> Values:
     """Return a body with one spelling of what Gemini takes in several."""
     same: Values = camel(body)
-    same["contents"] = [_same(each, "user") for each in _listed(same.get("contents"))]
+    same["contents"] = [_same(each) for each in _listed(same.get("contents"))]
     if isinstance(system := same.get("systemInstruction"), str | dict):
-        same["systemInstruction"] = {**_same(system, "user"), "role": "user"}
+        same["systemInstruction"] = {**_same(system), "role": "user"}
     return same
 
 
-def _same(content: Any, role: str) -> Any:
+def _same(content: Any) -> Any:
     if isinstance(content, str):
-        return {"role": role, "parts": [{"text": content}]}
+        return {"role": "user", "parts": [{"text": content}]}
     if not isinstance(content, dict):
         return content
     parts = [_same_part(each) for each in mappings(content.get("parts"))]
-    return {"role": role, **content, "parts": parts}
+    return {"role": "user", **content, "parts": parts}
 
 
 def _same_part(part: Values) -> Values:
