@@ -434,7 +434,8 @@ def prompt_of(body: Any) -> str:
         return "theirs"
     if "contents" in body:
         return str(body["contents"][-1]["parts"][-1]["text"])
-    return str((body.get("messages") or body["input"])[-1]["content"])
+    content = (body.get("messages") or body["input"])[-1]["content"]
+    return str(content if isinstance(content, str) else content[-1]["text"])
 
 
 def text_for(prompt: str) -> str:
