@@ -295,6 +295,7 @@ def uri(data: bytes, media_type: str = "image/gif") -> str:
         ({"type": "file", "value": "https://example.org/a.png"}, "write type: image, document"),
         ({"type": "image"}, "an image segment has no 'value'; add it"),
         ({"type": "image", "value": 5}, "an image segment needs a value that is text"),
+        ({"type": "image", "value": uri(GIF), "name": "x" * 256}, "x…' has over 255 characters"),
         ({"type": "image", "value": "none.png"}, "no file 'none.png'"),
     ],
 )

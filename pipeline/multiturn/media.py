@@ -16,6 +16,7 @@ MARKERS = tuple(f"[{kind}:" for kind in get_args(MediaKind))  # of what stands f
 HEAD = 16  # bytes of a file that tell its type
 MAX_MEDIA_SIZE = 20_000_000  # bytes of one file
 MAX_MEDIA_OF_CASE = 50_000_000
+_LONGEST_NAME = 255  # characters, as file systems have it
 TYPES = "PNG, JPEG, GIF, WebP, PDF, WAV or MP3"
 
 _SIGNATURES = (
@@ -205,6 +206,8 @@ def given_media(
             what = "an address does not tell what is there"
             raise AttachmentError(f"{what}; write type: image, document or audio")
         return Media(kind, path=None, url=value, detail=detail)  # type: ignore[arg-type]
+    if name and len(name) > _LONGEST_NAME:
+        raise AttachmentError(f"the name {quoted(name)} has over {_LONGEST_NAME} characters")
     if name and CONTROL.search(name):
         raise AttachmentError(f"the name {quoted(name)} has a control character")
     shown = quoted(name) if name else f"the {kind}"

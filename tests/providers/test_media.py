@@ -276,6 +276,14 @@ REFUSED: dict[str, tuple[str, dict[str, Any], ProviderRequest, str]] = {
         *("anthropic", {}, asked(("user", ("Hear:", NOISE)))),
         "A14: a message must not have audio (Anthropic); write its words in place of 'e.wav'",
     ),
+    "A14 of many, with long addresses": (
+        "anthropic",
+        {},
+        asked(("user", tuple(Media("audio", url=f"https://a/{n}{'x' * 300}") for n in range(9)))),
+        "A14: a message must not have audio (Anthropic); write its words in place of "
+        + ", ".join(f"'https://a/{n}{'x' * 189}…'" for n in range(3))
+        + " and 6 more",
+    ),
     "A15 a large image": (
         *("anthropic", {}, asked(("user", (Media.of(padded(PNG, 3_932_161), "large.png"),)))),
         "A15: an image must not exceed 5 MB (5,242,880 bytes) in base64 (Anthropic);"

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
+from multiturn.errors import quoted
 from multiturn.media import Media, MediaKind
 from multiturn.media_json import Base64
 from multiturn.model.request import content_of
 from multiturn.model.turns import Part, Turn
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities, Taken
-from multiturn.text import number_of
+from multiturn.text import first_of, number_of
 
 KINDS: tuple[MediaKind, ...] = ("image", "document", "audio")
 _FEATURES: dict[MediaKind, Taken] = {  # by which models differ
@@ -62,8 +63,10 @@ def want_sizes(layout: Layout, limits: Iterable[Limit]) -> None:
     for rule, most, kinds, is_for_each in limits:
         found = [media for media in media_in(layout.messages) if media.kind in kinds]
         if is_for_each:
-            for media in dict.fromkeys(media for media in found if _in_base64(media) > most):
-                layout.refuse(rule, f"{media.name!r} has {_in_base64(media):,} bytes in base64")
+            large = {media: _in_base64(media) for media in found if _in_base64(media) > most}
+            sizes = (f"{quoted(each.name)} has {size:,}" for each, size in large.items())
+            if large:
+                layout.refuse(rule, f"{first_of([*sizes])} bytes in base64")
         elif (size := sum(map(_in_base64, found))) > most:
             layout.refuse(rule, f"this one has {size:,} bytes of media in base64")
 
@@ -84,15 +87,20 @@ def want_kinds(layout: Layout, abilities: Abilities, kinds: tuple[MediaKind, ...
 
 def want_user_media(layout: Layout, rule: str) -> None:
     """Refuse media in messages of the assistant."""
-    for media in media_in(turn for turn in layout.messages if turn.role == "assistant"):
-        layout.refuse(rule, f"attach {media.name!r} to a message of the user")
+    found = media_in(turn for turn in layout.messages if turn.role == "assistant")
+    if names := _names_of(found):
+        layout.refuse(rule, f"attach {names} to a message of the user")
 
 
 def want_types(layout: Layout, rule: str, takes: Callable[[Media], bool], advice: str) -> None:
     """Refuse media that an API takes in no message; the advice says what to write."""
-    for media in dict.fromkeys(media_in(layout.messages)):
-        if not takes(media):
-            layout.refuse(rule, f"{advice} in place of {media.name!r}")
+    if names := _names_of(media for media in media_in(layout.messages) if not takes(media)):
+        layout.refuse(rule, f"{advice} in place of {names}")
+
+
+def _names_of(found: Iterable[Media]) -> str:
+    """Return the names of some media, as errors show them; empty for none."""
+    return first_of([quoted(name) for name in dict.fromkeys(media.name for media in found)])
 
 
 def move_from_results(layout: Layout, takes: Callable[[Media], bool]) -> None:
