@@ -59,6 +59,17 @@ def test_a_dry_run_says_what_the_requests_cost(folder: Path) -> None:
     ]
 
 
+def test_the_price_is_said_to_be_without_media(folder: Path) -> None:
+    (folder / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    shot = "{type: image, value: a.png}"
+    (folder / "a.eval.yaml").write_text(
+        f"evalcases: [{{id: a, input_messages: [{{role: user, content: [Hi, {shot}]}}]}}]\n"
+    )
+    tokens, price = summary(folder, "--target", "short")[1:]
+    assert ", without 1 image or other media (not known); at most 100 " in tokens
+    assert price.endswith(" in all; all without images or other media (prices of prices.yaml)")
+
+
 def test_an_output_without_a_limit_is_said(folder: Path) -> None:
     assert summary(folder, "--target", "gpt")[1:] == [
         "240 input tokens; the output has no limit",

@@ -316,12 +316,14 @@ REFUSED: dict[str, tuple[str, dict[str, Any], ProviderRequest, str]] = {
     ),
     "M2 a model that sees nothing": (
         *("openai", {"model": "gpt-3.5-turbo-0125"}, asked(("user", (SHOT,)))),
-        "M2: some models take no images, documents or audio; use a model that takes them;"
+        "M2: some models take no images, documents or audio; leave out 'shots/a.png',"
+        " or use a model that takes images;"
         " say model_takes: {images: true} if gpt-3.5-turbo-0125 takes one",
     ),
     "C4 the target's word": (
         *("gemini", {"model_takes": {"audio": False}}, asked(("user", (SONG,)))),
-        "C4: a target gets only what it is said to take; use a model that takes them",
+        "C4: a target gets only what it is said to take; leave out 'f.mp3',"
+        " or use a model that takes audio",
     ),
 }
 

@@ -62,7 +62,8 @@ def _money(estimate: Estimate, provider: "TargetProvider") -> str:
         option = "the cache" if provider.has_cache else "prompt_caching"
         cost = _both(estimate, estimate.cached_input_cost, estimate.output_cost)
         cache = f"; with {option} {cost}"
-    return f"{_about(estimate)}{now}{batch}{cache} ({price.source})"
+    media = "; all without images or other media" if estimate.media else ""
+    return f"{_about(estimate)}{now}{batch}{cache}{media} ({price.source})"
 
 
 def _both(estimate: Estimate, input_cost: float, output_cost: float) -> str:

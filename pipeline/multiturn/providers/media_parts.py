@@ -80,9 +80,10 @@ def want_kinds(layout: Layout, abilities: Abilities, kinds: tuple[MediaKind, ...
 
     The kinds are those that its API takes.
     """
-    found = {media.kind for media in media_in(layout.messages)}
-    for feature in (_FEATURES[kind] for kind in kinds if kind in found):
-        layout.judge(feature, abilities.takes(feature), abilities, "use a model that takes them")
+    first = {media.kind: media for media in reversed([*media_in(layout.messages)])}
+    for kind, feature in ((kind, _FEATURES[kind]) for kind in kinds if kind in first):
+        advice = f"leave out {quoted(first[kind].name)}, or use a model that takes {feature}"
+        layout.judge(feature, abilities.takes(feature), abilities, advice)
 
 
 def want_user_media(layout: Layout, rule: str) -> None:

@@ -7,7 +7,9 @@ from multiturn.documents.node import Node
 from multiturn.errors import MultiturnError, quoted
 from multiturn.files import Files
 from multiturn.logs import Notice
+from multiturn.media import is_address
 from multiturn.model.case import Case
+from multiturn.suites.media import MEDIA_TYPES
 from multiturn.suites.patterns import guideline_matcher
 
 EVENT = "suite.unused_pattern"
@@ -36,8 +38,9 @@ class UnusedPatterns:
             content = message.content
             for segment in content if isinstance(content, list) else [content]:
                 match segment:
-                    case {"type": "file", "value": str(path)} if found.files is not None:
-                        self._see_file(path, found.files)
+                    case {"type": str(kind), "value": str(path)} if kind in MEDIA_TYPES:
+                        if found.files is not None and not is_address(path, kind):
+                            self._see_file(path, found.files)
 
     def _see_file(self, written: str, files: Files) -> None:
         if written in self._seen:
