@@ -43,6 +43,9 @@ def refused_by_anthropic(messages: list[Any], version: str) -> Iterator[str]:
         content = message["content"] if isinstance(message["content"], list) else []
         for block in content:
             inside = block.get("content") if block["type"] == "tool_result" else None
+            is_text = not isinstance(inside, list) or all(b["type"] == "text" for b in inside)
+            if block.get("is_error") and not is_text:
+                yield f"messages.{at}: all content must be type `text` if `is_error` is true"
             for each in inside if isinstance(inside, list) else [block]:
                 yield from _refused_block(each, f"messages.{at}", message["role"], version)
 

@@ -255,6 +255,25 @@ def test_t6_the_target_can_say_that_its_model_takes_images_in_results() -> None:
     assert repairs == ()
 
 
+def test_a17_anthropic_gets_an_image_of_a_failed_call_after_its_result() -> None:
+    failed = ChatMessage("tool", ("No:", SHOT), tool_call_id="c1", is_error=True)
+    body, repairs = sent("anthropic", asked(("user", "Look."), ASKED, failed, ("user", "And?")))
+    png = {"type": "base64", "media_type": "image/png", "data": in_base64(PNG)}
+    told = TOLD.replace("Here:", "No:")
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": told, "is_error": True}
+    assert body["messages"][-1]["content"] == [
+        result,
+        {"type": "text", "text": MOVED},
+        {"type": "image", "source": png},
+        {"type": "text", "text": "And?"},
+    ]
+    assert repairs == (
+        "A17: sent 1 file of a result in a user message after it",
+        "A6: merged 2 neighboring user messages",
+        "A6: sent results and the user message after them as one message",
+    )
+
+
 OF_ASSISTANT = asked(("user", "Hi"), ("assistant", ("See", SHOT)), ("user", "And?"))
 REFUSED: dict[str, tuple[str, dict[str, Any], ProviderRequest, str]] = {
     "O19 of the assistant": (
@@ -432,8 +451,11 @@ def file_of(part: Any) -> str:
     return sha256(base64.b64decode(data.rpartition(",")[2], validate=True)).hexdigest()
 
 
-def expected_pieces(request: ProviderRequest) -> Iterator[str]:
-    """Yield the same of a request; the files of results are after the message with their calls."""
+def expected_pieces(request: ProviderRequest, vendor: str) -> Iterator[str]:
+    """Yield the same of a request; the files of results are after the message with their calls.
+
+    For Anthropic, those of failed calls are after the others (A17).
+    """
     results: dict[str, list[ChatMessage]] = {}
     messages = request.chat_prompt or ()
     owner = {
@@ -442,6 +464,8 @@ def expected_pieces(request: ProviderRequest) -> Iterator[str]:
     for message in messages:
         if message.tool_call_id is not None:
             results.setdefault(owner[message.tool_call_id], []).append(message)
+    for answers in results.values():
+        answers.sort(key=lambda answer: vendor == "anthropic" and answer.is_error)
     for message in messages:
         if message.role != "system" and message.tool_call_id is None:
             content = message.content
@@ -471,7 +495,8 @@ def test_a_vendor_takes_the_body_of_any_history_with_media_and_all_is_there_in_o
         request = media_history(number, vendor)
         body, _ = sent(vendor, request)
         JUDGES[vendor](body)
-        assert (number, joined(pieces(body))) == (number, joined(expected_pieces(request)))
+        expected = joined(expected_pieces(request, vendor))
+        assert (number, joined(pieces(body))) == (number, expected)
 
 
 def test_gemini_3_takes_any_history_with_media_in_its_results() -> None:

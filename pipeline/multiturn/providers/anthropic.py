@@ -20,6 +20,7 @@ from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.providers.media_parts import (
     Limit,
+    move_from_results,
     pieces_of,
     want_kinds,
     want_sizes,
@@ -118,6 +119,7 @@ class AnthropicProvider(HttpProvider):
         if layout.has_more:
             self.repair_calls(layout, request)
         if layout.has_media:
+            move_from_results(layout, lambda result, _: not result.is_error, "A17")
             want_user_media(layout, "A13")
             want_types(layout, "A14", lambda media: media.kind in _KINDS, "write its words")
             want_kinds(layout, self.abilities, _KINDS)

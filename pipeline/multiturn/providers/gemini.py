@@ -125,7 +125,7 @@ class GeminiProvider(HttpProvider):
     def repair_media(self, layout: Layout) -> None:
         """Refuse what the API, or the model, does not take of media, or move it after results."""
         takes_them = self.abilities.takes("result_media").takes
-        move_from_results(layout, lambda media: bool(takes_them) and media.kind != "audio")
+        move_from_results(layout, lambda _, media: bool(takes_them) and media.kind != "audio")
         want_types(layout, "G12", lambda media: media.media_type != "image/gif", "attach a PNG")
         want_kinds(layout, self.abilities)
         want_sizes(layout, _LIMITS)

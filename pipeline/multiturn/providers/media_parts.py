@@ -104,31 +104,31 @@ def _names_of(found: Iterable[Media]) -> str:
     return first_of([quoted(name) for name in dict.fromkeys(media.name for media in found)])
 
 
-def move_from_results(layout: Layout, takes: Callable[[Media], bool]) -> None:
-    """Send the media of results in a user message after them, if they are not taken there (T6)."""
+def move_from_results(
+    layout: Layout, takes: Callable[[Turn, Media], bool], rule: str = "T6"
+) -> None:
+    """Send the media of results in a user message after them, if they are not taken there."""
     turns: list[Turn] = []
     for _, run in groupby(layout.messages, lambda turn: turn.answers is not None):
         moved: list[Part] = []
         for turn in run:
-            parts = [part for part in turn.parts if part.media and not takes(part.media)]
+            parts = [part for part in turn.parts if part.media and not takes(turn, part.media)]
             if turn.answers is not None and parts:
-                moved += (_added(f"From the result of the call {turn.answers}:"), *parts)
-                said = tuple(_told(part) if part in parts else part for part in turn.parts)
+                of_call = f"From the result of the call {turn.answers}:"
+                moved += (Part("text", of_call, stage=f"rule {rule}"), *parts)
+                said = tuple(_told(part, rule) if part in parts else part for part in turn.parts)
                 turn = structs.replace(turn, parts=said)
                 count = number_of(len(parts), "file")
-                layout.repair("T6", f"sent {count} of a result in a user message after it")
+                layout.repair(rule, f"sent {count} of a result in a user message after it")
             turns.append(turn)
         if moved:
             turns.append(Turn("user", tuple(moved)))
     layout.messages = turns
 
 
-def _told(part: Part) -> Part:
+def _told(part: Part, rule: str) -> Part:
     """Return a sentence in place of media."""
     media = part.media
     what = "" if media is None else f"The {media.kind} {media.name}"
-    return _added(f"{what} is in the next message of the user.", part.separator)
-
-
-def _added(text: str, separator: str = "\n") -> Part:
-    return Part("text", text, separator, stage="rule T6")
+    text = f"{what} is in the next message of the user."
+    return Part("text", text, part.separator, stage=f"rule {rule}")

@@ -52,7 +52,7 @@ def lay_out_for_responses(layout: Layout, abilities: Abilities) -> None:
     layout.tools_as_user("O1")
     if layout.has_media:
         takes_them = bool(abilities.takes("result_media").takes)
-        move_from_results(layout, lambda media: takes_them)
+        move_from_results(layout, lambda *_: takes_them)
         want_user_media(layout, "O21")
         what = "attach an image or a PDF"
         want_types(layout, "O22", lambda media: media.kind in MEDIA, what)

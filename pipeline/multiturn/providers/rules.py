@@ -29,6 +29,7 @@ A13 | Anthropic | an assistant message must not have images or documents | Semos
 A14 | Anthropic | a message must not have audio | SDK
 A15 | Anthropic | an image must not exceed 5 MB (5,242,880 bytes) in base64 | claude-code #10612, gptme #185
 A16 | Anthropic | a request must not exceed 32 MB | guide to vision, as in claude-cli #323; soleur #3350
+A17 | Anthropic | the result of a call that failed must be only text | vellum-assistant #18387
 G1 | Gemini | system must go into system_instruction, or not at all | inspect_ai
 G2 | Gemini | contents must not be empty | litellm #13769
 G3 | Gemini | user and model must alternate | autogen #2900

@@ -151,7 +151,7 @@ def lay_out_for_chat(layout: Layout, *, is_asked: bool = True) -> None:
         tell_errors(layout, "O15")
     layout.tools_as_user("O1")
     if layout.has_media:
-        move_from_results(layout, lambda media: False)
+        move_from_results(layout, lambda *_: False)
         want_user_media(layout, "O19")
         what = "write the path of a file"
         want_types(layout, "O20", lambda media: media.kind == "image" or not media.url, what)
