@@ -289,6 +289,35 @@ def test_a_wrong_piece_in_a_snapshot_is_compared(project: Path) -> None:
         assert [each["kind"] for each in check(project)] == ["changed"], wrong
 
 
+def test_a_snapshot_has_what_an_agent_is_sent_which_is_text(project: Path) -> None:
+    write(project, {"targets.yaml": "targets: [{name: c, provider: codex}]\n"})
+    recorded(project, FILES, "--target", "c")
+    text = (project / "snapshots/evals/s/a.yaml").read_text()
+    shown, _, sent = text.partition("\nsent:\n")
+    assert shown.count("- image: evals/shots/a.png") == 1
+    assert "image: evals" not in sent
+    assert "        [image: shots/a.png]\n" in sent
+
+
+def test_the_result_of_a_call_has_its_image_and_the_call(project: Path) -> None:
+    result = "{role: tool, tool_call_id: c1, content: [{type: file, value: shots/a.png}]}"
+    call = "{role: assistant, tool_calls: [{id: c1, name: look, arguments: {}}]}"
+    said = f"[{{role: user, content: Look}}, {call}, {result}]"
+    files: Files = {
+        SUITE: f"evalcases:\n  - {{id: a, input_messages: {said}}}\n",
+        "evals/shots/a.png": SMALL,
+    }
+    recorded(project, files)
+    (document,) = read_documents((project / "snapshots/evals/s/a.yaml").read_text(), "")
+    assert document.value["chat_prompt"][-1] == {
+        "role": "tool",
+        "content": [{"image": "evals/shots/a.png", "type": "image/png", "size": 12_345}],
+        "tool_call_id": "c1",
+    }
+    write(project, {"evals/shots/a.png": LARGE})
+    assert len({line["key"] for line in check(project)} - {None}) == 1
+
+
 def report(tmp_path: Path, then: Files, now: Files) -> Report:
     (tmp_path / "r").mkdir(exist_ok=True)
     return report_of(tmp_path / "r", {**then, ".git/x": ""}, {**now, ".git/x": ""})

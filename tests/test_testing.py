@@ -13,6 +13,7 @@ from syrupy.data import Snapshot, SnapshotCollection
 
 from commands import run
 from comparing import write
+from media_files import image, padded
 from multiturn import MultiturnError
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.lock_files import FILES, lock_text, read_files
@@ -118,6 +119,25 @@ def test_pytest_and_the_command_write_the_same_files(
     run("snapshot", "evals", folder=project)
     assert snapshots(project) == by_pytest
     assert call_pytest()[0] == 0
+
+
+def test_an_image_is_compared_by_its_bytes_as_the_command_does(
+    project: Path, call_pytest: Pytest
+) -> None:
+    shown = "evalcases: [{id: i, input_messages: [{role: user, content: %s}]}]\n"
+    attached = "[Look, {type: file, value: a.png}]"
+    first, second = (padded(image(seed=seed), 400) for seed in (1, 2))
+    write(project, {"evals/i.eval.yaml": shown % attached, "evals/a.png": first})
+    assert call_pytest("--snapshot-update")[0] == 0
+    by_pytest = snapshots(project), (project / "snapshots" / FILES).read_bytes()
+    shutil.rmtree(project / "snapshots")
+    run("snapshot", "evals", folder=project)
+    assert (snapshots(project), (project / "snapshots" / FILES).read_bytes()) == by_pytest
+    assert call_pytest()[0] == 0
+    write(project, {"evals/a.png": second})
+    code, out = call_pytest()
+    assert (code, "1 snapshot failed" in out) == (1, True)
+    assert hashlib.sha256(second).hexdigest() in out
 
 
 def test_pytest_records_what_a_target_is_sent_as_the_command_does(

@@ -8,7 +8,7 @@ from multiturn.engine.explanation import Explanation, explain
 from multiturn.engine.record import Record, record_of
 from multiturn.engine.spans import in_spans
 from multiturn.model.conversion import Conversion
-from multiturn.model.request import ProviderRequest, message_of
+from multiturn.model.request import ProviderRequest, as_text, message_of
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.base import Preview, TargetProvider
 from multiturn.providers.failures import ProviderError
@@ -26,7 +26,8 @@ def preview_of(
     """
     case, request = conversion.case, request or request_of(conversion)
     try:
-        return provider.preview(request, conversion.sent, conversion.transcript)
+        transcript = tuple(map(as_text, conversion.transcript))  # where media are text
+        return provider.preview(request, conversion.sent, transcript)
     except ProviderError as error:
         raise error.at(case.where(), case.id) from None
 
