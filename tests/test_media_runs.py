@@ -37,6 +37,7 @@ from multiturn import (
     load_target,
     run,
 )
+from multiturn.model.request import files_and_media
 from multiturn.providers.custom import complete
 from repositories import commit, git
 from running import records, write_suite, write_target
@@ -132,6 +133,24 @@ def test_media_that_only_the_messages_of_a_request_have_are_refused_too() -> Non
     message = ChatMessage("user", ("Look", Media.of(image())))
     with pytest.raises(ProviderError, match=r"^C7: "):
         complete(Plain()).wire(ProviderRequest(question="Look", chat_prompt=(message,)))
+
+
+def test_media_in_a_list_are_refused_and_attached_as_those_in_a_tuple_are() -> None:
+    content: Any = ["Look", Media.of(image(), "a.png")]
+    request = ProviderRequest(question="Look", chat_prompt=(ChatMessage("user", content),))
+    with pytest.raises(ProviderError, match="C7: "):
+        complete(Plain()).wire(request)
+    assert [file.path for file in files_and_media(request)] == ["a.png"]
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [(Media.of(image()), "Media"), (("Look", image()), "bytes"), (5, "int"), ((None,), "NoneType")],
+)
+def test_another_content_of_a_message_is_a_clear_error(content: Any, kind: str) -> None:
+    request = ProviderRequest(question="Look", chat_prompt=(ChatMessage("user", content),))
+    with pytest.raises(MultiturnError, match=f"content of the type {kind}; it must be text"):
+        complete(Plain()).wire(request)
 
 
 def test_a_provider_that_takes_media_gets_their_bytes_between_the_texts(root: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from multiturn.errors import MultiturnError
 from multiturn.media import Media
 from multiturn.model.calls import Call, Thinking, Tool, without_lines
 from multiturn.model.turns import Part, Parts, Role, Turn, Turns, is_blank, joined
@@ -71,6 +72,25 @@ def part_of(content: str | Media) -> Part:
     return Part("media", content.text, media=content)
 
 
+def pieces_in(message: ChatMessage) -> tuple[str | Media, ...]:
+    """Return the texts and the media of a message, in order.
+
+    Raises:
+        MultiturnError: something else is in its content.
+    """
+    content: Any = message.content
+    if isinstance(content, str):
+        return (content,)
+    is_several = isinstance(content, tuple | list)
+    wrong = (
+        [each for each in content if not isinstance(each, str | Media)] if is_several else [content]
+    )
+    if wrong:
+        what = f"a message of the {message.role} has content of the type {type(wrong[0]).__name__}"
+        raise MultiturnError(f"{what}; it must be text, or a tuple of texts and Media")
+    return tuple(content)
+
+
 def as_text(part: Part) -> Part:
     """Return a part of a transcript, where media are the text that stands for them."""
     return part if part.media is None else structs.replace(part, kind="text", media=None)
@@ -87,10 +107,9 @@ def result_in_words(call_id: str | None, *, is_error: bool) -> str:
 
 def turn_of(message: ChatMessage) -> Turn:
     """Return a message of a chat prompt as a turn."""
-    content = message.content
     return Turn(
         message.role,
-        tuple(map(part_of, (content,) if isinstance(content, str) else content)),
+        tuple(map(part_of, pieces_in(message))),
         None,
         message.thinking,
         message.tool_calls,
@@ -235,7 +254,7 @@ def files_and_media(request: ProviderRequest) -> tuple[InputFile, ...]:
     files = list(request.input_files)
     known = {(file.media.digest, file.media.url) for file in files if file.media is not None}
     for message in request.chat_prompt or ():
-        for media in message.content if isinstance(message.content, tuple) else ():
+        for media in pieces_in(message):
             if isinstance(media, Media) and (media.digest, media.url) not in known:
                 known.add((media.digest, media.url))
                 files.append(InputFile(media.name, "", media=media))
