@@ -267,6 +267,9 @@ HELLO: Values = {"model": "gpt-4o", "messages": [{"role": "user", "content": "He
             id="a batch of Anthropic, with one id twice",
         ),
         pytest.param("a.jsonl", json.dumps({"key": "x", "request": HELLO}), ["x"], id="a batch"),
+        pytest.param(
+            "a.jsonl", json.dumps({"id": "x", "body": json.dumps(HELLO)}), ["x"], id="a log"
+        ),
         pytest.param("a.jsonl", f"\ufeff{json.dumps(HELLO)}", ["a-1"], id="a byte-order mark"),
     ],
 )
@@ -305,7 +308,7 @@ def test_a_wrong_line_is_skipped_and_named(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(f'{json.dumps(HELLO)}\n{{"n": 1}}\n{json.dumps(HELLO)}\n')
     done = run("import", "a.jsonl", "--output", "a.yaml", folder=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("a.jsonl:2: no request body: ")
+    assert done.stderr.startswith("a.jsonl:2: not a request body: ")
     assert [case.id for case in load_suite(tmp_path / "a.yaml")] == ["a-1", "a-3"]
     done = run("import", "a.jsonl", "--strict", "--output", "b.yaml", folder=tmp_path)
     assert (done.returncode, (tmp_path / "b.yaml").exists()) == (1, False)
