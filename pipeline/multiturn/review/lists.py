@@ -59,10 +59,7 @@ class _Text(Struct):
     def old(self, path: str, digests: Set[str], media: Before) -> Attached | None:
         """Return what is known of the file as it was: its text, or what its bytes were.
 
-        Args:
-            path: of the file.
-            digests: those that are recorded.
-            media: what snapshots say that have changed.
+        Its digests are those that are recorded; ``media`` is what other snapshots said of it.
         """
         known = media.get(path, self.text if isinstance(self.text, Media) else None)
         if isinstance(known, Media) and len(digests) == 1:
