@@ -239,8 +239,7 @@ def _anthropic_turns(make: Chooser) -> list[Values]:
         {
             "type": "tool_result",
             "tool_use_id": each,
-            **({"content": _anthropic_result(make)} if make.some(0.8) else {}),
-            **({"is_error": True} if make.some(0.2) else {}),
+            **_anthropic_result(make),
         }
         for each in ids
     ]
@@ -249,10 +248,16 @@ def _anthropic_turns(make: Chooser) -> list[Values]:
     return [{"role": "assistant", "content": blocks}, {"role": "user", "content": results}]
 
 
-def _anthropic_result(make: Chooser) -> Any:
+def _anthropic_result(make: Chooser) -> Values:
+    """Return the content of a result, if any; one that failed is only text."""
+    if make.some(0.2):
+        return {"content": make.text(), "is_error": True}
+    if make.some(0.2):
+        return {}
     if make.some(0.8):
-        return make.text()
-    return [{"type": "text", "text": make.text()}, _anthropic_media(make, "image")]
+        return {"content": make.text()}
+    image = _anthropic_media(make, "image")
+    return {"content": [{"type": "text", "text": make.text()}, image]}
 
 
 def gemini_body(number: int) -> Values:
