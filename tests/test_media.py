@@ -19,6 +19,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from commands import full_disk, start
 from comparing import write
 from limits import limited
 from media_files import image, pdf, wav
@@ -193,6 +194,25 @@ assert all(store.read(digest) == data for digest, data in known.items())
 def test_processes_that_share_a_store_read_and_write_their_own_bytes() -> None:
     """Processes that fork share an open file, and the position in it."""
     subprocess.run([sys.executable, "-c", FORKS], check=True, timeout=60)
+
+
+def test_a_full_disk_is_an_error_that_leaves_no_image_out(tmp_path: Path) -> None:
+    case = (
+        "{{id: {0}, input_messages: [{{role: user, content: [{{type: file, value: {0}.gif}}]}}]}}"
+    )
+    suite = f"evalcases: [{case.format('a')}, {case.format('b')}]"
+    write(tmp_path, {"s.yaml": suite})
+    for name in ("a", "b"):  # together, they are too many for memory
+        (tmp_path / f"{name}.gif").write_bytes(GIF + name.encode() * 17_000_000)
+    options = ("--pipeline", "p.yaml", "--format", "openai")
+    write(
+        tmp_path, {"p.yaml": "extends: spec\nconfigure: {resolve_segments: {missing_file: warn}}"}
+    )
+    full = full_disk(20_000_000)
+    process = start("convert", "s.yaml", *options, folder=tmp_path, preexec_fn=full)
+    out, errors = process.communicate(timeout=60)
+    assert (process.returncode, len(out.splitlines())) == (1, 1)
+    assert "s.yaml:1: case 'b': input_messages[0].content[0]: cannot keep media in a" in errors
 
 
 def test_equal_bytes_lie_in_a_store_once() -> None:

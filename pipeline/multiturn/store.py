@@ -5,6 +5,8 @@ from io import BytesIO
 from threading import Lock
 from typing import IO
 
+from multiturn.errors import MultiturnError
+
 _IN_MEMORY = 32_000_000  # bytes of a run; what is more lies in a temporary file
 
 
@@ -19,19 +21,30 @@ class Store:
         self._lock = Lock()
 
     def add(self, data: bytes) -> str:
-        """Keep some bytes; return their digest."""
+        """Keep some bytes; return their digest.
+
+        Raises:
+            MultiturnError: the disk is full.
+        """
         import hashlib
 
         digest = hashlib.sha256(data).hexdigest()
         with self._lock:
             if digest not in self._places:
-                self._prepare(len(data))
-                self._file.seek(self._end)
-                self._file.write(data)
-                self._file.flush()
+                try:
+                    self._append(data)
+                except OSError as error:
+                    what = f"cannot keep media in a temporary file: {error.strerror}"
+                    raise MultiturnError(f"{what}; make room there, or set TMPDIR") from None
                 self._places[digest] = self._end, len(data)
                 self._end += len(data)
         return digest
+
+    def _append(self, data: bytes) -> None:
+        self._prepare(len(data))
+        self._file.seek(self._end)
+        self._file.write(data)
+        self._file.flush()
 
     def read(self, digest: str) -> bytes:
         """Return the bytes of a digest."""
