@@ -179,6 +179,16 @@ def test_ten_cases_are_shown(tmp_path: Path) -> None:
     assert shown == [f"c{n}" for n in range(14, 4, -1)]
 
 
+def test_images_are_not_counted_and_that_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a.gif").write_bytes(b"GIF89a")
+    shot = "{type: image, value: a.gif}"
+    message = f"{{role: user, content: [Hi, {shot}, {shot}]}}"
+    (tmp_path / "shots.eval.yaml").write_text(f"id: a\ninput_messages: [{message}]\n")
+    done = run("list", "shots.eval.yaml", "--tokens", folder=tmp_path)
+    first = done.stdout.splitlines()[0]
+    assert first.endswith(" tokens in 1 case, without 2 images or other media (not known)")
+
+
 def test_a_target_of_a_list_is_for_tokens(tmp_path: Path) -> None:
     done = listed(tmp_path, "--target", "gpt")
     assert (done.returncode, "--target is for --tokens; add it" in done.stderr) == (2, True)

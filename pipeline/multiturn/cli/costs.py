@@ -28,14 +28,18 @@ def say_estimate(estimate: Estimate, provider: "TargetProvider") -> None:
 def _tokens(estimate: Estimate, provider: "TargetProvider") -> str:
     words = f"{_about(estimate)}{_many(estimate.input)} input tokens"
     words += _shared(estimate, provider)
-    if estimate.media:
-        words += f", without {number_of(estimate.media, 'image')} or other media (not known)"
+    words += without_media(estimate.media)
     limited = f"at most {_many(estimate.output)} output tokens"
     if not estimate.unlimited:
         return f"{words}; {limited}"
     if estimate.unlimited == estimate.cases:
         return f"{words}; the output has no limit"
     return f"{words}; {limited}, and {_many(estimate.unlimited)} requests without a limit"
+
+
+def without_media(number: int) -> str:
+    """Return the words that say how many images and other media are in no count."""
+    return f", without {number_of(number, 'image')} or other media (not known)" if number else ""
 
 
 def _shared(estimate: Estimate, provider: "TargetProvider") -> str:

@@ -102,13 +102,16 @@ def _sized(
 
 def _show_largest(sized: "Iterable[Sized]") -> None:
     """Print the number of all tokens, and the largest cases with their largest parts."""
-    total = cases = 0
+    from multiturn.cli.costs import without_media
+
+    total = cases = media = 0
     is_exact = True
 
     def counted() -> "Iterable[tuple[int, str, Size]]":
-        nonlocal total, cases, is_exact
+        nonlocal total, cases, media, is_exact
         for conversion, size in sized:
             total, cases = total + size.tokens.count, cases + 1
+            media += size.tokens.media
             is_exact = is_exact and size.tokens.is_exact
             case = conversion.case
             yield size.tokens.count, f"{case.suite} · {case.id}", size
@@ -116,7 +119,8 @@ def _show_largest(sized: "Iterable[Sized]") -> None:
     largest = nlargest(_MOST_CASES, counted(), key=itemgetter(0))
     about = "" if is_exact else "about "
     more = f"; the {len(largest)} largest:" if len(largest) < cases else ""
-    click.echo(f"{about}{number_of(total, 'token')} in {number_of(cases, 'case')}{more}")
+    all_cases = f"{number_of(cases, 'case')}{without_media(media)}{more}"
+    click.echo(f"{about}{number_of(total, 'token')} in {all_cases}")
     width = len(f"{largest[0][0]:,}") if largest else 0
     for tokens, name, size in largest:
         click.echo(f"{tokens:>{width},}  {click.style(in_line(name), bold=True)}")
