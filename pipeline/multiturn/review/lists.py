@@ -77,8 +77,9 @@ class _Text(Struct):
         return text_growth(old, self.text, sum(counts))
 
     def causes(self, path: str, old: Attached | None) -> list[str]:
-        """Return which lines of the file are other ones, if the old text is known."""
-        return [path if old is None else cause_in_words(path, old, self.text)]
+        """Return the file, with the lines of it that are other ones if the old text is known."""
+        is_text = isinstance(old, str) and isinstance(self.text, str)
+        return [cause_in_words(path, old, self.text) if old is not None and is_text else path]
 
 
 class RecordedLists(Struct, frozen=True):
