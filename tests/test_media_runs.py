@@ -385,7 +385,7 @@ WRONG: dict[str, Any] = {
     "the name of its type": {"type": "imag", "value": URI},
     "its base64": {"type": "image", "value": f"{URI}!?"},
     "no base64": {"type": "image", "value": f"data:image/png,{ENCODED}"},
-    "no value": {"type": "image", "valeu": URI},
+    "no value": {"type": "image", "val": URI},
     "another key": {"type": "image", "value": URI, "caption": URI},
     "no type of address": {"type": "image", "value": ENCODED},
 }

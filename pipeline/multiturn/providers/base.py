@@ -17,18 +17,6 @@ from multiturn.providers.secrets import hide
 from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_in, tokens_of
 from multiturn.text import brief
 
-# The fields that an answer depends on; the other fields are for evaluating the answer.
-_SENT = (
-    "question",
-    "guidelines",
-    "chat_prompt",
-    "input_files",
-    "metadata",
-    "eval_id",
-    "temperature",
-    "max_output_tokens",
-)
-_SENT_IF_GIVEN = ("tools", "tool_choice")  # so that digests of requests without them stay
 Seconds = Annotated[float, Meta(gt=0)]
 LARGEST_ANSWER = 16 * 2**20  # bytes, unpacked
 # Fields of an answer.
@@ -282,21 +270,3 @@ class TargetProvider:
             retries=error.retries,
             wire=hide(error.wire, self.secrets),
         )
-
-
-def body_of(request: ProviderRequest) -> bytes:
-    """Return the fields of a request that an answer depends on, as JSON."""
-    fields = {field: getattr(request, field) for field in _SENT}
-    fields["input_files"] = list(map(_fields_of, request.input_files))
-    fields |= {name: given for name in _SENT_IF_GIVEN if (given := getattr(request, name))}
-    if request.system and not any(m.role == "system" for m in request.chat_prompt or ()):
-        fields["system"] = request.system
-    return msgspec.json.encode(fields)
-
-
-def _fields_of(file: InputFile) -> dict[str, Any]:
-    """Return the fields of a file; those of a text have no media, so that their digests stay."""
-    fields = structs.asdict(file)
-    if file.media is None:
-        del fields["media"]
-    return fields

@@ -10,18 +10,30 @@ from msgspec import structs
 
 from multiturn.documents.imports import import_path
 from multiturn.errors import MultiturnError, in_words, line_of
-from multiturn.model.request import ProviderRequest, files_and_media
+from multiturn.model.request import InputFile, ProviderRequest, files_and_media
 from multiturn.providers.base import (
     Provider,
     ProviderResponse,
     Settings,
     TargetProvider,
     Wire,
-    body_of,
 )
 from multiturn.providers.failures import ProviderError, passing
 from multiturn.providers.rules import broken
 from multiturn.providers.secrets import hide, secrets_among
+
+# The fields that an answer depends on; the other fields are for evaluating the answer.
+_SENT = (
+    "question",
+    "guidelines",
+    "chat_prompt",
+    "input_files",
+    "metadata",
+    "eval_id",
+    "temperature",
+    "max_output_tokens",
+)
+_SENT_IF_GIVEN = ("tools", "tool_choice")  # so that digests of requests without them stay
 
 
 def complete(provider: Provider) -> TargetProvider:
@@ -97,6 +109,24 @@ def has_calls(request: ProviderRequest) -> bool:
         message.tool_calls or message.thinking or message.tool_call_id is not None
         for message in request.chat_prompt or ()
     )
+
+
+def body_of(request: ProviderRequest) -> bytes:
+    """Return the fields of a request that an answer depends on, as JSON."""
+    fields = {field: getattr(request, field) for field in _SENT}
+    fields["input_files"] = list(map(_fields_of, request.input_files))
+    fields |= {name: given for name in _SENT_IF_GIVEN if (given := getattr(request, name))}
+    if request.system and not any(m.role == "system" for m in request.chat_prompt or ()):
+        fields["system"] = request.system
+    return msgspec.json.encode(fields)
+
+
+def _fields_of(file: InputFile) -> dict[str, Any]:
+    """Return the fields of a file; those of a text have no media, so that their digests stay."""
+    fields = structs.asdict(file)
+    if file.media is None:
+        del fields["media"]
+    return fields
 
 
 class CustomSettings(Settings, frozen=True, kw_only=True):
