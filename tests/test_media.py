@@ -105,7 +105,11 @@ def test_the_name_of_a_file_tells_nothing(attach: Callable[..., Any]) -> None:
         (GIF + bytes(15), (100, 20), "'a.bin' is larger than 20 bytes; raise max_media_bytes"),
         (b"x" * 21, (20, 100), "'a.bin' is larger than 20 bytes; raise max_file_bytes"),
         (b"x" * 11, (10, 100), "'a.bin' is larger than 10 bytes; raise max_file_bytes"),
-        (b"BM\xff\x00", (10, 10), "attach text, or PNG, JPEG, GIF, WebP, PDF, WAV or MP3"),
+        (
+            b"BM\xff\x00",
+            (10, 10),
+            "is neither UTF-8 text nor PNG, JPEG, GIF, WebP, PDF, WAV or MP3",
+        ),
     ],
 )
 def test_a_file_that_is_refused(

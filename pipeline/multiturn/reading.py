@@ -56,7 +56,8 @@ def _text_of(data: bytes, shown: str) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         is_text = data.startswith((b"\xff\xfe", b"\xfe\xff")) or not _BINARY.search(data)
-        advice = "save the file as UTF-8" if is_text else f"attach text, or {TYPES}"
-        what = f"{shown} is not UTF-8 text (byte {error.start}); {advice}"
+        what = f"{shown} is not UTF-8 text (byte {error.start}); save the file as UTF-8"
+        if not is_text:
+            what = f"{shown} is neither UTF-8 text nor {TYPES}; convert it to one of these"
         raise AttachmentError(what) from None
     return text.replace("\r\n", "\n")

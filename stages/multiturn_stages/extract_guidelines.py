@@ -36,7 +36,7 @@ def extract_guidelines(
             return part
         if part.media is not None:
             what = f"{quoted(path)} is {part.media.kind_in_words}, and guidelines are text"
-            what += "; leave it out of guideline_patterns"
+            what += "; exclude it in guideline_patterns, by a pattern that begins with !"
             raise MultiturnError(what).at(conversion.case.where(part.line), conversion.case.id)
         extracted.setdefault(resolved, replace(part, kind="text", moved_by=name))
         text = marker.replace("{path}", path)

@@ -170,7 +170,8 @@ class _Reader:
             media = found if detail is None else found.replace(detail=detail)
             return replace(at, kind="media", text=media.text, media=media)
         if kind != "file":
-            raise AttachmentError(f"{quoted(value)} is text; write type: file")
+            what = "is text; write type: file" if found else "is empty"
+            raise AttachmentError(f"{quoted(value)} {what}")
         return replace(at, kind="file", text=found)
 
 
