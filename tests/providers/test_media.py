@@ -146,7 +146,7 @@ def test_gemini_gets_images_documents_and_audio_in_order() -> None:
     ]
     jpeg = {"mimeType": "image/jpeg", "data": in_base64(JPEG)}
     assert model == {"role": "model", "parts": [{"text": "It is"}, {"inlineData": jpeg}]}
-    assert repairs == ()
+    assert repairs == ("M3: left out the detail low of 'c.jpg'",)
 
 
 def test_an_image_alone_is_a_message() -> None:
@@ -172,7 +172,7 @@ def test_a_name_with_folders_is_sent_without_them() -> None:
 def test_blank_texts_beside_media_are_left_out_where_they_are_refused(
     vendor: str, rule: str
 ) -> None:
-    body, repairs = sent(vendor, asked(("user", (" \n", SHOT, "\t", PHOTO, "Hi"))))
+    body, repairs = sent(vendor, asked(("user", (" \n", SHOT, "\t", SHOT, "Hi"))))
     message = (body.get("contents") or body["messages"])[-1]
     parts = message.get("content") or message["parts"]
     what = f"{rule}: left out an empty text beside media of the user"
@@ -181,7 +181,7 @@ def test_blank_texts_beside_media_are_left_out_where_they_are_refused(
 
 
 def test_neighbors_of_one_role_are_merged_with_their_media() -> None:
-    given = asked(("user", ("One", SHOT)), ("user", "Two"), ("user", (PHOTO, "Three")))
+    given = asked(("user", ("One", SHOT)), ("user", "Two"), ("user", (SHOT, "Three")))
     for vendor, rule in (("anthropic", "A6"), ("gemini", "G3")):
         body, repairs = sent(vendor, given)
         (message,) = body.get("contents") or body["messages"]

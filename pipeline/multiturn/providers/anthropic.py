@@ -26,6 +26,7 @@ from multiturn.providers.media_parts import (
     want_sizes,
     want_types,
     want_user_media,
+    without_detail,
 )
 from multiturn.providers.tool_layout import (
     Choice,
@@ -124,6 +125,7 @@ class AnthropicProvider(HttpProvider):
             want_types(layout, "A14", lambda media: media.kind in _KINDS, "write its words")
             want_kinds(layout, self.abilities, _KINDS)
             want_sizes(layout, _LIMITS)
+            without_detail(layout)
         layout.drop_blank("A3")
         layout.tools_as_user("A1")
         layout.want_turns("A2")

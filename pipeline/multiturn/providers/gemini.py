@@ -29,6 +29,7 @@ from multiturn.providers.media_parts import (
     want_kinds,
     want_sizes,
     want_types,
+    without_detail,
 )
 from multiturn.providers.tokens import Overhead
 from multiturn.providers.tool_layout import (
@@ -129,6 +130,7 @@ class GeminiProvider(HttpProvider):
         want_types(layout, "G12", lambda media: media.media_type != "image/gif", "attach a PNG")
         want_kinds(layout, self.abilities)
         want_sizes(layout, _LIMITS)
+        without_detail(layout)
         if any(media.url for media in media_in(layout.messages)):
             verdict = self.abilities.takes("addresses")
             layout.judge("addresses", verdict, self.abilities, "attach the file itself")

@@ -104,6 +104,12 @@ def _names_of(found: Iterable[Media]) -> str:
     return first_of([quoted(name) for name in dict.fromkeys(media.name for media in found)])
 
 
+def without_detail(layout: Layout) -> None:
+    """Name the repair where an API knows no ``detail`` of an image (M3)."""
+    for media in dict.fromkeys(media for media in media_in(layout.messages) if media.detail):
+        layout.repair("M3", f"left out the detail {media.detail} of {media.name!r}")
+
+
 def move_from_results(
     layout: Layout, takes: Callable[[Turn, Media], bool], rule: str = "T6"
 ) -> None:

@@ -78,6 +78,7 @@ T10 | OpenAI | in the Responses API, the id of a call must not exceed 64 charact
 T11 | OpenAI | some models want the phase of an assistant's text | SDK 3.52, opencode #15528
 M1 | all | a system message must not have images, documents or audio | SDKs
 M2 | all | some models take no images, documents or audio | models.yaml
+M3 | Anthropic, Gemini | an image has no detail | SDKs
 F1 | command lines | an argument must not exceed 128 KiB | Codex
 F2 | command lines | a line that starts with @ mentions a file | AgentV
 F3 | agents | a file needs a path, and what to do with it | AgentV #422, #1072
