@@ -366,7 +366,7 @@ def test_the_cause_of_a_change_is_the_image_and_no_other_change(tmp_path: Path) 
 
 def test_a_text_that_becomes_audio_is_said_to() -> None:
     sound = Media("audio", "audio/wav", 844, "0a")
-    assert change_in_words("a", "Hi", sound) == "a: text became an audio of 844 bytes"
+    assert change_in_words("a", "Hi", sound) == "a: text became audio of 844 bytes"
 
 
 READS = """\

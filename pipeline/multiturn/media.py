@@ -171,8 +171,8 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
 
     @property
     def kind_in_words(self) -> str:
-        """The kind with its article, such as ``an image``."""
-        return f"{'a' if self.kind == 'document' else 'an'} {self.kind}"
+        """The kind as a sentence has it, such as ``an image``."""
+        return {"image": "an image", "document": "a document", "audio": "audio"}[self.kind]
 
     @property
     def text(self) -> str:
