@@ -96,7 +96,7 @@ def check(folder: Path, *arguments: str, code: int) -> str:
 def test_the_lists_have_each_file_that_snapshots_name(folder: Path) -> None:
     assert write(folder) == "3 snapshots: 3 new, 0 same; promoted.lock and files.lock changed\n"
     assert (folder / "snapshots/files.lock").read_text() == (
-        "# The files that snapshots name in place of their texts: the SHA-256 of each text.\n"
+        "# The files that snapshots name in place of their content: the SHA-256 of each.\n"
         f'---\nevals/order.txt:\n  - "{ORDER}"\n\nevals/terms.md:\n  - "{TERMS}"\n\n'
         f'evals/tone.rules.md:\n  - "{TONE}"\n\n'
     )

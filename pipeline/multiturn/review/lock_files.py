@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 PROMOTED, FILES = "promoted.lock", "files.lock"
 _COMMENTS = {
     PROMOTED: "# The files in system messages: a change of this list is a change of privilege.\n",
-    FILES: "# The files that snapshots name in place of their texts: the SHA-256 of each text.\n",
+    FILES: "# The files that snapshots name in place of their content: the SHA-256 of each.\n",
 }
 _CONFLICT = re.compile(
     "^<<<<<<< [^\n]*\n(.*?)(?:^\\|{7}[^\n]*\n.*?)?^=======\n(.*?)^>>>>>>> [^\n]*\n",
