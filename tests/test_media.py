@@ -259,6 +259,11 @@ def test_the_bytes_stay_as_long_as_something_needs_them(root: Path) -> None:
 _FILE = "{type: file, value: a.gif}"
 
 
+def test_a_path_in_place_of_bytes_is_an_error_that_says_what_to_write() -> None:
+    with pytest.raises(TypeError, match=r"takes the bytes of a file, not str; write Media\.of\("):
+        Media.of("a.gif")  # type: ignore[arg-type]
+
+
 def test_a_copy_with_other_attributes_has_the_same_bytes() -> None:
     changed = Media.of(GIF, "a.gif").replace(path="b.gif")
     assert (changed.path, changed.data) == ("b.gif", GIF)

@@ -102,7 +102,13 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
 
         Raises:
             AttachmentError: they are no media, or more than ``max_bytes``.
+            TypeError: a path in place of the bytes.
         """
+        if not isinstance(data, bytes):
+            hint = "write Media.of(Path(path).read_bytes(), path)"
+            raise TypeError(
+                f"Media.of takes the bytes of a file, not {type(data).__name__}; {hint}"
+            )
         media_type, shown = type_of(data[:HEAD]), quoted(path) if path else "it"
         if media_type is None:
             raise AttachmentError(f"{shown} is not {TYPES}")
@@ -140,9 +146,9 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
         """
         store: Store | None = self.__dict__.get("store")
         if store is None:
-            what = "was read by another process, or copied other than by Media.replace"
-            what = "is only an address" if self.url else what
-            raise AttachmentError(f"there are no bytes of {self.text}: it {what}")
+            why = "was read by another process, or copied other than by Media.replace"
+            why = "is only an address" if self.url else why
+            raise AttachmentError(f"there are no bytes of {self.text}: it {why}")
         return store.read(self.digest)
 
     @property
