@@ -131,6 +131,6 @@ $(OLDEST)/ready: pyproject.toml requirements-oldest.lock
 newest:
 	test -d $(NEWEST) || $(PYTHON) -m venv $(NEWEST)
 	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager \
-		hatchling editables hypothesis pytest syrupy
+		hatchling editables hypothesis pillow pytest syrupy
 	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager \
 		--no-build-isolation --editable '.[openai,anthropic,gemini,tokens]'
