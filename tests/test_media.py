@@ -223,7 +223,7 @@ def test_equal_bytes_lie_in_a_store_once() -> None:
     store = Store()
     first = store.add(GIF * 100)
     assert [store.add(GIF * 100), store.add(GIF)] == [first, hashlib.sha256(GIF).hexdigest()]
-    assert (store.read(first), store._end) == (GIF * 100, 606)
+    assert (store.read(first), store._size) == (GIF * 100, 606)
 
 
 def test_a_store_is_read_and_written_by_many_threads() -> None:

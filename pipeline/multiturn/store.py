@@ -1,23 +1,23 @@
 """Where the bytes of images, documents and audio lie in a run."""
 
 import os
-from io import BytesIO
 from threading import Lock
 from typing import IO
 
 from multiturn.errors import MultiturnError
 
-_IN_MEMORY = 32_000_000  # bytes of a run; what is more lies in a temporary file
+_IN_MEMORY = 32_000_000  # bytes of a run; with more, all lie in a temporary file
 
 
 class Store:
     """The bytes of the media that a run reads, each once; many lie in a temporary file."""
 
     def __init__(self) -> None:
-        self._file: IO[bytes] = BytesIO()
-        self._process = 0  # whose file on disk it is
-        self._places: dict[str, tuple[int, int]] = {}  # where each begins, and its size; by digest
-        self._end = 0
+        self._kept: dict[str, bytes] = {}  # in memory, by digest
+        self._places: dict[str, tuple[int, int]] = {}  # in the file: where each begins, and ends
+        self._size = 0
+        self._file: IO[bytes] | None = None
+        self._process = 0  # whose file it is
         self._lock = Lock()
 
     def add(self, data: bytes) -> str:
@@ -30,46 +30,55 @@ class Store:
 
         digest = hashlib.sha256(data).hexdigest()
         with self._lock:
-            if digest not in self._places:
+            if digest not in self._kept and digest not in self._places:
                 try:
-                    self._append(data)
+                    self._add(digest, data)
                 except OSError as error:
                     what = f"cannot keep media in a temporary file: {error.strerror}"
                     raise MultiturnError(f"{what}; make room there, or set TMPDIR") from None
-                self._places[digest] = self._end, len(data)
-                self._end += len(data)
         return digest
-
-    def _append(self, data: bytes) -> None:
-        self._prepare(len(data))
-        self._file.seek(self._end)
-        self._file.write(data)
-        self._file.flush()
 
     def read(self, digest: str) -> bytes:
         """Return the bytes of a digest."""
         with self._lock:
-            return self._read(*self._places[digest])
+            return self._read(digest)
 
-    def _read(self, start: int, size: int) -> bytes:
-        if not isinstance(self._file, BytesIO) and hasattr(os, "pread"):
-            # A forked process shares the position of the file, which this leaves alone.
-            return os.pread(self._file.fileno(), size, start)
-        self._file.seek(start)
-        return self._file.read(size)
-
-    def _prepare(self, size: int) -> None:
-        """Move the bytes to disk before there are too many; of a fork, to a file of its own."""
-        if isinstance(self._file, BytesIO):
-            if self._end + size <= _IN_MEMORY:
-                return
-        elif self._process == os.getpid():
+    def _add(self, digest: str, data: bytes) -> None:
+        if self._file is None and self._size + len(data) <= _IN_MEMORY:
+            self._kept[digest] = data
+            self._size += len(data)
             return
+        file = self._file
+        if file is None or self._process != os.getpid():
+            file = self._moved()
+        self._places[digest] = _append(file, data)
+
+    def _read(self, digest: str) -> bytes:
+        if self._file is None:
+            return self._kept[digest]
+        start, end = self._places[digest]
+        if hasattr(os, "pread"):
+            # A forked process shares the position of the file, which this leaves alone.
+            return os.pread(self._file.fileno(), end - start, start)
+        self._file.seek(start)
+        return self._file.read(end - start)
+
+    def _moved(self) -> IO[bytes]:
+        """Move all bytes to a file of this process: to the first, or after a fork to its own."""
         import weakref
         from tempfile import TemporaryFile
 
         file = TemporaryFile()  # noqa: SIM115 - closed below
         weakref.finalize(self, file.close)
-        for place in self._places.values():  # in their order
-            file.write(self._read(*place))
-        self._file, self._process = file, os.getpid()
+        known = (*self._kept, *self._places)
+        self._places = {digest: _append(file, self._read(digest)) for digest in known}
+        self._kept, self._file, self._process = {}, file, os.getpid()
+        return file
+
+
+def _append(file: IO[bytes], data: bytes) -> tuple[int, int]:
+    """Write bytes at the end of a file; return where they begin and end."""
+    start = file.seek(0, os.SEEK_END)
+    file.write(data)
+    file.flush()
+    return start, start + len(data)
