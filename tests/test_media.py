@@ -413,6 +413,7 @@ def test_a_label_stands_above_media(root: Path) -> None:
     assert request.chat_prompt is not None
     content = request.chat_prompt[0].content
     assert content[::2] == ("Look:\n./a.gif:", "So?")
+    assert request.chat_prompt[0].text == "Look:\n./a.gif:\n[image: ./a.gif]\nSo?"
     assert isinstance(content[1], Media)
 
 

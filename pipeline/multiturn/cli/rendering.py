@@ -9,7 +9,7 @@ from multiturn.cli.formats import TOOL_FORMATS
 from multiturn.engine.record import Record, record_of, to_json, to_yaml
 from multiturn.model.calls import Call
 from multiturn.model.conversion import Conversion
-from multiturn.model.request import ChatMessage, result_in_words, turn_of
+from multiturn.model.request import ChatMessage, result_in_words
 from multiturn.pipelines.pipeline import request_of
 from multiturn.text import in_line, visible
 
@@ -78,7 +78,7 @@ def to_text(record: Record, *, color: bool = False) -> bytes:
         answered = result_in_words(message.tool_call_id, is_error=message.is_error)
         lines.append(role_heading(message.role) + in_line(answered))
         lines += _indented([block.shown for block in message.thinking])
-        lines += _indented(_said(turn_of(message).content, message.tool_calls))
+        lines += _indented(_said(message.text, message.tool_calls))
     return _joined(lines, color)
 
 

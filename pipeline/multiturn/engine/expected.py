@@ -49,7 +49,7 @@ def _turn(message: ChatMessage, item: dict[str, Any]) -> Turn:
     uses = [each for each in segments if isinstance(each, dict) and each.get("type") == "tool_use"]
     calls = [*map(_call, listed if isinstance(listed, list) else [listed]), *map(_call, uses)]
     known = tuple(call for call in calls if call is not None)
-    text = turn_of(message).content
+    text = message.text
     if calls and len(known) == len(calls):
         text = text_of([each for each in segments if each not in uses]) if uses else text
         text = "" if content is None else text

@@ -221,5 +221,5 @@ def _target(request: ProviderRequest) -> str | list[str]:
     if is_several and all(isinstance(text, str) for text in expected):
         return list(expected)
     messages = expected_messages(expected)
-    answers = [turn_of(message).content for message in messages if message.role == "assistant"]
+    answers = [message.text for message in messages if message.role == "assistant"]
     return answers[-1] if answers else text_of(request.outcome)

@@ -37,6 +37,11 @@ class ChatMessage(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_d
     is_error: bool = False
     thinking: tuple[Thinking, ...] = ()
 
+    @property
+    def text(self) -> str:
+        """The content as text; for an image, a document or audio, what stands for it."""
+        return turn_of(self).content
+
 
 def message_of(turn: Turn) -> ChatMessage:
     """Return a turn as a message of a chat prompt."""
