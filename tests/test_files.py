@@ -15,7 +15,7 @@ from comparing import write
 from limits import limited
 from multiturn import Files
 from multiturn.errors import AttachmentError, MultiturnError, OutsideRootError
-from multiturn.files import Texts
+from multiturn.files.finding import Texts
 from multiturn_stages.resolve_segments import resolve_segments
 
 LIMIT = 1_048_576

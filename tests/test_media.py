@@ -37,8 +37,8 @@ from multiturn import (
     stage,
 )
 from multiturn.errors import AttachmentError, OutsideRootError
-from multiturn.media import HEAD, MAX_MEDIA_SIZE, type_of
-from multiturn.store import Store
+from multiturn.files.media import HEAD, MAX_MEDIA_SIZE, type_of
+from multiturn.files.store import Store
 from multiturn_stages.guard_markers import guard_markers
 
 GIF = b"GIF89a"
@@ -174,7 +174,7 @@ def test_bytes_above_32_mb_lie_on_disk() -> None:
 
 FORKS = """
 import os
-from multiturn.store import Store
+from multiturn.files.store import Store
 
 store = Store()
 known = {store.add(each): each for each in (bytes([at]) * 1_000_000 for at in range(40))}

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page
 from browser import Reader, open_browser
 from comparing import report_of
 from media_files import data_uri, image, padded, pdf, wav
-from multiturn.media import HEAD, type_of
+from multiturn.files.media import HEAD, type_of
 from multiturn.review.report.html import to_html
 from multiturn.review.report.pixels import SHOWN, pixels_of
 

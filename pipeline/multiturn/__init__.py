@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from multiturn.errors import MultiturnError as MultiturnError
     from multiturn.errors import PipelineError as PipelineError
     from multiturn.errors import Place as Place
-    from multiturn.files import Files as Files
+    from multiturn.files.finding import Files as Files
+    from multiturn.files.media import Media as Media
     from multiturn.logs import Notice as Notice
-    from multiturn.media import Media as Media
     from multiturn.model.calls import Call as Call
     from multiturn.model.calls import Thinking as Thinking
     from multiturn.model.calls import Tool as Tool
@@ -70,8 +70,8 @@ _NAMES = {  # by the module that they are in
     "engine.targets": ("load_target",),
     "engine.runner": ("dry_run", "run"),
     "errors": ("ErrorDetail", "MultiturnError", "PipelineError", "Place"),
-    "files": ("Files",),
-    "media": ("Media",),
+    "files.finding": ("Files",),
+    "files.media": ("Media",),
     "model.calls": ("Call", "Thinking", "Tool"),
     "model.case": ("Case", "TestMessage"),
     "model.conversion": ("Conversion",),

@@ -34,7 +34,7 @@ from inspect_ai.tool import (
 
 from multiturn.engine import formats
 from multiturn.errors import options_as
-from multiturn.media import Media, MediaKind
+from multiturn.files.media import Media, MediaKind
 from multiturn.model import request
 from multiturn.pipelines.pipeline import Pipeline
 

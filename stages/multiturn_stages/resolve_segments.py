@@ -18,7 +18,7 @@ from multiturn.errors import (
     nearest,
     quoted,
 )
-from multiturn.media import (
+from multiturn.files.media import (
     MAX_MEDIA_OF_CASE,
     MAX_MEDIA_SIZE,
     Media,
@@ -26,9 +26,9 @@ from multiturn.media import (
     given_media,
     is_address,
 )
+from multiturn.files.store import Store
 from multiturn.model.case import FILE_TYPES, PROMPT_KEY, Case, segments_of
 from multiturn.model.turns import as_json, is_blank
-from multiturn.store import Store
 
 MAX_CASE_SIZE = 10_000_000  # characters: a small suite can attach one large file very often
 

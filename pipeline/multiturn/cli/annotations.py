@@ -8,8 +8,8 @@ from typing import Any, TextIO, cast
 
 from multiturn.cli.lines import Severity, message_of
 from multiturn.errors import MultiturnError, Place
+from multiturn.files.paths import root_of
 from multiturn.logs import Notice
-from multiturn.paths import root_of
 from multiturn.review.changes import FileChange, State, name_cases
 from multiturn.review.differences import Difference
 from multiturn.review.findings import Update

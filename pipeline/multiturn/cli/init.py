@@ -35,7 +35,7 @@ def init() -> None:
     """
     from multiturn.cli.failures import writing
     from multiturn.engine.defaults import find_defaults
-    from multiturn.paths import root_of
+    from multiturn.files.paths import root_of
 
     address, here = _address(), Path.cwd()
     top = Path(root_of(here))
@@ -64,7 +64,7 @@ def init() -> None:
 def _check_inside(folder: Path, top: Path) -> None:
     """Refuse a folder that a link leads out of the project."""
     from multiturn.errors import MultiturnError
-    from multiturn.paths import is_below, real_path
+    from multiturn.files.paths import is_below, real_path
 
     real = real_path(folder)
     if not is_below(real, str(top)):

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from multiturn.engine.explanation import Explanation
 from multiturn.engine.spans import Spans
 from multiturn.errors import MultiturnError
-from multiturn.media import Media
+from multiturn.files.media import Media
 
 if TYPE_CHECKING:
     from multiturn.review.report.comparison import Report

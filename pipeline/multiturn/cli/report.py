@@ -128,7 +128,7 @@ def _target_then(name: str | None, file: str | None) -> "TargetThen | None":
     if name is None:
         return None
     from multiturn.engine.git import git
-    from multiturn.paths import is_below
+    from multiturn.files.paths import is_below
     from multiturn.providers.targets import find_targets
     from multiturn.review.report.suites import TargetThen
 

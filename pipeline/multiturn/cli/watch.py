@@ -77,7 +77,7 @@ def _changes(folders: set[Path]) -> Iterator[set[str]]:
 
 def _folders(options: SuiteOptions, pipeline: str) -> set[Path]:
     """Return the folders in which a change may change a prompt."""
-    from multiturn.paths import root_of
+    from multiturn.files.paths import root_of
 
     folders = {Path.cwd(), Path(os.path.realpath(pipeline)).parent}
     for suite in options.suites:

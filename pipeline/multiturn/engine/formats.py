@@ -11,8 +11,8 @@ from multiturn.engine.outcomes import outcomes
 from multiturn.engine.project import chosen_pipeline, chosen_suites, from_project
 from multiturn.engine.selection import select
 from multiturn.errors import MultiturnError
+from multiturn.files.media import EXTENSIONS, Media
 from multiturn.logs import Notice, warn
-from multiturn.media import EXTENSIONS, Media
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ChatMessage, ProviderRequest, turn_of
 from multiturn.model.turns import Turn, Turns, is_blank

@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 from multiturn.documents.json_lines import Lines
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
-from multiturn.files import Texts
+from multiturn.files.finding import Texts
 from multiturn.logs import warn
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion

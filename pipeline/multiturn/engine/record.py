@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from multiturn.files.media_json import with_bytes
 from multiturn.logs import Notice
-from multiturn.media_json import with_bytes
 from multiturn.model.request import ProviderRequest
 from multiturn.text import may_have_unseen, unseen, utf8
 

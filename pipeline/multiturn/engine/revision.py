@@ -21,9 +21,9 @@ from multiturn.engine.outcomes import Outcome, outcomes
 from multiturn.engine.selection import Selection, select
 from multiturn.engine.signals import masked
 from multiturn.errors import MultiturnError, option, options_as, spelling
+from multiturn.files.paths import is_below
 from multiturn.logs import LogSettings, configure
 from multiturn.model.request import ProviderRequest
-from multiturn.paths import is_below
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, pipeline_names, read_pipeline
 from multiturn.providers.guard import die_with_parent

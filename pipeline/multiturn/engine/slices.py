@@ -12,7 +12,7 @@ from multiturn.documents.json_lines import Lines, split_lines
 from multiturn.engine.outcomes import Outcome, read_suite
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError, Place, options_as, spelling, trace_of
-from multiturn.files import Texts
+from multiturn.files.finding import Texts
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from multiturn.errors import Place
-from multiturn.media import Media
+from multiturn.files.media import Media
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import as_text, message_of, result_in_words

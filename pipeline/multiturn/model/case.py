@@ -6,8 +6,8 @@ from typing import Any, get_args
 from msgspec import Struct
 
 from multiturn.errors import Place, cut, did_you_mean, quoted
-from multiturn.files import Files
-from multiturn.media import MediaKind
+from multiturn.files.finding import Files
+from multiturn.files.media import MediaKind
 from multiturn.model.calls import Call, Thinking, Tool
 from multiturn.model.turns import ROLES, Role
 from multiturn.text import brief, tuple_of_texts

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from msgspec import structs
 
-from multiturn.media import Media
+from multiturn.files.media import Media
 from multiturn.model.calls import Call, Thinking
 from multiturn.model.turns import ROLES, InTurn, Part, Turn
 

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from multiturn.errors import MultiturnError
-from multiturn.media import Media
+from multiturn.files.media import Media
 from multiturn.model.calls import Call, Thinking, Tool, without_lines
 from multiturn.model.turns import Part, Parts, Role, Turn, Turns, is_blank, joined
 from multiturn.text import brief

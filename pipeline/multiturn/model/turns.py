@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from multiturn.media import Media
+from multiturn.files.media import Media
 from multiturn.model.calls import Call, Thinking
 
 Role = Literal["system", "user", "assistant", "tool"]

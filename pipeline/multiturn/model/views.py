@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from multiturn.media import Media
+from multiturn.files.media import Media
 from multiturn.model.calls import Call
 from multiturn.model.checks import check_parts, check_turns
 from multiturn.model.turns import Part, Parts, Turn, Turns

@@ -6,8 +6,8 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import FunctionType
 from typing import Any
 
-from multiturn import media
 from multiturn.errors import ErrorDetail, MultiturnError, PipelineError
+from multiturn.files import media
 from multiturn.model.checks import kind_of
 from multiturn.pipelines.contract import Stage, contract_of, markers_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from multiturn.errors import MultiturnError, StageError
-from multiturn.files import Files
+from multiturn.files.finding import Files
 from multiturn.logs import warnings_to
 from multiturn.model.case import Case, TestMessage
 from multiturn.model.conversion import Conversion

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from multiturn.media import EXTENSIONS, Media
-from multiturn.media_json import Base64
+from multiturn.files.media import EXTENSIONS, Media
+from multiturn.files.media_json import Base64
 from multiturn.model.calls import Call, Tool
 from multiturn.model.request import content_of
 from multiturn.model.turns import Turn

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
-from multiturn.media import EXTENSIONS, Media
-from multiturn.media_json import Base64, with_bytes
+from multiturn.files.media import EXTENSIONS, Media
+from multiturn.files.media_json import Base64, with_bytes
 from multiturn.model.calls import Call, Tool
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Turn

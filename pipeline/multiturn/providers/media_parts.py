@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from multiturn.errors import quoted
-from multiturn.media import Media, MediaKind
-from multiturn.media_json import Base64
+from multiturn.files.media import Media, MediaKind
+from multiturn.files.media_json import Base64
 from multiturn.model.request import content_of
 from multiturn.model.turns import Part, Turn
 from multiturn.providers.layout import Layout

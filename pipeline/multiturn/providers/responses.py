@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from multiturn.media import Media, MediaKind
+from multiturn.files.media import Media, MediaKind
 from multiturn.model.calls import Thinking, Tool
 from multiturn.model.request import content_of
 from multiturn.model.turns import Turn, is_blank

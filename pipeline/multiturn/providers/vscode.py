@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
+from multiturn.files.paths import FILE
 from multiturn.model.request import InputFile
-from multiturn.paths import FILE
 from multiturn.providers.agent import AgentProvider, AgentSettings, Executable, PassEnv, Written
 from multiturn.providers.base import LARGEST_ANSWER, ProviderResponse
 from multiturn.providers.failures import ProviderError

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from multiturn.media import Media
+from multiturn.files.media import Media
 from multiturn.review.diff import changed_lines
 from multiturn.review.locations import digest
 from multiturn.text import first_of, size_in_words

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from multiturn.engine.spans import Message
 from multiturn.errors import Place
-from multiturn.media import Media
+from multiturn.files.media import Media
 from multiturn.review.changes import FileChange, Finding, State
 from multiturn.review.differences import Difference
 from multiturn.review.lists import ChangedFile

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from multiturn.documents.locks import lock
 from multiturn.documents.partial import create_partial, remove_abandoned
 from multiturn.errors import MultiturnError, option
-from multiturn.paths import FILE, FOLDER, open_below
+from multiturn.files.paths import FILE, FOLDER, open_below
 from multiturn.review.locations import Key, location_of
 from multiturn.review.recorded import case_in
 from multiturn.text import utf8

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from multiturn.media import Media
+from multiturn.files.media import Media
 from multiturn.review.attached import Attached, cause_in_words, change_in_words, new_in_words, shown
 from multiturn.review.changes import FileChange
 from multiturn.review.differences import ChangedText, known_of

@@ -5,9 +5,9 @@ import re
 from functools import lru_cache
 
 from multiturn.errors import MultiturnError, option
-from multiturn.media import Media
+from multiturn.files.media import Media
+from multiturn.files.paths import path_in, real_path
 from multiturn.model.case import Case
-from multiturn.paths import path_in, real_path
 
 Key = tuple[str, str]  # suite and id
 

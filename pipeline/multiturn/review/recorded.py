@@ -9,7 +9,7 @@ from msgspec import convert
 from multiturn.documents.yaml_events import read_documents
 from multiturn.engine.spans import Message, Span, Spans
 from multiturn.errors import MultiturnError
-from multiturn.media import Media, MediaKind
+from multiturn.files.media import Media, MediaKind
 from multiturn.model.calls import Tool
 from multiturn.review.locations import Key
 from multiturn.text import CONFLICT

@@ -20,7 +20,7 @@ from multiturn.engine.spans import (
     text_of,
 )
 from multiturn.errors import MultiturnError
-from multiturn.media import Media
+from multiturn.files.media import Media
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ProviderRequest

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from multiturn.engine.selection import Selection, suite_names
 from multiturn.errors import MultiturnError
-from multiturn.paths import root_of
+from multiturn.files.paths import root_of
 from multiturn.review.locations import name_in_root
 
 _FOLDER = "snapshots"

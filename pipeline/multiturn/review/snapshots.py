@@ -7,7 +7,7 @@ from msgspec import to_builtins
 
 from multiturn.documents.dump import Pieces, dump
 from multiturn.engine.spans import Message, Span, Spans, has_media, text_of
-from multiturn.media import Media
+from multiturn.files.media import Media
 from multiturn.model.request import InputFile, ProviderRequest
 from multiturn.review.attached import Attached
 from multiturn.review.locations import digest

@@ -9,7 +9,7 @@ from msgspec import structs
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, Place, did_you_mean, quoted
-from multiturn.files import Files
+from multiturn.files.finding import Files
 from multiturn.model.calls import Thinking, Tool
 from multiturn.model.case import PROMPT_KEY, Case, TestMessage
 from multiturn.model.turns import ROLES

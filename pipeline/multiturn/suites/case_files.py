@@ -10,7 +10,7 @@ from multiturn.documents.json_lines import mark_of, node_of, read_json_lines
 from multiturn.documents.node import Node, Repeats
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, quoted
-from multiturn.files import Files
+from multiturn.files.finding import Files
 from multiturn.suites.case import MAX_CASE_SIZE
 from multiturn.suites.streaming import read_list
 

@@ -7,7 +7,7 @@ from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
-from multiturn.files import Files
+from multiturn.files.finding import Files
 from multiturn.suites.patterns import guideline_matcher
 from multiturn.suites.schema import ConfigKeys, SuiteKeys
 

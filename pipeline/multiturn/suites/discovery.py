@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from multiturn.errors import MultiturnError, OutsideRootError, Place, nearest
+from multiturn.files.paths import real_path, root_of
 from multiturn.logs import Notice, warn
-from multiturn.paths import real_path, root_of
 from multiturn.suites.globs import files_below
 from multiturn.suites.suite import files_of_cases
 from multiturn.suites.vocabulary import CASES

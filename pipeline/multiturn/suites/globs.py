@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 
 from multiturn.errors import MultiturnError, quoted
-from multiturn.files import outside_root
-from multiturn.paths import is_below, real_path
+from multiturn.files.finding import outside_root
+from multiturn.files.paths import is_below, real_path
 from multiturn.suites.patterns import guideline_matcher
 
 MAX_GLOBS = 100  # of a suite; each is matched against each file

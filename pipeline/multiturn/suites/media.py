@@ -7,7 +7,7 @@ from typing import Any
 from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, did_you_mean, quoted
-from multiturn.media import EXTENSIONS, kind_of_type
+from multiturn.files.media import EXTENSIONS, kind_of_type
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.media_keys import MEDIA_PLACES, MediaKeys
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from multiturn.documents.node import Node
 from multiturn.errors import MultiturnError, cut, quoted
-from multiturn.files import Files
+from multiturn.files.finding import Files
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.media import MEDIA_TYPES
 

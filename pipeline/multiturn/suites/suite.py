@@ -13,10 +13,10 @@ from multiturn.documents.node import Node, RepeatsError
 from multiturn.documents.source import check_path
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, Place, cut, quoted
-from multiturn.files import Files, Texts
+from multiturn.files.finding import Files, Texts
+from multiturn.files.paths import path_in, real_path, root_of
 from multiturn.logs import Notice, debug
 from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS, Case
-from multiturn.paths import path_in, real_path, root_of
 from multiturn.suites.case import CaseReader
 from multiturn.suites.case_files import LINES, files_at, read_case, read_cases
 from multiturn.suites.config import patterns_of

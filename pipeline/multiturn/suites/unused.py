@@ -5,9 +5,9 @@ from contextlib import suppress
 
 from multiturn.documents.node import Node
 from multiturn.errors import MultiturnError, quoted
-from multiturn.files import Files
+from multiturn.files.finding import Files
+from multiturn.files.media import is_address
 from multiturn.logs import Notice
-from multiturn.media import is_address
 from multiturn.model.case import Case
 from multiturn.suites.media import MEDIA_TYPES
 from multiturn.suites.patterns import guideline_matcher

@@ -17,10 +17,10 @@ from multiturn.engine.outcomes import read_suite
 from multiturn.engine.project import chosen_suites, from_project, load_pipeline
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError
-from multiturn.files import Texts
+from multiturn.files.finding import Texts
+from multiturn.files.paths import root_of
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
-from multiturn.paths import root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import find_target

@@ -11,7 +11,7 @@ import msgspec
 from multiturn.documents.json_lines import mark_of, node_of
 from multiturn.documents.node import MAX_DEPTH
 from multiturn.errors import MultiturnError, cut
-from multiturn.files import Files
+from multiturn.files.finding import Files
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline, request_of

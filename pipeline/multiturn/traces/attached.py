@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 from multiturn.documents.output import open_new
 from multiturn.errors import AttachmentError
-from multiturn.media import EXTENSIONS, Media, MediaKind, given_media
-from multiturn.store import Store
+from multiturn.files.media import EXTENSIONS, Media, MediaKind, given_media
+from multiturn.files.store import Store
 from multiturn.traces.trace import Values
 
 _NAME = re.compile(r"(?!\.)[\w.() -]{1,100}(?<![. ])")

@@ -8,7 +8,7 @@ from msgspec import Struct
 from multiturn.documents.json_lines import mark_of, node_of, read_json
 from multiturn.documents.node import MAX_DEPTH
 from multiturn.errors import MultiturnError
-from multiturn.media import kind_of_type
+from multiturn.files.media import kind_of_type
 
 Values = dict[str, Any]
 _TEXTS = ("text", "input_text", "output_text")  # the last two of OpenAI's Responses API

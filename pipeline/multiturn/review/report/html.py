@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from multiturn.engine.spans import Span, has_media, text_of
 from multiturn.errors import quoted
-from multiturn.media import Media
+from multiturn.files.media import Media
 from multiturn.review.differences import Difference
 from multiturn.review.growth import growth_in_words, total_in_words
 from multiturn.review.report.comparison import MOST_PRIVILEGES, Comparison, Report

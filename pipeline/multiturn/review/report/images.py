@@ -4,7 +4,7 @@ import base64
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from multiturn.media import HEAD, Media, type_of
+from multiturn.files.media import HEAD, Media, type_of
 from multiturn.review.report.pixels import SHOWN, pixels_of
 from multiturn.review.reviewed import ReviewedCase
 from multiturn.text import size_in_words

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from multiturn.media import Media
+from multiturn.files.media import Media
 from multiturn.review.attached import Attached, change_in_words, is_of, media_in, new_in_words
 from multiturn.review.changes import FileChange
 from multiturn.review.differences import ChangedText, Difference, Groups, known_of

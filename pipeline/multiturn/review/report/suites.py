@@ -20,11 +20,11 @@ from multiturn.engine.revision import Revision
 from multiturn.engine.selection import Selection
 from multiturn.engine.spans import Span, Spans, text_of
 from multiturn.errors import MultiturnError, option
+from multiturn.files.paths import root_of
 from multiturn.model.calls import without_lines
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import message_of
 from multiturn.model.turns import Part
-from multiturn.paths import root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import DEFAULT, find_target, find_targets, read_target

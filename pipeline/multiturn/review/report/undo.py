@@ -10,9 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import MultiturnError
-from multiturn.files import Files, Texts
+from multiturn.files.finding import Files, Texts
+from multiturn.files.media import Media
 from multiturn.logs import warnings_to
-from multiturn.media import Media
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline

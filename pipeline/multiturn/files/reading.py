@@ -6,8 +6,8 @@ import re
 import stat
 
 from multiturn.errors import AttachmentError, OutsideRootError
-from multiturn.media import HEAD, TYPES, too_large, type_of
-from multiturn.paths import FILE, open_below
+from multiturn.files.media import HEAD, TYPES, too_large, type_of
+from multiturn.files.paths import FILE, open_below
 
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from multiturn.media import Media
+from multiturn.files.media import Media
 
 
 class Base64:

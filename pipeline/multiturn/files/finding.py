@@ -17,11 +17,11 @@ from multiturn.errors import (
     option,
     quoted,
 )
+from multiturn.files.media import HEAD, Media, too_large, type_of
+from multiturn.files.paths import is_below, real_path, root_of
+from multiturn.files.reading import entry_of, read_regular
+from multiturn.files.store import Store
 from multiturn.logs import Notice, warn
-from multiturn.media import HEAD, Media, too_large, type_of
-from multiturn.paths import is_below, real_path, root_of
-from multiturn.reading import entry_of, read_regular
-from multiturn.store import Store
 from multiturn.text import CONTROL, has_conflict
 
 # Case does not count: on macOS and Windows ``.ENV`` opens the file ``.env``.

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from msgspec import Struct, structs
 
 from multiturn.errors import AttachmentError, cut, quoted
-from multiturn.store import Store
+from multiturn.files.store import Store
 from multiturn.text import CONTROL
 
 MediaKind = Literal["image", "document", "audio"]

@@ -1,0 +1,1 @@
+"""Attached files: found inside the root, read, and their bytes kept."""
