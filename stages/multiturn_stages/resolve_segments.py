@@ -19,6 +19,7 @@ from multiturn.errors import (
     quoted,
 )
 from multiturn.files.media import (
+    FILE_TYPES,
     MAX_MEDIA_OF_CASE,
     MAX_MEDIA_SIZE,
     Media,
@@ -27,7 +28,7 @@ from multiturn.files.media import (
     is_address,
 )
 from multiturn.files.store import Store
-from multiturn.model.case import FILE_TYPES, PROMPT_KEY, Case, segments_of
+from multiturn.model.case import PROMPT_KEY, Case, segments_of
 from multiturn.model.turns import as_json, is_blank
 
 MAX_CASE_SIZE = 10_000_000  # characters: a small suite can attach one large file very often

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from multiturn.errors import MultiturnError, Place
-from multiturn.files.media import Media, is_address
-from multiturn.model.case import FILE_TYPES, PROMPT_KEY, Case, TestMessage, first_other, segments_of
+from multiturn.files.media import FILE_TYPES, Media, is_address
+from multiturn.model.case import PROMPT_KEY, Case, TestMessage, first_other, segments_of
 from multiturn.model.conversion import DROPPED, Conversion
 from multiturn.model.turns import Part, Turn, as_json, is_blank, joined
 from multiturn.model.views import Edited, calls_of

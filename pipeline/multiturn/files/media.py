@@ -12,7 +12,9 @@ from multiturn.files.store import Store
 from multiturn.text import CONTROL
 
 MediaKind = Literal["image", "document", "audio"]
-MARKERS = tuple(f"[{kind}:" for kind in get_args(MediaKind))  # of what stands for them in a text
+MEDIA_KINDS: tuple[MediaKind, ...] = get_args(MediaKind)
+FILE_TYPES: tuple[str, ...] = ("file", *MEDIA_KINDS)  # of segments that are no text
+MARKERS = tuple(f"[{kind}:" for kind in MEDIA_KINDS)  # of what stands for them in a text
 HEAD = 16  # bytes of a file that tell its type
 MAX_MEDIA_SIZE = 20_000_000  # bytes of one file
 MAX_MEDIA_OF_CASE = 50_000_000

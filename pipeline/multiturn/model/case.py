@@ -1,18 +1,16 @@
 """A case, as its suite has it."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, get_args
+from typing import Any
 
 from msgspec import Struct
 
 from multiturn.errors import Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
-from multiturn.files.media import MediaKind
 from multiturn.model.calls import Call, Thinking, Tool
 from multiturn.model.turns import ROLES, Role
 from multiturn.text import brief, tuple_of_texts
 
-FILE_TYPES: tuple[str, ...] = ("file", *get_args(MediaKind))  # of segments that are no text
 PROMPT_KEY = "metadata.systemPrompt"
 CASES_KEYS = ("evalcases", "tests", "eval_cases", "cases")  # of a suite: ours, then other tools'
 MESSAGES_KEYS = ("input_messages", "input", "messages")  # of a case, likewise

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from multiturn.errors import quoted
-from multiturn.files.media import Media, MediaKind
+from multiturn.files.media import MEDIA_KINDS, Media, MediaKind
 from multiturn.files.media_json import Base64
 from multiturn.model.request import content_of
 from multiturn.model.turns import Part, Turn
@@ -18,7 +18,6 @@ from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities, Taken
 from multiturn.text import first_of, number_of
 
-KINDS: tuple[MediaKind, ...] = ("image", "document", "audio")
 _FEATURES: dict[MediaKind, Taken] = {  # by which models differ
     "image": "images",
     "document": "documents",
@@ -54,7 +53,7 @@ class Limit(NamedTuple):
 
     rule: str
     most: int  # bytes
-    kinds: tuple[MediaKind, ...] = KINDS
+    kinds: tuple[MediaKind, ...] = MEDIA_KINDS
     is_for_each: bool = False
 
 
@@ -75,7 +74,9 @@ def _in_base64(media: Media) -> int:
     return (media.size + 2) // 3 * 4
 
 
-def want_kinds(layout: Layout, abilities: Abilities, kinds: tuple[MediaKind, ...] = KINDS) -> None:
+def want_kinds(
+    layout: Layout, abilities: Abilities, kinds: tuple[MediaKind, ...] = MEDIA_KINDS
+) -> None:
     """Refuse media that the model does not take; note a doubt if that is not known.
 
     The kinds are those that its API takes.

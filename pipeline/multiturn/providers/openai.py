@@ -6,6 +6,7 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any, ClassVar, NamedTuple
 
+from multiturn.files.media import MEDIA_KINDS
 from multiturn.model.calls import Tool
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Turn
@@ -14,7 +15,7 @@ from multiturn.providers.chat import called, chat_choice, chat_message, chat_too
 from multiturn.providers.client import http_client
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.layout import Layout
-from multiturn.providers.media_parts import KINDS, want_kinds
+from multiturn.providers.media_parts import want_kinds
 from multiturn.providers.models import SERVERS
 from multiturn.providers.openai_settings import vendor_at
 from multiturn.providers.responses import (
@@ -76,7 +77,7 @@ class OpenAIProvider(HttpProvider):
             lay_out_for_chat(layout)
         layout.want_turns("C1")
         if layout.has_media:
-            want_kinds(layout, self.abilities, MEDIA if self.asks_responses else KINDS)
+            want_kinds(layout, self.abilities, MEDIA if self.asks_responses else MEDIA_KINDS)
         self.lay_out_system(layout)
         if settings.roles == "alternate":
             layout.alternate("O13")

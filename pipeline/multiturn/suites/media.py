@@ -7,12 +7,11 @@ from typing import Any
 from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, did_you_mean, quoted
-from multiturn.files.media import EXTENSIONS, kind_of_type
+from multiturn.files.media import EXTENSIONS, FILE_TYPES, kind_of_type
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.media_keys import MEDIA_PLACES, MediaKeys
 
 Segment = dict[str, str | None]
-MEDIA_TYPES = ("file", "image", "document", "audio")
 _ONLY_OF_OTHERS = ("image_url", "input_audio", "input_image", "input_file")
 _TEXTS = ("input_text", "output_text")
 _TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
@@ -53,7 +52,7 @@ def as_segment(block: Node, check: KeyCheck, label: str) -> Node:
 
 def check_segment(segment: Node, check: KeyCheck, label: str) -> None:
     """Check the keys of a segment that has a type and a value."""
-    if segment.value["type"] not in MEDIA_TYPES or not isinstance(segment.value["value"], str):
+    if segment.value["type"] not in FILE_TYPES or not isinstance(segment.value["value"], str):
         check.check(segment, "segment", "block", label=label)
         return
     check.check(segment, "media", "block", label=label)
@@ -73,7 +72,7 @@ def size_of_data(messages: Node) -> int:
     for message in messages.children:
         content = message.children["content"]
         for segment in content.children if isinstance(content.value, list) else [content]:
-            if isinstance(segment.value, dict) and segment.value.get("type") in MEDIA_TYPES:
+            if isinstance(segment.value, dict) and segment.value.get("type") in FILE_TYPES:
                 value = segment.value.get("value")
                 if isinstance(value, str) and value.startswith("data:"):
                     size += len(value)
@@ -87,7 +86,7 @@ def _form_of(segment: Mapping[str, Any]) -> str | None:
         return "input_text"
     if kind in _ONLY_OF_OTHERS:
         return str(kind)
-    if kind not in MEDIA_TYPES or "value" in segment:
+    if kind not in FILE_TYPES or "value" in segment:
         return None
     if kind == "file":
         return "file" if isinstance(segment.get("file"), dict) else None

@@ -7,8 +7,8 @@ from contextlib import suppress
 from multiturn.documents.node import Node
 from multiturn.errors import MultiturnError, cut, quoted
 from multiturn.files.finding import Files
+from multiturn.files.media import FILE_TYPES
 from multiturn.suites.keys import KeyCheck
-from multiturn.suites.media import MEDIA_TYPES
 
 EVENT = "suite.path_as_text"
 _PATH = re.compile(r"\S*(?:/\S*|\.\w+)")
@@ -34,7 +34,7 @@ def warn_of_path(text: Node, files: Files, check: KeyCheck, label: str, advice: 
 def warn_of_file_key(content: Node, check: KeyCheck, label: str) -> None:
     """Warn of structured content that has nothing but a ``file``, an ``image`` and so on."""
     match [*content.value.items()]:
-        case [(str(kind), str(path))] if kind in MEDIA_TYPES:
+        case [(str(kind), str(path))] if kind in FILE_TYPES:
             advice = f"to attach it, write {{type: {kind}, value: {cut(path)}}}"
             what = f"{{{kind}: {cut(path)}}} is sent as JSON; {advice}"
             check.warn(EVENT, content.place(check.name, label), what)

@@ -6,10 +6,9 @@ from contextlib import suppress
 from multiturn.documents.node import Node
 from multiturn.errors import MultiturnError, quoted
 from multiturn.files.finding import Files
-from multiturn.files.media import is_address
+from multiturn.files.media import FILE_TYPES, is_address
 from multiturn.logs import Notice
 from multiturn.model.case import Case
-from multiturn.suites.media import MEDIA_TYPES
 from multiturn.suites.patterns import guideline_matcher
 
 EVENT = "suite.unused_pattern"
@@ -38,7 +37,7 @@ class UnusedPatterns:
             content = message.content
             for segment in content if isinstance(content, list) else [content]:
                 match segment:
-                    case {"type": str(kind), "value": str(path)} if kind in MEDIA_TYPES:
+                    case {"type": str(kind), "value": str(path)} if kind in FILE_TYPES:
                         if found.files is not None and not is_address(path, kind):
                             self._see_file(path, found.files)
 
