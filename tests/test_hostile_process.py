@@ -326,11 +326,13 @@ def test_a_disk_that_fills_leaves_the_old_output(folder: Path) -> None:
 
 # A name of standard output, whose descriptor leads elsewhere while a command runs
 
+NAMES_OF_STDOUT = ("dev/stdout", "dev/fd/1", "proc/self/fd/1")
 needs_dev = pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="has no /dev/stdout")
 
 
-@needs_dev
-@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+@pytest.mark.parametrize(
+    "name", ["-", *(pytest.param(f"/{name}", marks=needs_dev) for name in NAMES_OF_STDOUT)]
+)
 @pytest.mark.parametrize("command", ["convert", "run", "report"])
 def test_an_output_that_names_standard_output_goes_there(
     folder: Path, command: str, name: str
@@ -342,6 +344,7 @@ def test_an_output_that_names_standard_output_goes_there(
         done = subprocess.run(line, cwd=folder, stdout=out, stderr=log)
     assert done.returncode == 0
     assert len((folder / "out").read_bytes()) > 10_000
+    assert not (folder / "-").exists()
     said = (folder / "log").read_text()
     assert said.startswith("before\n")
     assert "yyyy" not in said

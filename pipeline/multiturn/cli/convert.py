@@ -121,14 +121,14 @@ def convert(
         items = (rendered(job, each) for each in outcomes(selection, chosen))
     with writing(output), open_output(output, whole=options.strict) as file, closing(items):
         count = 0
-        for item in show_progress(items, prints=output in (None, "-")):
+        for item in show_progress(items, prints=output is None):
             _say(item, failures)
             if item.text is not None:
                 count += 1
                 file.write(item.text)
         if options.strict:
             failures.finish()
-    if output not in (None, "-") and sys.stderr.isatty():  # scripts see the exit code
+    if output is not None and sys.stderr.isatty():  # scripts see the exit code
         click.echo(in_line(f"{output}: {number_of(count, 'case')}"), err=True)
     failures.finish()
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 Renderer = Literal["console", "json"]
 Command = Callable[..., None]
-# What is there leads to standard error while a command runs: see __main__.
-_STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+# The names of standard output; that of its descriptor leads elsewhere while a command runs: see
+# __main__.
+_STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 PATH = click.Path()  # shells complete it
 _QUIET = "multiturn.quiet"
 _COMMAND = "multiturn.command"
@@ -274,7 +275,7 @@ def is_default(option: str) -> bool:
 
 
 def output_option(words: str) -> Callable[[Command], Command]:
-    """Add ``--output``; standard output is None, also by a name of its descriptor."""
+    """Add ``--output``; standard output is None, by whatever name."""
 
     def chosen(_context: click.Context, _param: click.Parameter, path: str | None) -> str | None:
         return None if path is not None and os.path.normpath(path) in _STDOUT else path

@@ -18,7 +18,7 @@ def open_output(path: str | None, *, whole: bool = False) -> Iterator[BinaryIO]:
     Written beside the file and renamed over it, with the old file's permissions. What is not a
     regular file, such as a pipe, is written to directly, or, if ``whole``, at the end.
     """
-    if path is None or path == "-":
+    if path is None:
         with _held(sys.stdout.buffer, whole) as file:
             yield file
         sys.stdout.buffer.flush()
