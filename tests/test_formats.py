@@ -11,8 +11,7 @@ import pytest
 import commands
 from media_files import data_uri, image, pdf, wav, write_bytes
 from multiturn import load_pipeline, load_suite
-from multiturn.cli.convert import convert
-from multiturn.cli.formats import TOOL_FORMATS
+from multiturn.cli.convert import TOOL_FORMATS, convert
 from running import records
 
 PROMPT = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi {{x}}"}]

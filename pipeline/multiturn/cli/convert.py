@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli.failures import Failures, writing
-from multiturn.cli.formats import OWN_FORMATS, TOOL_FORMATS
 from multiturn.cli.options import (
     SuiteOptions,
     default_format,
@@ -30,6 +29,14 @@ if TYPE_CHECKING:
     from multiturn.engine.slices import Rendered
     from multiturn.pipelines.pipeline import Pipeline
 
+_OWN_FORMATS = ("json", "yaml", "text")  # written by rendering.py
+TOOL_FORMATS = {  # and what each is for; written by the function to_NAME of engine/formats.py
+    "openai": "OpenAI's fine-tuning",
+    "evals": "its evals",
+    "inspect": "inspect_ai",
+    "promptfoo": "promptfoo",
+}
+
 
 @click.command()
 @suite_options
@@ -38,7 +45,7 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "format_",
-    type=click.Choice([*OWN_FORMATS, *TOOL_FORMATS]),
+    type=click.Choice([*_OWN_FORMATS, *TOOL_FORMATS]),
     help="JSON lines, YAML for diffs, text for reading, or JSON lines for another tool:"
     f" {', '.join(TOOL_FORMATS.values())}.  [default: text on a terminal, else json]",
 )
@@ -92,7 +99,7 @@ def convert(
     format_ = format_ or default_format(output)
     provider = preview_provider(preview_target, targets_file)
     if provider is not None and (scheduler or format_ in TOOL_FORMATS):
-        own = ", ".join(OWN_FORMATS)
+        own = ", ".join(_OWN_FORMATS)
         raise click.UsageError(f"--target is for the formats {own}, without --scheduler")
     chosen = read_pipeline(pipeline)
     failures = Failures(debug=options.debug)

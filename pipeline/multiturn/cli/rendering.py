@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.formats import TOOL_FORMATS
 from multiturn.engine.record import Record, record_of, to_json, to_yaml
 from multiturn.model.calls import Call
 from multiturn.model.conversion import Conversion
@@ -24,9 +23,9 @@ def render(
     conversion: Conversion,
     *,
     format_: str,
-    in_color: bool = False,
-    warns: bool = False,
-    provider: "TargetProvider | None" = None,
+    in_color: bool,
+    warns: bool,
+    provider: "TargetProvider | None",
 ) -> bytes:
     """Return what is written of a conversion, or of what a target would be sent of it.
 
@@ -34,16 +33,16 @@ def render(
     """
     if warns:
         _warn_of_markers(conversion)
-    if format_ in TOOL_FORMATS:
-        from multiturn.engine import formats
+    match format_:
+        case "json":
+            return to_json(record_with(conversion, provider))
+        case "yaml":
+            return to_yaml(record_with(conversion, provider))
+        case "text":
+            return to_text(record_with(conversion, provider), color=in_color)
+    from multiturn.engine import formats  # of other tools
 
-        return to_json(getattr(formats, f"to_{format_}")(conversion))
-    record = record_with(conversion, provider)
-    if format_ == "json":
-        return to_json(record)
-    if format_ == "yaml":
-        return to_yaml(record)
-    return to_text(record, color=in_color)
+    return to_json(getattr(formats, f"to_{format_}")(conversion))
 
 
 def record_with(conversion: Conversion, provider: "TargetProvider | None") -> Record:
