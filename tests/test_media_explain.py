@@ -101,6 +101,13 @@ def test_list_names_each_by_what_it_is(project: Path) -> None:
     ]
 
 
+def test_list_cuts_a_long_address(project: Path) -> None:
+    suite, address = project / "s.eval.yaml", f"https://example.org/{'a' * 100_000}.png"
+    suite.write_text(suite.read_text().replace("https://example.org/c.png", address))
+    done = run("list", "s.eval.yaml", folder=project)
+    assert f"document b.pdf, image https://example.org/{'a' * 180}…, audio d.wav" in done.stdout
+
+
 @stage()
 def without_images(conversion: Conversion) -> Conversion:
     """Drop each image."""

@@ -15,6 +15,7 @@ from multiturn.cli.options import (
     preview_options,
     suite_options,
 )
+from multiturn.errors import cut
 from multiturn.text import in_line, number_of
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ def list_cases(
 ) -> None:
     """List suites and their cases.
 
-    Of each case: its id, messages, attached files and guidelines. With --tokens and --target, the
-    tokens are those of the target's model; else they are estimated.
+    Of each case: its id, messages, attached files, images and other media, and guidelines. With
+    --tokens and --target, the tokens are those of the target's model; else they are estimated.
 
     SUITE is what convert takes. A case that cannot be converted is reported and skipped; the exit
     code is then 1.
@@ -156,13 +157,10 @@ def _entry(conversion: "Conversion") -> dict[str, object]:
 
 
 def _words(conversion: "Conversion") -> str:
-    """Return what text says of a case: its messages, then its files."""
-    files = conversion.input_files
+    """Return what text says of a case: its messages, then its files, guidelines last."""
     said = [number_of(len(conversion.case.input_messages), "message")]
-    said += [
-        f"{'file' if file.media is None else file.media.kind} {file.path}"
-        for file in files
-        if not file.guideline
-    ]
-    said += [f"guideline {file.path}" for file in files if file.guideline]
+    for file in sorted(conversion.input_files, key=lambda file: file.guideline):
+        kind = "file" if file.media is None else file.media.kind
+        # An address may be of any length.
+        said.append(f"{'guideline' if file.guideline else kind} {cut(file.path)}")
     return ", ".join(said)

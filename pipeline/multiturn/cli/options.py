@@ -127,8 +127,8 @@ _SUITE_OPTIONS = (
         "--root",
         metavar="DIR",
         type=click.Path(file_okay=False),
-        help="Read attached files inside DIR only.  [default: the nearest folder above the"
-        " suite with .git, else the suite's own]",
+        help="Read attached files (text, images, PDFs, audio) inside DIR only.  [default: the"
+        " nearest folder above the suite with .git, else the suite's own]",
     ),
     click.option(
         "--guidelines",
