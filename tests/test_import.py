@@ -244,6 +244,8 @@ def test_a_suite_of_spans_gives_the_bodies_that_they_are_of(tmp_path: Path) -> N
 
 # Files and the command
 
+INPUT = "gen_ai.input.messages"
+SYSTEM_ONLY: Values = {"gen_ai.system_instructions": [{"type": "text", "content": "Be brief."}]}
 HELLO: Values = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hello"}]}
 
 
@@ -292,6 +294,14 @@ def test_a_file_has_bodies_in_several_ways(
         (b"[" * 5000 + b"]" * 5000, "nested deeper than 100 levels"),
         (b'{"messages": [], "messages": []}', "duplicate key 'messages'; keep one of them"),
         (b'[{"messages": [{"role": "user", "content": "\\ud800"}]}]', "\\ud800 is half of a"),
+        (
+            json.dumps({**SYSTEM_ONLY, INPUT: [{"role": "user", "parts": []}]}).encode(),
+            "case 'a-1': there is nothing to answer",
+        ),
+        (
+            json.dumps({"attributes": [{"key": {}}, {"key": INPUT, "value": {}}]}).encode(),
+            "case 'a-1': input_messages is empty",
+        ),
     ],
 )
 def test_a_file_that_is_wrong_is_an_error_with_its_place(

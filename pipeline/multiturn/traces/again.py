@@ -59,10 +59,11 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
     """
     same = SAME[trace.form]
     given = same(body)
+    conversion = pipeline()(Conversion(case))
     if trace.form == "telemetry":
         again = telemetry_again(trace, has_system=bool(given[SYSTEM]))
     else:
-        again = same(sent_again(trace, case))
+        again = same(sent_again(trace, conversion))
     for key in trace.execution.keys() - {*_OURS}:
         given.pop(key, None)
         if isinstance(config := given.get(_CONFIG), dict):
@@ -78,9 +79,8 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
             yield f"{cut(key)} is not known; it stays in execution, and no target sends it"
 
 
-def sent_again(trace: Trace, case: Case) -> Values:
+def sent_again(trace: Trace, conversion: Conversion) -> Values:
     """Return the body that the target of a trace sends for a case, whatever it refuses."""
-    conversion = pipeline()(Conversion(case))
     request = request_of(conversion)
     provider = provider_of(trace)
     body = provider.body(Layout(conversion.prompt, request), request)

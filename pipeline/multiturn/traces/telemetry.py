@@ -199,9 +199,9 @@ def attributes_in(value: Any) -> Iterator[Values]:
     elif isinstance(value, dict):
         found = value.get("attributes")
         if isinstance(found, list):
-            found = {each.get("key"): _value(each.get("value")) for each in mappings(found)}
+            found = {str(each.get("key")): _value(each.get("value")) for each in mappings(found)}
         if isinstance(found, dict) and INPUT in found:
-            yield {key: each for key, each in found.items() if isinstance(key, str)}
+            yield found
         for each in value.values():
             if isinstance(each, list | dict):
                 yield from attributes_in(each)
