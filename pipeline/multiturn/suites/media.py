@@ -1,23 +1,20 @@
 """Images, documents and audio in a content; those of other tools are rewritten as ours."""
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, did_you_mean, quoted
-from multiturn.files.media import EXTENSIONS, FILE_TYPES, kind_of_type
+from multiturn.files.media import FILE_TYPES
 from multiturn.suites.keys import KeyCheck
-from multiturn.suites.media_keys import MEDIA_PLACES, MediaKeys
+from multiturn.suites.media_forms import MEDIA_FORMS, MediaKeys, segment_of
 
-Segment = dict[str, str | None]
 _ONLY_OF_OTHERS = ("image_url", "input_audio", "input_image", "input_file")
 _TEXTS = ("input_text", "output_text")
-_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
 _NO_CITATIONS: tuple[Any, ...] = (None, False, {}, {"enabled": False})
 _NESTED = ("image_url", "file", "input_audio", "source")  # where a mapping has the rest
-_SOURCES = ("base64", "url", "text")
+_SOURCES = ("base64", "url", "text")  # of Anthropic
 _OTHER_SOURCES = {
     "file": "names a file in an account of Anthropic's, which is not read; write its bytes in"
     " base64, or attach the file as type: file",
@@ -36,18 +33,17 @@ def as_segment(block: Node, check: KeyCheck, label: str) -> Node:
     if "citations" in block.value:
         block = _without_citations(block, check)
     check.check(block, place, "block", label=label)
-    keys = read_as(block, MEDIA_PLACES[place], where=check.name, label=label)
+    read_as(block, MEDIA_FORMS[place], where=check.name, label=label)
     if place in _NESTED and isinstance(block.value[place], dict):
         inner, below = block.children[place], f"{label}.{place}"
         place = _place_of_source(inner, check, below) if place == "source" else f"{place}.{place}"
         check.check(inner, place, label=below)
-        keys = read_as(inner, MEDIA_PLACES[place], where=check.name, label=below)
-    segment = _SEGMENTS[place](block.value["type"], keys)
-    given = {key: Node(value, block.mark) for key, value in segment.items() if value is not None}
-    if "value" not in given:
+        read_as(inner, MEDIA_FORMS[place], where=check.name, label=below)
+    segment = segment_of(block.value)
+    if segment is None:
         what = "there is neither 'file_data' nor 'file_url'; add one of them"
         raise MultiturnError(what, where=block.place(check.name, label))
-    return with_keys(block, given)
+    return with_keys(block, {key: Node(text, block.mark) for key, text in segment.items()})
 
 
 def check_segment(segment: Node, check: KeyCheck, label: str) -> None:
@@ -83,10 +79,10 @@ def _form_of(segment: Mapping[str, Any]) -> str | None:
     """Return the place that the vocabulary has a form of another tool's under; None for ours."""
     kind = segment.get("type")
     if kind in _TEXTS:
-        return "input_text"
+        return "text"
     if kind in _ONLY_OF_OTHERS:
         return str(kind)
-    if kind not in FILE_TYPES or "value" in segment:
+    if kind not in ("text", *FILE_TYPES) or "value" in segment:
         return None
     if kind == "file":
         return "file" if isinstance(segment.get("file"), dict) else None
@@ -116,50 +112,3 @@ def _place_of_source(source: Node, check: KeyCheck, label: str) -> str:
         said = f"no source of the type {quoted(str(kind))}" if "type" in source.value else "no type"
         what = f"there is {said}; {did_you_mean(str(kind), _SOURCES)}"
     raise MultiturnError(what, where=at.place(check.name, label))
-
-
-def _uri(data: str, media_type: str = "") -> str:
-    """Return bytes in base64 as a ``data:`` URI, with the type that is declared of them."""
-    if data.startswith("data:"):
-        return data
-    declared = media_type.partition(";")[0].strip()
-    return f"data:{declared if _TYPE.fullmatch(declared) else ''};base64,{data}"
-
-
-def _segment(kind: str, value: str | None, **keys: str | None) -> Segment:
-    return {"type": kind, "value": value, **keys}
-
-
-def _input_file(_: str, keys: Any) -> Segment:
-    if keys.file_data is None:
-        return _segment("document", keys.file_url, name=keys.filename, detail=keys.detail)
-    return _segment("file", _uri(keys.file_data), name=keys.filename, detail=keys.detail)
-
-
-def _document(_: str, keys: Any) -> Segment:
-    """Return a document of inspect_ai's, which is any file, as the type that it declares."""
-    declared, value = keys.mime_type or "", keys.document
-    kind = "document" if value.startswith("https:") else "file"
-    if declared in EXTENSIONS:
-        kind = kind_of_type(declared)
-    return _segment(kind, value, name=keys.filename or None)
-
-
-_SEGMENTS: Mapping[str, Callable[[str, Any], Segment]] = {
-    "image_url": lambda _, keys: _segment("image", keys.image_url),
-    "image_url.image_url": lambda _, keys: _segment("image", keys.url, detail=keys.detail),
-    "file.file": lambda _, keys: _segment("file", _uri(keys.file_data), name=keys.filename),
-    "input_audio.input_audio": lambda _, keys: _segment(
-        "audio", _uri(keys.data, f"audio/{keys.format}")
-    ),
-    "input_image": lambda _, keys: _segment("image", keys.image_url, detail=keys.detail),
-    "input_file": _input_file,
-    "input_text": lambda _, keys: _segment("text", keys.text),
-    "source.base64": lambda kind, keys: _segment(kind, _uri(keys.data, keys.media_type)),
-    "source.url": lambda kind, keys: _segment(kind, keys.url),
-    "source.text": lambda _, keys: _segment("text", keys.data),
-    "named source": lambda kind, keys: _segment(kind, keys.source),
-    "image": lambda kind, keys: _segment(kind, keys.image, detail=keys.detail),
-    "audio": lambda kind, keys: _segment(kind, keys.audio),
-    "document": _document,
-}

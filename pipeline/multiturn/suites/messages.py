@@ -153,16 +153,11 @@ def rewrite(
         return
     is_list = isinstance(content.children, list)
     for number, part in enumerate(content.children if is_list else [content]):
-        if not _is_of_others(part.value):
+        if not isinstance(part.value, dict) or not is_of_other_tool(part.value):
             continue
         key = f"content[{wording.first(index) + number}]" if is_list else "content"
-        label, kind = f"{wording.label(index)}.{key}", part.value["type"]
-        if kind == "text":
-            _rename_text(part, check.name, label)
-            read_as["text of a part"] = "value"
-            continue
-        segment = as_segment(part, check, label)
-        read_as[f"type {kind}"] = segment.value["type"]
+        segment = as_segment(part, check, f"{wording.label(index)}.{key}")
+        read_as[f"type {part.value['type']}"] = segment.value["type"]
         if is_list:
             content.children[number], content.value[number] = segment, segment.value
         else:
@@ -177,22 +172,6 @@ def message_of(role: str, content: Node) -> Node:
 
 def _value(keys: dict[str, Node], key: str) -> object:
     return keys[key].value if key in keys else None
-
-
-def _is_of_others(segment: object) -> bool:
-    """Return whether a segment is text or media in the form of another tool; quick, as few are."""
-    if not isinstance(segment, dict) or "type" not in segment:
-        return False
-    return is_of_other_tool(segment) or ("text" in segment and segment["type"] == "text")
-
-
-def _rename_text(part: Node, suite: str, label: str) -> None:
-    """Write ``value`` in place of ``text``, OpenAI's name, in place."""
-    if "value" in part.value:
-        what = "text and value are one thing; keep value"
-        raise MultiturnError(what, where=part.children["text"].key_place(suite, label))
-    for mapping in (part.value, part.children):
-        mapping["value"] = mapping.pop("text")
 
 
 def _file_segment(path: Node) -> Node:

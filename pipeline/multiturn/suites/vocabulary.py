@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS
-from multiturn.suites.media_keys import MEDIA_PLACES
+from multiturn.suites.media_forms import MEDIA_FORMS
 from multiturn.suites.schema import (
     CallKeys,
     CaseKeys,
@@ -135,6 +135,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
     "function": {"args": "write arguments", "input": "write arguments"},
     "tool_use": {"arguments": "write input"},
     "input": {"functions": f"{_OLD_FORM} tools"},
+    "segment": {"text": _VALUE},
     "media": dict.fromkeys(("audio", "document", "file", "image", "path", "source"), _VALUE),
     "file.file": {"file_id": f"{_IN_ACCOUNT} file_data"},
     "input_file": {"file_id": f"{_IN_ACCOUNT} file_data"},
@@ -168,7 +169,7 @@ _OURS: Mapping[str, frozenset[str]] = {
     "tool_use": _fields(UseKeys),
     "tool_result": _fields(ResultKeys),
     "reasoning": _fields(ReasoningKeys),
-    **{place: _fields(keys) for place, keys in MEDIA_PLACES.items()},
+    **{place: _fields(keys) for place, keys in MEDIA_FORMS.items()},
 }
 _OF_OTHERS: Mapping[str, Collection[str]] = {
     "suite": {*SUITE_NAMES, *DEFAULTS_KEYS, "input", "input_files", "options", "prompts", "vars"},

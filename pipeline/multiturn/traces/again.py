@@ -22,13 +22,34 @@ from multiturn.providers.targets import KINDS
 from multiturn.suites.case import CaseReader
 from multiturn.suites.dialects import Dialect
 from multiturn.traces.differences import differences
-from multiturn.traces.forms import SAME
-from multiturn.traces.settings import SETTINGS
-from multiturn.traces.telemetry import SYSTEM, telemetry_again
+from multiturn.traces.forms import same_body
+from multiturn.traces.telemetry import INPUT, SYSTEM, telemetry_again
 from multiturn.traces.trace import Trace, Values
 
 _OURS = ("temperature", "max_output_tokens", "tool_choice")  # settings that targets send
 _CONFIG = "generationConfig"
+# Settings that are no part of a prompt, as vendors name them. From the types of openai 3.52.0,
+# anthropic 2.11.0 and google-genai 3.4.0, on 22 November 2026.
+_SETTINGS = frozenset(
+    {
+        # OpenAI: Chat Completions, Responses
+        *("audio", "background", "context_management", "frequency_penalty", "include"),
+        *("logit_bias", "logprobs", "max_tool_calls", "metadata", "modalities", "model"),
+        *("moderation", "n", "parallel_tool_calls", "prediction", "presence_penalty"),
+        *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "reasoning"),
+        *("reasoning_effort", "response_format", "safety_identifier", "seed", "service_tier"),
+        *("stop", "store", "stream", "stream_options", "text", "top_logprobs", "top_p"),
+        *("truncation", "user", "verbosity", "web_search_options"),
+        # Anthropic; the last line by its older versions
+        *("container", "inference_geo", "output_config", "speed", "stop_sequences", "thinking"),
+        *("anthropic_version", "anthropic_beta", "betas", "mcp_servers", "top_k"),
+        # Gemini
+        *("candidateCount", "frequencyPenalty", "imageConfig", "labels", "mediaResolution"),
+        *("presencePenalty", "responseJsonSchema", "responseLogprobs", "responseMimeType"),
+        *("responseModalities", "responseSchema", "routingConfig", "safetySettings"),
+        *("serviceTier", "speechConfig", "stopSequences", "thinkingConfig", "topK", "topP"),
+    }
+)
 _NOWHERE = Path(os.devnull)
 _ABOVE = 2  # levels of a suite above a case
 
@@ -57,44 +78,40 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
     Raises:
         MultiturnError: the pipeline refuses the case.
     """
-    same = SAME[trace.form]
-    given = same(body)
-    conversion = pipeline()(Conversion(case))
-    if trace.form == "telemetry":
-        again = telemetry_again(trace, has_system=bool(given[SYSTEM]))
-    else:
-        again = same(sent_again(trace, conversion))
+    given, is_telemetry = same_body(body), INPUT in body
+    conversion = _pipeline()(Conversion(case))
+    again = telemetry_again(trace, SYSTEM in given) if is_telemetry else _sent(trace, conversion)
+    again = same_body(again)
     for key in trace.execution.keys() - {*_OURS}:
         given.pop(key, None)
         if isinstance(config := given.get(_CONFIG), dict):
             given[_CONFIG] = {name: value for name, value in config.items() if name != key}
     if "model" not in given:
         again.pop("model", None)
-    for each in (given, again):
-        for key in [key for key, value in each.items() if value in (None, [], {})]:
-            del each[key]
+    if not given.get(_CONFIG):
+        given.pop(_CONFIG, None)
     yield from differences(given, again)
-    if trace.form != "telemetry":  # which names settings apart from all else
-        for key in (each for each in trace.execution if each not in {*SETTINGS, *_OURS}):
+    if not is_telemetry:  # which names settings apart from all else
+        for key in (each for each in trace.execution if each not in {*_SETTINGS, *_OURS}):
             yield f"{cut(key)} is not known; it stays in execution, and no target sends it"
 
 
-def sent_again(trace: Trace, conversion: Conversion) -> Values:
+def _sent(trace: Trace, conversion: Conversion) -> Values:
     """Return the body that the target of a trace sends for a case, whatever it refuses."""
     request = request_of(conversion)
-    provider = provider_of(trace)
+    provider = _provider_of(trace)
     body = provider.body(Layout(conversion.prompt, request), request)
     sent = {key: value for key, value in body.items() if value is not None}
     return dict(msgspec.json.decode(provider.encode(sent)))
 
 
 @cache
-def pipeline() -> Pipeline:
+def _pipeline() -> Pipeline:
     """Return the pipeline that keeps system messages where they are."""
     return read_pipeline("spec").configure("consolidate_system", later_system="keep")
 
 
-def provider_of(trace: Trace) -> ChatProvider:
+def _provider_of(trace: Trace) -> ChatProvider:
     """Return the provider of a target that sends the body of a trace as it was."""
     kind = KINDS[trace.provider]
     settings: dict[str, Any] = {"name": "trace", "provider": trace.provider, "api_key": "-"}

@@ -1,16 +1,18 @@
 """Cases that go on after the answers of a run."""
 
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from multiturn.errors import MultiturnError, Place
 from multiturn.logs import Notice
 from multiturn.traces.again import case_in
+from multiturn.traces.anthropic import thoughts as thoughts_of_anthropic
 from multiturn.traces.bodies import values_in
-from multiturn.traces.responses import thoughts
+from multiturn.traces.gemini import thoughts as thoughts_of_gemini
+from multiturn.traces.responses import reasoning
 from multiturn.traces.suite import Ids, Imported, placed, refuse_keys
-from multiturn.traces.trace import Values, call, mappings, media, message
+from multiturn.traces.trace import Values, call, mappings, message, thought
 
 _TO_FILL_IN = "(to fill in)"
 
@@ -90,14 +92,19 @@ def _message(given: Values, unread: Container[str]) -> Values:
 def _piece(given: Any, unread: Container[str]) -> Any:
     """Return a piece of the content of a request: of media, results have only path or address."""
     match given:
-        case {"kind": str(kind), "url": str(value)}:
-            return media(kind, value, detail=given.get("detail"))
-        case {"kind": str(kind), "path": str(value)} if value not in unread:
-            return media(kind, value, detail=given.get("detail"))
+        case {"kind": str(kind), "url": str(value), **keys}:
+            return _media(kind, value, keys)
+        case {"kind": str(kind), "path": str(value), **keys} if value not in unread:
+            return _media(kind, value, keys)
         case {"kind": str()}:
             what = "results do not have the bytes of media that were no file"
             raise MultiturnError(f"{what}; attach them as a file, and run the suite again")
     return given
+
+
+def _media(kind: str, value: str, keys: Mapping[Any, Any]) -> Values:
+    detail = {"detail": keys["detail"]} if keys.get("detail") else {}
+    return {"type": kind, "value": value, **detail}
 
 
 def _call(given: Values) -> Values:
@@ -110,23 +117,14 @@ def _call(given: Values) -> Values:
 
 def _thought(given: Values) -> Values:
     """Return a block of thinking of ours as a suite has it."""
-    known = {key: given[key] for key in ("signature", "data") if given.get(key)}
-    known["vendor"] = given.get("vendor", "anthropic")
-    if given.get("data") and not given.get("text"):
-        return {"type": "redacted_thinking", **known}
-    return {"type": "thinking", "thinking": given.get("text", ""), **known}
+    text, signature, data = (given.get(key) for key in ("text", "signature", "data"))
+    return thought(given.get("vendor", "anthropic"), text, signature, data)
 
 
 def _thoughts(given: Any) -> Iterator[Values]:
     """Yield what a vendor's answer has as thinking, as a suite has it."""
+    yield from thoughts_of_anthropic(given)
+    yield from thoughts_of_gemini(given)
     for block in mappings(given):
-        if block.get("type") == "thinking":
-            yield _thought({"text": block.get("thinking"), "signature": block.get("signature")})
-        elif block.get("type") == "redacted_thinking":
-            yield _thought({"data": block.get("data")})
-        elif block.get("thought") is True:
-            signature = block.get("thoughtSignature")
-            text = block.get("text")
-            yield _thought({"text": text, "signature": signature, "vendor": "gemini"})
-        elif block.get("type") == "reasoning":
-            yield from thoughts(block)
+        if block.get("type") == "reasoning":
+            yield from reasoning(block)

@@ -53,7 +53,8 @@ class Attached:
         value, name = piece["value"], piece.get("name")
         media = given_media(value, piece["type"], name, piece.get("detail"), Store())
         if media.url is not None or self.folder is None:
-            return {**piece, "type": media.kind}
+            kept = {key: text for key, text in piece.items() if key != "name" or media.path}
+            return {**kept, "type": media.kind}
         path = f"{self.name}/{media.digest}"
         # Vendors are told the name of a file, so it stays: in a folder named by the digest.
         path += f"/{name}" if name and _NAME.fullmatch(name) else f".{EXTENSIONS[media.media_type]}"

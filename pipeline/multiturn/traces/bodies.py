@@ -4,14 +4,13 @@ import os
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, BinaryIO, NamedTuple
 
 from multiturn.documents.json_lines import MAX_LINE, read_json_lines
 from multiturn.documents.source import open_rewindable
 from multiturn.errors import MultiturnError, Place
 from multiturn.traces.telemetry import INPUT, attributes_in
-from multiturn.traces.trace import read_value
+from multiturn.traces.trace import parsed, read_value
 
 _INSIDE = ("body", "params", "request")  # of a line for a batch of OpenAI, Anthropic and Gemini
 _IDS = ("id", "custom_id", "key")
@@ -112,13 +111,6 @@ def _bodies(value: Any, where: Place, name: str) -> Iterator["Body | MultiturnEr
         yield error
 
 
-def _parsed(value: Any) -> Any:
-    """Return a value; of a text in JSON, as programs log bodies, what it says."""
-    with suppress(ValueError):
-        return read_value(value) if isinstance(value, str) else value
-    return None
-
-
 def _unwrapped(value: Any, where: Place, name: str) -> Body:
     if not isinstance(value, dict):
         raise MultiturnError("this must be a JSON object, a request body", where=where)
@@ -131,7 +123,7 @@ def _unwrapped(value: Any, where: Place, name: str) -> Body:
         raise MultiturnError(what, where=where)
     if not any(key in value for key in _MESSAGES):
         for key in _INSIDE:
-            if isinstance(inside := _parsed(value.get(key)), dict):
+            if isinstance(inside := parsed(value.get(key)), dict):
                 return Body(where, name, inside)
         found = ", ".join(repr(key[:40]) for key in [*value][:5]) or "no keys"
         what = f"not a request body: it has no messages, input, contents or {INPUT}, but {found}"

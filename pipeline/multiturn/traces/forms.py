@@ -1,25 +1,32 @@
 """The forms of request bodies, and which of them a body has."""
 
-from collections.abc import Callable, Mapping
+from typing import Any
 
-from multiturn.traces.anthropic import read_anthropic, same_anthropic
-from multiturn.traces.chat import read_chat, same_chat
+from multiturn.traces.anthropic import read_anthropic
+from multiturn.traces.chat import read_chat
 from multiturn.traces.gemini import read_gemini, same_gemini
 from multiturn.traces.responses import read_responses, same_responses
 from multiturn.traces.telemetry import INPUT, read_telemetry, same_telemetry
-from multiturn.traces.trace import Trace, Values, mappings
+from multiturn.traces.trace import Trace, Values, blocks, decoded, mappings
 
-SAME: Mapping[str, Callable[[Values], Values]] = {
-    "chat": same_chat,
-    "responses": same_responses,
-    "anthropic": same_anthropic,
-    "gemini": same_gemini,
-    "telemetry": same_telemetry,
-}
 # What only Anthropic's bodies have, among those with ``messages``.
 _KEYS = {"system", "anthropic_version", "stop_sequences", "thinking", "top_k", "mcp_servers"}
 _BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document")
 _ROLES_OF_OPENAI = ("developer", "tool", "function")
+# Vendors take a text in place of a list with it.
+_CONTENTS = ("content", "instructions", "output", "system")
+# What programs write, which is compared to the letter: arguments, results and JSON Schemas.
+_OF_USERS = (
+    *("args", "arguments", "input", "response"),
+    *("input_schema", "parameters", "parametersJsonSchema"),
+)
+# What says the same as nothing.
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+_DEFAULTS = (
+    *(("type", "message"), ("type", "custom"), ("type", "function")),
+    *(("detail", "auto"), ("is_error", False), ("thought", False)),
+)
+_TYPES = {"input_text": "text", "output_text": "text"}
 
 
 def read_body(body: Values) -> Trace:
@@ -35,6 +42,33 @@ def read_body(body: Values) -> Trace:
     if "input" in body:
         return read_responses(body)
     return read_anthropic(body) if _is_anthropic(body) else read_chat(body)
+
+
+def same_body(body: Values) -> Values:
+    """Return a body with one spelling of what vendors take in several."""
+    if INPUT in body:
+        body = same_telemetry(body)
+    elif "contents" in body:
+        body = same_gemini(body)
+    elif "input" in body:
+        body = same_responses(body)
+    return dict(_same(body))
+
+
+def _same(value: Any, key: str = "") -> Any:
+    match value:
+        case str() if key in _CONTENTS:
+            return blocks(value)
+        case str() if key == "type":
+            return _TYPES.get(value, value)
+        case str() if key == "arguments":
+            return decoded(value, key)
+        case dict() if key not in _OF_USERS:
+            found = {name: _same(child, name) for name, child in value.items()}
+            return {k: v for k, v in found.items() if v not in _EMPTY and (k, v) not in _DEFAULTS}
+        case list():
+            return [_same(each) for each in value]
+    return value
 
 
 def _is_anthropic(body: Values) -> bool:

@@ -6,19 +6,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from multiturn.errors import MultiturnError
+from multiturn.files.media import kind_of_type
+from multiturn.suites.media_forms import data_uri
 from multiturn.traces.trace import (
     Trace,
     Values,
     call,
-    data_uri,
-    kind_of,
+    execution,
     mappings,
-    media,
     message,
-    renamed,
-    settings,
+    system,
+    texts,
+    thought,
+    tool,
 )
 
+_NAMES = {"temperature": "temperature", "maxOutputTokens": "max_output_tokens"}
 _MODES = {"AUTO": "auto", "NONE": "none", "ANY": "required"}
 _USED = ("systemInstruction", "contents", "tools", "toolConfig", "generationConfig")
 _OF_USERS = ("args", "response", "parameters", "parametersJsonSchema", "properties")
@@ -32,24 +35,18 @@ def read_gemini(body: Values) -> Trace:
         what = "refers to messages that Google stores; import a request that has all of them"
         raise MultiturnError(f"cachedContent {what}")
     reader = _Reader()
-    system = [*_texts(body.get("systemInstruction"))]
-    messages = [message("system", system)] if system else []
+    messages = system(texts(_pieces(body.get("systemInstruction"))))
     for each in _listed(body.get("contents")):
         messages += reader.messages(each)
     config = body.get("generationConfig")
-    config = config if isinstance(config, dict) else {}
-    names = {"temperature": "temperature", "maxOutputTokens": "max_output_tokens"}
-    execution = {**settings(body, _USED), **settings(config, names), **renamed(config, names)}
-    if choice := _chosen(body.get("toolConfig")):
-        execution["tool_choice"] = choice
-    tools = mappings(body.get("tools"))
-    declared = (each for tool in tools for each in mappings(tool.get("functionDeclarations")))
+    given = {**body, **config} if isinstance(config, dict) else body
+    listed = (each.get("functionDeclarations") for each in mappings(body.get("tools")))
+    declared = (each for functions in listed for each in mappings(functions))
     return Trace(
-        form="gemini",
         provider="gemini",
         messages=messages,
-        tools=[_tool(each) for each in declared],
-        execution=execution,
+        tools=[tool({**each, "parameters": _schema(each)}) for each in declared],
+        execution=execution(given, _NAMES, _chosen(body.get("toolConfig")), _USED),
     )
 
 
@@ -87,17 +84,16 @@ class _Reader:
         if not isinstance(content, dict):
             return
         parts = [*mappings(content.get("parts"))]
-        texts = [*_pieces(content)]
+        said = [*_pieces(content)]
         if content.get("role") == "model":
-            thoughts = [_thought(each) for each in parts if each.get("thought") is True]
             calls = [self._call(each) for each in parts if "functionCall" in each]
-            yield message("assistant", [*thoughts, *texts], tool_calls=calls)
+            yield message("assistant", [*thoughts(parts), *said], tool_calls=calls)
             return
         results = [each["functionResponse"] for each in parts if "functionResponse" in each]
         for result in results:
             yield self._result(result)
-        if texts or not results:
-            yield message("user", texts)
+        if said or not results:
+            yield message("user", said)
 
     def _call(self, part: Values) -> Values:
         given = part["functionCall"]
@@ -127,11 +123,6 @@ class _Reader:
                 return message("tool", [text], tool_call_id=call_id)
 
 
-def _texts(content: Any) -> Iterator[str]:
-    """Yield the texts of a content that are no thoughts."""
-    return (each for each in _pieces(content) if isinstance(each, str))
-
-
 def _pieces(content: Any) -> Iterator[Any]:
     """Yield the texts of a content that are no thoughts, and the media."""
     if isinstance(content, str):
@@ -143,24 +134,24 @@ def _pieces(content: Any) -> Iterator[Any]:
             case {"text": str(text)}:
                 yield text
             case {"inlineData": {"data": str(data), **more}}:
-                kind = more.get("mimeType")
-                yield media(kind_of(kind), data_uri(kind, data), name=more.get("displayName"))
+                kind, name = str(more.get("mimeType")), more.get("displayName")
+                named = {"name": name} if isinstance(name, str) and name else {}
+                yield {"type": kind_of_type(kind), "value": data_uri(data, kind), **named}
             case {"fileData": {"fileUri": str(url), **more}}:
-                yield media(kind_of(more.get("mimeType")), url)
+                yield {"type": kind_of_type(str(more.get("mimeType"))), "value": url}
 
 
-def _thought(part: Values) -> Values:
-    found = {"type": "thinking", "thinking": part.get("text"), "vendor": "gemini"}
-    return {**found, **({"signature": s} if (s := part.get("thoughtSignature")) else {})}
+def thoughts(parts: Any) -> Iterator[Values]:
+    """Yield the parts that are thoughts, as blocks of thinking."""
+    for part in mappings(parts):
+        if part.get("thought") is True:
+            yield thought("gemini", part.get("text"), part.get("thoughtSignature"))
 
 
-def _tool(given: Values) -> Values:
+def _schema(given: Values) -> Any:
+    """Return the parameters of a function as a JSON Schema."""
     schema = given.get("parametersJsonSchema")
-    if schema is None:
-        schema = _lower(given.get("parameters"))
-    found = {"name": given.get("name"), "description": given.get("description")}
-    found["parameters"] = schema
-    return {key: value for key, value in found.items() if value is not None}
+    return _lower(given.get("parameters")) if schema is None else schema
 
 
 def _lower(schema: Any) -> Any:
@@ -185,24 +176,15 @@ def _chosen(config: Any) -> Any:
 
 
 def same_gemini(body: Values) -> Values:
-    """Return a body with one spelling of what Gemini takes in several."""
+    """Return a body in camelCase, with its contents as a list of mappings that have roles."""
     same: Values = camel(body)
-    same["contents"] = [_same(each) for each in _listed(same.get("contents"))]
-    if isinstance(system := same.get("systemInstruction"), str | dict):
-        same["systemInstruction"] = {**_same(system), "role": "user"}
+    same["contents"] = [_with_role(each) for each in _listed(same.get("contents"))]
+    same["systemInstruction"] = _with_role(same.get("systemInstruction"), role="user")
     return same
 
 
-def _same(content: Any) -> Any:
+def _with_role(content: Any, **role: str) -> Any:
+    """Return a content as a mapping with a role; a text stands for one."""
     if isinstance(content, str):
-        return {"role": "user", "parts": [{"text": content}]}
-    if not isinstance(content, dict):
-        return content
-    parts = [_same_part(each) for each in mappings(content.get("parts"))]
-    return {"role": "user", **content, "parts": parts}
-
-
-def _same_part(part: Values) -> Values:
-    if isinstance(given := part.get("functionCall"), dict):
-        return {**part, "functionCall": {**given, "args": given.get("args") or {}}}
-    return {key: value for key, value in part.items() if (key, value) != ("thought", False)}
+        content = {"parts": [{"text": content}]}
+    return {"role": "user", **content, **role} if isinstance(content, dict) else content

@@ -2,23 +2,23 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
+from multiturn.files.media import kind_of_type
+from multiturn.suites.media_forms import data_uri
 from multiturn.traces.trace import (
     Trace,
     Values,
     blocks,
     call,
-    data_uri,
     decoded,
-    each_of,
-    kind_of,
+    execution,
     mappings,
-    media,
     message,
-    read_value,
-    renamed,
+    parsed,
+    system,
+    texts,
+    thought,
     tool,
 )
 
@@ -27,10 +27,7 @@ SYSTEM = "gen_ai.system_instructions"
 _TOOLS = "gen_ai.tool.definitions"
 _REQUEST = "gen_ai.request."
 _RESULT = "tool_call_response"
-_NAMES = {
-    f"{_REQUEST}temperature": "temperature",
-    f"{_REQUEST}max_tokens": "max_output_tokens",
-}
+_NAMES = {"temperature": "temperature", "max_tokens": "max_output_tokens"}
 # The value of gen_ai.provider.name, or of gen_ai.system before, and the provider that asks there.
 _PROVIDERS = {
     "anthropic": "anthropic",
@@ -43,42 +40,41 @@ _PROVIDERS = {
 
 def read_telemetry(attributes: Values) -> Trace:
     """Return what the attributes of a span or an event say."""
-    given = {key: _parsed(value) for key, value in attributes.items() if key.startswith("gen_ai.")}
+    given = {key: parsed(value) for key, value in attributes.items() if key.startswith("gen_ai.")}
     named = given.get("gen_ai.provider.name", given.get("gen_ai.system"))
     provider = _PROVIDERS.get(str(named), "openai")
-    system = [*_texts(given.get(SYSTEM))]
-    messages = [message("system", system)] if system else []
+    messages = system(texts(_pieces(given.get(SYSTEM))))
     for at, each in enumerate(mappings(given.get(INPUT))):
         messages += _messages(each, provider, f"{INPUT}[{at}]")
-    others = {
+    settings = {
         key.removeprefix(_REQUEST): value
         for key, value in given.items()
-        if key.startswith(_REQUEST) and key not in _NAMES and value is not None
+        if key.startswith(_REQUEST)
     }
     return Trace(
-        form="telemetry",
         provider=provider,
         messages=messages,
-        tools=[tool(_function(each), "parameters") for each in mappings(given.get(_TOOLS))],
-        execution={**others, **renamed(given, _NAMES)},
+        tools=[tool(_function(each)) for each in mappings(given.get(_TOOLS))],
+        execution=execution(settings, _NAMES, None, ()),
     )
 
 
 def same_telemetry(attributes: Values) -> Values:
     """Return the conversation in attributes in one spelling, with each result as a message."""
     messages: list[Any] = []
-    for each in blocks(_parsed(attributes.get(INPUT))):
-        parts = each_of(each.get("parts"), _same_part) if isinstance(each, dict) else None
-        if not isinstance(parts, list):
+    for each in blocks(parsed(attributes.get(INPUT))):
+        listed = each.get("parts") if isinstance(each, dict) else None
+        if not isinstance(listed, list):
             messages.append(each)
             continue
-        results = [part for part in parts if isinstance(part, dict) and part.get("type") == _RESULT]
+        parts = [*map(_same_part, listed)]
+        results = [each for each in mappings(parts) if each.get("type") == _RESULT]
         messages += [{"role": "tool", "parts": [part]} for part in results]
         rest = [part for part in parts if part not in results]
         if rest or not results or each.keys() > {"role", "parts"}:
             messages.append({**each, "parts": rest})
-    tools = each_of(_parsed(attributes.get(_TOOLS)), _same_tool)
-    return {INPUT: messages, SYSTEM: _parsed(attributes.get(SYSTEM)), _TOOLS: tools}
+    tools = [*map(_function, blocks(parsed(attributes.get(_TOOLS))))]
+    return {INPUT: messages, SYSTEM: parsed(attributes.get(SYSTEM)), _TOOLS: tools}
 
 
 def telemetry_again(trace: Trace, has_system: bool) -> Values:
@@ -112,8 +108,6 @@ def _parts_of(given: Values) -> Iterator[Values]:
 
 def _same_part(part: Any) -> Any:
     match part:
-        case {"type": "tool_call"}:
-            return {**part, "arguments": decoded(part.get("arguments"), "arguments")}
         case {"type": "tool_call_response"}:
             kept = {key: part[key] for key in part if key != "result"}
             return {**kept, "response": _said_by(part)}
@@ -122,35 +116,25 @@ def _same_part(part: Any) -> Any:
     return part
 
 
-def _same_tool(given: Any) -> Any:
-    if not isinstance(given, dict):
-        return given
-    kept = {key: value for key, value in _function(given).items() if value is not None}
-    return {key: value for key, value in kept.items() if (key, value) != ("type", "function")}
-
-
 def _messages(given: Values, provider: str, key: str) -> Iterator[Values]:
     """Yield the messages that one is: each result is one of its own."""
     parts = [*mappings(given.get("parts"))]
-    role, texts = given.get("role"), [*_pieces(parts)]
+    role, said = given.get("role"), [*_pieces(parts)]
     results = [each for each in parts if each.get("type") == _RESULT]
     for part in results:
         yield message("tool", [_said_by(part)], tool_call_id=part.get("id"))
     if role == "assistant":
         vendor = provider if provider in ("anthropic", "gemini") else "openai"
-        thoughts = [
-            {"type": "thinking", "thinking": part.get("content"), "vendor": vendor}
-            for part in parts
-            if part.get("type") == "reasoning"
-        ]
+        reasoning = (part for part in parts if part.get("type") == "reasoning")
+        thoughts = [thought(vendor, part.get("content")) for part in reasoning]
         calls = [
             call(part.get("id"), part.get("name"), decoded(part.get("arguments"), f"{key}.{at}"))
             for at, part in enumerate(parts)
             if part.get("type") == "tool_call"
         ]
-        yield message("assistant", [*thoughts, *texts], tool_calls=calls)
-    elif role in ("system", "user", "tool") and (texts or not results):
-        yield message(role, texts)
+        yield message("assistant", [*thoughts, *said], tool_calls=calls)
+    elif role in ("system", "user", "tool") and (said or not results):
+        yield message(role, said)
 
 
 def _said_by(part: Values) -> str:
@@ -159,36 +143,26 @@ def _said_by(part: Values) -> str:
     return response if isinstance(response, str) else json.dumps(response, ensure_ascii=False)
 
 
-def _texts(parts: Any) -> Iterator[str]:
-    return (each for each in _pieces(parts) if isinstance(each, str))
-
-
 def _pieces(parts: Any) -> Iterator[Any]:
     if isinstance(parts, str):
         yield parts
     for part in mappings(parts):
-        kind, modality = part.get("mime_type"), part.get("modality")
+        kind = str(part.get("mime_type") or part.get("modality"))
         match part:
             case {"type": "text", "content": str(text)}:
                 yield text
             case {"type": "blob", "content": str(data)}:
-                yield media(kind_of(kind or modality), data_uri(kind, data))
+                yield {"type": kind_of_type(kind), "value": data_uri(data, kind)}
             case {"type": "uri", "uri": str(url)}:
-                yield media(kind_of(kind or modality), url)
+                yield {"type": kind_of_type(kind), "value": url}
 
 
-def _function(given: Values) -> Values:
+def _function(given: Any) -> Any:
     """Return the definition of a tool; instrumentations also write OpenAI's form."""
-    function = given.get("function")
-    return function if isinstance(function, dict) else given
-
-
-def _parsed(value: Any) -> Any:
-    """Return an attribute; a span has structures as JSON texts."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        with suppress(ValueError):
-            return read_value(value)
-    return value
+    match given:
+        case {"function": dict(function)}:
+            return function
+    return given
 
 
 def attributes_in(value: Any) -> Iterator[Values]:

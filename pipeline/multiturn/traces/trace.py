@@ -1,6 +1,7 @@
 """What a request body says, in the form of a suite."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -8,17 +9,15 @@ from msgspec import Struct
 from multiturn.documents.json_lines import mark_of, node_of, read_json
 from multiturn.documents.node import MAX_DEPTH
 from multiturn.errors import MultiturnError
-from multiturn.files.media import kind_of_type
+from multiturn.suites.media_forms import segment_of
 
 Values = dict[str, Any]
-_TEXTS = ("text", "input_text", "output_text")  # the last two of OpenAI's Responses API
 
 
 class Trace(Struct, kw_only=True):
     """What a request body says, in the form of a suite.
 
     Attributes:
-        form: which kind of body it is.
         provider: the kind of target that sends such bodies.
         messages: as ``input_messages`` has them.
         tools: as ``tools`` has them.
@@ -26,7 +25,6 @@ class Trace(Struct, kw_only=True):
         target: the settings of a target that sends the body as it was.
     """
 
-    form: str
     provider: str
     messages: list[Values]
     tools: list[Values] = []
@@ -53,12 +51,80 @@ def message(role: str, pieces: Iterable[Any], **more: Any) -> Values:
     return {"role": role, **given, **said, **calls}
 
 
+def system(texts: Iterable[str]) -> list[Values]:
+    """Return the message of a system prompt, if there is any."""
+    found = [*texts]
+    return [message("system", found)] if found else []
+
+
 def call(call_id: Any, name: Any, arguments: Any, signature: Any = None) -> Values:
     """Return a call of a tool; nothing is left out of it that a suite would want."""
     written = {"id": call_id, "name": name, "arguments": arguments}
     if signature:
         written["thought_signature"] = signature
     return written
+
+
+def thought(vendor: str, text: Any = None, signature: Any = None, data: Any = None) -> Values:
+    """Return a block of thinking; without a text, it is one that only the vendor can read."""
+    is_hidden = data and not text
+    said = {} if is_hidden else {"thinking": text or ""}
+    known = {"signature": signature, "data": data, "vendor": vendor}
+    kind = "redacted_thinking" if is_hidden else "thinking"
+    return {"type": kind, **said, **{key: value for key, value in known.items() if value}}
+
+
+def tool(given: Values, schema: str = "parameters") -> Values:
+    """Return the definition of a tool; ``schema`` is the key of its parameters."""
+    found = {"name": given.get("name"), "description": given.get("description")}
+    found |= {"parameters": given.get(schema), "strict": given.get("strict")}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def execution(given: Values, names: Mapping[str, str], choice: Any, used: Iterable[str]) -> Values:
+    """Return the settings of a body: those of ``names`` by our names, the others as they are.
+
+    Args:
+        given: the body.
+        names: our name of each setting that targets send; of two for one, the first counts.
+        choice: whether the model must call a tool, in our form.
+        used: the keys of the body that are no settings.
+    """
+    known = (*used, *names)
+    found = {k: value for k, value in given.items() if k not in known and value is not None}
+    ours: Values = {}
+    for theirs, name in names.items():
+        if given.get(theirs) is not None:
+            ours.setdefault(name, given[theirs])
+    return {**found, **ours, **({"tool_choice": choice} if choice else {})}
+
+
+def pieces(content: Any) -> Iterator[Any]:
+    """Yield the texts and the media of a content of OpenAI's or Anthropic's, as segments of ours.
+
+    >>> [*pieces([{"type": "text", "text": "Hi"}, {"type": "image_url", "image_url": "a"}])]
+    ['Hi', {'type': 'image', 'value': 'a'}]
+    """
+    for segment in map(segment_of, mappings(blocks(content))):
+        if segment is not None:
+            yield segment["value"] if segment["type"] == "text" else segment
+
+
+def texts(pieces: Iterable[Any]) -> list[str]:
+    """Return those of some pieces that are texts."""
+    return [each for each in pieces if isinstance(each, str)]
+
+
+def blocks(content: Any) -> list[Any]:
+    """Return a content as a list of blocks: a text stands for one, and no text for none."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return content if isinstance(content, list) else []
+
+
+def mappings(value: Any) -> Iterator[Values]:
+    """Yield the mappings of a list; nothing of another value."""
+    yield from (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
 
 
 def read_value(text: str) -> Any:
@@ -68,6 +134,14 @@ def read_value(text: str) -> Any:
         node_of(value, mark_of(1, 0))  # refuses too many levels
     except RecursionError:
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels") from None
+    return value
+
+
+def parsed(value: Any) -> Any:
+    """Return a value; of a text in JSON, as programs log structures, what it says."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        with suppress(ValueError):
+            return read_value(value)
     return value
 
 
@@ -82,64 +156,3 @@ def decoded(arguments: Any, key: str) -> Any:
     if not isinstance(value, dict):
         raise MultiturnError(f"{key} are not a JSON object")
     return value
-
-
-def tool(given: Values, schema: str) -> Values:
-    """Return the definition of a tool; ``schema`` is the key of its parameters."""
-    found = {"name": given.get("name"), "description": given.get("description")}
-    found |= {"parameters": given.get(schema), "strict": given.get("strict")}
-    return {key: value for key, value in found.items() if value is not None}
-
-
-def settings(body: Values, used: Iterable[str]) -> Values:
-    """Return the keys of a body that are not used otherwise."""
-    return {key: value for key, value in body.items() if key not in used and value is not None}
-
-
-def blocks(content: Any) -> list[Any]:
-    """Return a content as a list of blocks: a text stands for one, and no text for none."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    return content if isinstance(content, list) else []
-
-
-def texts(content: Any) -> Iterator[str]:
-    """Yield the texts of a content of OpenAI's or Anthropic's."""
-    for block in mappings(blocks(content)):
-        if block.get("type") in _TEXTS and isinstance(block.get("text"), str):
-            yield block["text"]
-
-
-def media(kind: str, value: Any, **more: Any) -> Values:
-    """Return the piece of a content that an image, a document, audio or a file is."""
-    said = {key: text for key, text in more.items() if isinstance(text, str) and text}
-    return {"type": kind, "value": value, **said}
-
-
-def kind_of(media_type: Any) -> str:
-    """Return the kind of media that a type is; their bytes tell, but an address has none."""
-    return kind_of_type(str(media_type))
-
-
-def data_uri(media_type: Any, data: str) -> str:
-    """Return bytes in base64 as a ``data:`` URI."""
-    return f"data:{media_type or ''};base64,{data}"
-
-
-def mappings(value: Any) -> Iterator[Values]:
-    """Yield the mappings of a list; nothing of another value."""
-    yield from (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
-
-
-def each_of(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a list with each item changed; another value as it is."""
-    return [change(each) for each in value] if isinstance(value, list) else value
-
-
-def renamed(given: Values, names: Mapping[str, str]) -> Values:
-    """Return settings by our names; of two for one setting, the first of ``names`` counts."""
-    found: Values = {}
-    for theirs, ours in names.items():
-        if given.get(theirs) is not None:
-            found.setdefault(ours, given[theirs])
-    return found

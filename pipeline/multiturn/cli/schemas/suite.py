@@ -6,7 +6,7 @@ from multiturn.cli.schemas.structs import DRAFT, Schema, object_schema, struct_s
 from multiturn.model.turns import ROLES
 from multiturn.suites import schema as keys
 from multiturn.suites import vocabulary
-from multiturn.suites.media_keys import MediaKeys
+from multiturn.suites.media_forms import MediaKeys
 
 _UNUSED = {"description": "for other tools; not used here.", "doNotSuggest": True}
 _OF_A_RESULT = {"description": "of a result, in other tools.", "doNotSuggest": True}
