@@ -299,7 +299,18 @@ def test_an_output_that_takes_nothing_is_said_in_words(
     with open(folder / "printed", "w") as printed:
         process = start(command, "a.yaml", folder=folder, stdout=printed, preexec_fn=change)
         code, _, err = end(process)
-    assert (code, err) == (2, f"Error: cannot write '-': {why}\n")
+    assert (code, err) == (2, f"Error: cannot write to standard output: {why}\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_that_cannot_be_written_is_said_in_words(folder: Path, option: str) -> None:
+    with open("/dev/full", "w") as full:
+        code, _, err = end(start(option, folder=folder, stdout=full))
+    assert (code, err) == (
+        2,
+        "Error: cannot write to standard output: No space left on device\n",
+    )
 
 
 def test_an_output_file_needs_no_standard_output(folder: Path) -> None:

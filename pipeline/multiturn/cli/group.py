@@ -48,6 +48,12 @@ class _Commands(click.Group):
             code = error.exit_code
         except click.Abort:  # Ctrl-C
             code = exit_code()
+        except OSError as error:
+            # Whatever opens a file names it; a write to standard output does not.
+            if error.filename is None:
+                _drop_output()
+                _fail(f"cannot write to standard output: {error.strerror}")
+            _fail(f"cannot open {error.filename!r}: {error.strerror}")
         sys.exit(code)
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
@@ -69,12 +75,6 @@ class _Commands(click.Group):
             sys.exit(_NO_READER)
         except MultiturnError as error:
             _fail(with_defaults(error, context))
-        except OSError as error:
-            # Whatever opens a file names it; a write to standard output does not.
-            if error.filename is None:
-                _drop_output()
-                _fail(f"cannot write '-': {error.strerror}")
-            _fail(f"cannot open {error.filename!r}: {error.strerror}")
 
 
 def _fail(message: str) -> NoReturn:
