@@ -3,36 +3,60 @@
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, NoReturn
 
 import click
 
-from multiturn.cli.batch import batch
-from multiturn.cli.check import check
-from multiturn.cli.convert import convert
-from multiturn.cli.diff import diff
-from multiturn.cli.editor import completion, schema
 from multiturn.cli.exits import exit_code
-from multiturn.cli.explain import explain
-from multiturn.cli.import_ import import_
-from multiturn.cli.init import init
-from multiturn.cli.list import list_cases
 from multiturn.cli.options import with_defaults
-from multiturn.cli.pipelines import show, stages
-from multiturn.cli.report import report
-from multiturn.cli.run import run
-from multiturn.cli.snapshot import snapshot
-from multiturn.cli.watch import watch
 from multiturn.errors import MultiturnError, options_as
 from multiturn.text import in_line, visible
 
+# The commands by what they are for, and the function of each.
+_GROUPS = {
+    "Suites": {
+        "init": "init.init",
+        "import": "import_.import_",
+        "list": "list.list_cases",
+        "check": "check.check",
+        "convert": "convert.convert",
+        "watch": "watch.watch",
+        "run": "run.run",
+        "batch": "batch.batch",
+    },
+    "Review": {
+        "snapshot": "snapshot.snapshot",
+        "report": "report.report",
+        "explain": "explain.explain",
+        "diff": "diff.diff",
+    },
+    "Pipelines, editors and shells": {
+        "stages": "pipelines.stages",
+        "show": "pipelines.show",
+        "schema": "editor.schema",
+        "completion": "editor.completion",
+    },
+}
+_COMMANDS = {name: function for group in _GROUPS.values() for name, function in group.items()}
 _UNUSABLE = 2  # what click returns for a wrong option
 _NO_READER = 141
 _WIDTH = 66  # of what help says of a command
 
 
 class _Commands(click.Group):
-    """Ends with the exit codes of other Unix tools; click ends with 1 after Ctrl-C."""
+    """Imports the one command that runs, and ends with the exit codes of other Unix tools."""
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        return [*_COMMANDS]
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            self.commands = dict.fromkeys(_COMMANDS, self)  # the names that click suggests
+            return None
+        module, function = _COMMANDS[name].split(".")
+        command: click.Command = getattr(import_module(f"multiturn.cli.{module}"), function)
+        return command
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         try:
@@ -62,8 +86,9 @@ class _Commands(click.Group):
         for title, group in _GROUPS.items():
             formatter.write(f"{title}:\n")
             with formatter.indentation():
-                rows = ((f"{each.name:11}", each.get_short_help_str(_WIDTH)) for each in group)
-                formatter.write_dl([*rows])
+                commands = [self.get_command(context, name) for name in group]
+                rows = [(f"{c.name:11}", c.get_short_help_str(_WIDTH)) for c in commands if c]
+                formatter.write_dl(rows)
 
     def invoke(self, context: click.Context) -> None:
         try:
@@ -109,14 +134,4 @@ def main(context: click.Context) -> None:
     context.color = False if "NO_COLOR" in os.environ else None  # None: if it is a terminal
     found, context.obj = find_defaults()
     values = {key: value for key, value in asdict(found).items() if value}
-    context.default_map = dict.fromkeys(main.commands, values)
-
-
-_GROUPS = {
-    "Suites": (init, import_, list_cases, check, convert, watch, run, batch),
-    "Review": (snapshot, report, explain, diff),
-    "Pipelines, editors and shells": (stages, show, schema, completion),
-}
-for group in _GROUPS.values():
-    for command in group:
-        main.add_command(command)
+    context.default_map = dict.fromkeys(_COMMANDS, values)
