@@ -88,6 +88,7 @@ class SystemFirst(Struct, frozen=True, kw_only=True):
         front: list[Part] = []
         others: list[Turn] = []
         markers_only: list[Turn] = []
+        is_led = False  # by a system message with text of its own
         for turn in conversion.turns:
             shown = turn
             if self.references == "omit":
@@ -100,7 +101,10 @@ class SystemFirst(Struct, frozen=True, kw_only=True):
                     others.append(shown)
             elif not turn.has_content:
                 continue
-            elif self.later_system == "merge" or turn.message is None or turn.message < end:
+            elif turn.message is not None and turn.message < end:
+                is_led = True
+                front += separate_first("\n\n", shown.parts)
+            elif self.later_system == "merge" or turn.message is None:
                 front += separate_first("\n\n", shown.parts)
             elif self.later_system == "keep":
                 others.append(shown)
@@ -117,7 +121,7 @@ class SystemFirst(Struct, frozen=True, kw_only=True):
             "guidelines": self._guidelines(conversion.guidelines),
         }
         made["messages_else_prompt"] = front or made["prompt"]
-        made["prompt_unless_leading"] = [] if _has_leading(conversion, end) else made["prompt"]
+        made["prompt_unless_leading"] = [] if is_led else made["prompt"]
         system = tuple(part for section in self.sections for part in made[section])
         others = others or markers_only
         return (Turn("system", system), *others) if system else tuple(others)
@@ -138,12 +142,6 @@ class SystemFirst(Struct, frozen=True, kw_only=True):
             else:
                 parts.append(replace(guideline, separator="\n\n"))
         return parts
-
-
-def _has_leading(conversion: Conversion, end: int) -> bool:
-    """Return whether a system message of the suite leads, and has text of its own."""
-    systems = (turn for turn in conversion.turns if turn.role == "system" and turn.has_content)
-    return any(turn.message is not None and turn.message < end for turn in systems)
 
 
 def _added(text: str, separator: str = "\n\n") -> Part:

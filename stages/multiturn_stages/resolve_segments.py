@@ -73,14 +73,15 @@ def resolve_segments(
     size = media_size = 0
     for index, message in enumerate(case.input_messages):
         parts: list[Part] = []
-        for number, key, segment, line in segments_of(message):
+        for number, segment, line in segments_of(message):
             try:
-                part = read(segment, Part("text", "", "\n", index, number, line))
+                part = read(segment, index, number, line)
                 if part is not None and part.media is not None and message.role == "system":
                     what = f"{part.media.kind_in_words} cannot be in a system message"
                     raise MultiturnError(f"{what}; attach it to a message of the user")
             except MultiturnError as error:
-                where = case.where(line, f"{case.message_key(index)}.{key}")
+                key = f"{case.message_key(index)}.{message.segment_key(number)}"
+                where = case.where(line, key)
                 is_file = isinstance(error, AttachmentError)
                 if (is_file and missing_file == "warn") or (
                     isinstance(error, SegmentTypeError) and unknown_type == "warn"
@@ -127,13 +128,13 @@ class _Reader:
         self._case, self._keep = case, keep
         self._limits = max_bytes, max_media_bytes
 
-    def __call__(self, segment: Any, at: Part) -> Part | None:
+    def __call__(self, segment: Any, message: int, content: int, line: int) -> Part | None:
         """Return a segment as a part at a place; None if it is blank."""
         match segment:
             case str(text) | {"type": "text", "value": str(text)}:
                 pass
             case {"type": "file" | "image" | "document" | "audio", "value": str()}:
-                return self._file(segment, at)
+                return self._file(segment, Part("file", "", "\n", message, content, line))
             case {"type": str(kind)} if kind == "text" or kind in FILE_TYPES:
                 raise MultiturnError(_without_value(kind, segment))
             case {"type": kind}:
@@ -151,7 +152,7 @@ class _Reader:
                 raise MultiturnError(
                     f"content must be text, a list or a mapping, not {type(segment).__name__}"
                 )
-        return None if is_blank(text) else replace(at, text=text)
+        return None if is_blank(text) else Part("text", text, "\n", message, content, line)
 
     def _file(self, segment: Mapping[str, Any], at: Part) -> Part:
         """Return a segment that is a file, media in the suite, or an address of media."""
@@ -173,7 +174,7 @@ class _Reader:
         if kind != "file":
             what = "is text; write type: file" if found else "is empty"
             raise AttachmentError(f"{quoted(value)} {what}")
-        return replace(at, kind="file", text=found)
+        return replace(at, text=found)
 
 
 def _without_value(kind: str, segment: Mapping[str, Any]) -> str:

@@ -41,8 +41,9 @@ def fates_of(conversion: Conversion) -> Iterator[Fate]:
     """Follow each segment, and each text that is not in a message, to where it is now."""
     case, sent = conversion.case, _Sent(conversion)
     for index, message in enumerate(case.input_messages):
-        for number, key, segment, line in segments_of(message):
-            where = case.where(line, f"{case.message_key(index)}.{key}")
+        for number, segment, line in segments_of(message):
+            key = f"{case.message_key(index)}.{message.segment_key(number)}"
+            where = case.where(line, key)
             yield sent.fate(where, (index, number), segment)
         if message.calls or message.thinking:
             yield from sent.fates_of_calls(index, message)

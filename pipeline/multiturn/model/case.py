@@ -1,6 +1,6 @@
 """A case, as its suite has it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -51,15 +51,17 @@ class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     def __repr__(self) -> str:
         return cut(super().__repr__())  # its text may be a whole image
 
+    def segment_key(self, index: int) -> str:
+        """Return what errors call a segment of the content."""
+        return f"content[{index}]" if isinstance(self.content, list) else "content"
 
-def segments_of(message: TestMessage) -> Iterator[tuple[int, str, Any, int]]:
-    """Yield the index, the key, the value and the line of each segment of a message's content."""
-    is_list = isinstance(message.content, list)
-    segments = message.content if is_list else [message.content]
+
+def segments_of(message: TestMessage) -> Iterable[tuple[int, Any, int]]:
+    """Return the index, the value and the line of each segment of a message's content."""
+    segments = message.content if isinstance(message.content, list) else [message.content]
     lines = message.content_lines or (message.line,) * len(segments)
-    numbered = enumerate(zip(segments, lines, strict=True), message.first_content)
-    for number, (segment, line) in numbered:
-        yield number, f"content[{number}]" if is_list else "content", segment, line
+    first = message.first_content
+    return zip(range(first, first + len(segments)), segments, lines, strict=True)
 
 
 class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):

@@ -121,7 +121,7 @@ class Turn(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     @property
     def has_media(self) -> bool:
         """Whether anything in it is more than text."""
-        # any() would take longer, and each message is asked.
+        # any() would take longer, here and below, and each message is asked several times.
         for part in self.parts:  # noqa: SIM110
             if part.media is not None:
                 return True
@@ -164,13 +164,17 @@ class Turn(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     @property
     def has_content(self) -> bool:
         """Whether anything in it is more than a reference or blank text."""
-        return any(part.is_content for part in self.parts) or self.is_more
+        if self.is_more:
+            return True
+        for part in self.parts:  # noqa: SIM110
+            if part.is_content:
+                return True
+        return False
 
     @property
     def says_something(self) -> bool:
         """Whether anything in it is more than blank text."""
-        has_parts = any(part.is_content or part.kind == "reference" for part in self.parts)
-        return has_parts or self.is_more
+        return self.has_content or any(part.kind == "reference" for part in self.parts)
 
 
 Turns = tuple[Turn, ...]
