@@ -9,45 +9,17 @@ from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import (
-    ChatMessage,
-    ChatMessageAssistant,
-    ChatMessageSystem,
-    ChatMessageTool,
-    ChatMessageUser,
-    Content,
-    ContentAudio,
-    ContentDocument,
-    ContentImage,
-    ContentText,
-    GenerateConfig,
-    get_model,
-)
+from inspect_ai.model import GenerateConfig, get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
-from inspect_ai.tool import (
-    ToolCall,
-    ToolChoice,
-    ToolFunction,
-    ToolInfo,
-    ToolParams,
-)
+from inspect_ai.tool import ToolChoice, ToolFunction, ToolInfo, ToolParams
 
 from multiturn.engine import formats
 from multiturn.errors import options_as
-from multiturn.files.media import Media, MediaKind
-from multiturn.model import request
+from multiturn.files.media_json import Base64
+from multiturn.model.request import ChatMessage
 from multiturn.pipelines.pipeline import Pipeline
 
 __all__ = ["answer", "dataset", "suite"]
-_MEDIA: dict[MediaKind, type[Content]] = {
-    "image": ContentImage,
-    "document": ContentDocument,
-    "audio": ContentAudio,
-}
-_MESSAGES: dict[str, type[ChatMessage]] = {
-    "system": ChatMessageSystem,
-    "user": ChatMessageUser,
-}
 
 
 def dataset(
@@ -84,45 +56,29 @@ def dataset(
     return MemoryDataset(cases, name=", ".join(names), location=names[0])
 
 
-def _messages(prompt: Iterable[request.ChatMessage], known: dict[str, str]) -> list[ChatMessage]:
-    """Return messages with real calls, and results that know the tool of their call.
+def _messages(prompt: Iterable[ChatMessage], known: dict[str, str]) -> list[Any]:
+    """Return messages of which inspect_ai makes its own.
 
     ``known`` has the ``data:`` URIs so far, by digest, so that cases share them.
     """
-    tools: dict[str | None, str] = {}
-    found: list[ChatMessage] = []
-    for message in prompt:
-        content: Any = message.content
-        if not isinstance(content, str):
-            content = [_part(piece, known) for piece in content]
-        said: dict[str, Any] = {"content": content, "source": "input"}
-        if message.role == "assistant":
-            calls = [
-                ToolCall(each.id, each.name, {**each.arguments}) for each in message.tool_calls
+    messages = formats.as_inspect(prompt)
+    for message in messages:
+        message["source"] = "input"
+        if not isinstance(message["content"], str):
+            message["content"] = [
+                {key: _uri(value, known) for key, value in part.items()}
+                for part in message["content"]
             ]
-            tools |= {call.id: call.function for call in calls}
-            found.append(ChatMessageAssistant(**said, tool_calls=calls or None))
-        elif message.role == "tool":
-            of_call = {
-                "tool_call_id": message.tool_call_id,
-                "function": tools[message.tool_call_id],
-            }
-            found.append(ChatMessageTool(**said, **of_call))
-        else:
-            found.append(_MESSAGES[message.role](**said))
-    return found
+    return messages
 
 
-def _part(piece: str | Media, known: dict[str, str]) -> Content:
-    """Return a text, an image, a document or audio."""
-    said = formats.inspect_part(piece)
-    if isinstance(piece, str):
-        return ContentText(**said)
-    if piece.url is None:
-        if piece.digest not in known:
-            known[piece.digest] = piece.data_uri
-        said[piece.kind] = known[piece.digest]
-    return _MEDIA[piece.kind](**said)
+def _uri(value: Any, known: dict[str, str]) -> Any:
+    """Return a value of a part, with its bytes if it has any."""
+    if not isinstance(value, Base64):
+        return value
+    if value.media.digest not in known:
+        known[value.media.digest] = str(value)
+    return known[value.media.digest]
 
 
 def _tool(written: Mapping[str, Any]) -> ToolInfo:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,13 +65,16 @@ def to_evals(conversion: Conversion) -> dict[str, Any]:
 def to_inspect(conversion: Conversion) -> dict[str, Any]:
     """Return a sample of inspect_ai; warn if there is no answer to compare with."""
     sample = _with_answer(conversion)
-    names = {call.id: call.name for message in sample.input for call in message.tool_calls}
-    messages = [_as_inspect(message, names) for message in sample.input]
-    return {**sample._asdict(), "input": messages}
+    return {**sample._asdict(), "input": as_inspect(sample.input)}
 
 
-def _as_inspect(message: ChatMessage, names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a message in the form of inspect_ai, where ``names`` are of tools, by calls' ids."""
+def as_inspect(messages: Iterable[ChatMessage]) -> list[dict[str, Any]]:
+    """Return messages in the form of inspect_ai, with a ``Base64`` where bytes belong."""
+    tools: dict[str, str] = {}  # the tool of each call so far
+    return [_as_inspect(message, tools) for message in messages]
+
+
+def _as_inspect(message: ChatMessage, tools: dict[str, str]) -> dict[str, Any]:
     content: Any = message.content
     if not isinstance(content, str):
         content = [inspect_part(piece) for piece in content]
@@ -81,8 +84,9 @@ def _as_inspect(message: ChatMessage, names: Mapping[str, str]) -> dict[str, Any
             {"id": call.id, "function": call.name, "arguments": call.arguments, "type": "function"}
             for call in message.tool_calls
         ]
+        tools |= {call.id: call.name for call in message.tool_calls}
     if message.tool_call_id is not None:
-        said |= {"tool_call_id": message.tool_call_id, "function": names[message.tool_call_id]}
+        said |= {"tool_call_id": message.tool_call_id, "function": tools[message.tool_call_id]}
     return said
 
 
