@@ -87,6 +87,6 @@ def diff(
             else:
                 click.echo(changes, nl=False)
     if format_ == "text":
-        say_summary(f"{number_of(compared, 'case')}: {same} same, {compared - same} differ")
+        say_summary(f"{number_of(compared, 'case')}: {same:,} same, {compared - same:,} differ")
     failures.finish()
     sys.exit(same < compared)

@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any, Self, TypeVar
 
 from multiturn.engine.selection import Selection
+from multiturn.text import number_of
 
 _T = TypeVar("_T")
 _PAUSE = 0.1  # seconds between two counts of cases
@@ -23,6 +24,7 @@ class Progress:
     def __init__(self, estimate: Callable[[], int | None], *, hidden: bool) -> None:
         self.estimate = estimate
         self.hidden = hidden or not sys.stderr.isatty()
+        self._begun = monotonic()
         self._shown: Any = None
 
     def __enter__(self) -> Self:
@@ -46,11 +48,12 @@ class Progress:
             text = TextColumn("{task.description}" + (", left:" if total else ""))
             self._shown = Bar(BarColumn(), text, time, console=Console(stderr=True), transient=True)
             self._task = self._shown.add_task(words, total=total)
+            self._shown.tasks[0].start_time = self._begun
             self._shown.start()
         self._shown.update(self._task, completed=done, description=words)
 
 
-def show_progress(cases: Iterable[_T], *, prints: bool = True) -> Iterator[_T]:
+def show_progress(cases: Iterable[_T], *, prints: bool) -> Iterator[_T]:
     """Yield the cases, and count them on a terminal once a second has passed.
 
     Args:
@@ -64,7 +67,7 @@ def show_progress(cases: Iterable[_T], *, prints: bool = True) -> Iterator[_T]:
             yield case
             # To count each case takes rich longer than to convert it, and nobody reads so fast.
             if monotonic() > due:
-                progress.update(count, f"{count:,} cases")
+                progress.update(count, number_of(count, "case"))
                 due = monotonic() + _PAUSE
 
 

@@ -136,7 +136,7 @@ def snapshot(
         resolve=resolve,
     )
     run.refuse_nothing()
-    converted = show_progress(outcomes(selection, chosen))
+    converted = show_progress(outcomes(selection, chosen), prints=False)
     if review or accepted:
         with _no_commands():
             _decide(run, converted, failures, accepted)

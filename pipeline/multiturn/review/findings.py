@@ -50,13 +50,15 @@ class Update(Struct, frozen=True, kw_only=True):
         """One line for the end of the run."""
         counts = Counter(change.state for change in self.changes if change.case)
         number = counts.total() + self.same
-        states = (f"{counts[state]} {state}" for state in _STATES if counts[state])
-        clauses = [f"{number_of(number, 'snapshot')}: {', '.join([*states, f'{self.same} same'])}"]
+        states = (f"{counts[state]:,} {state}" for state in _STATES if counts[state])
+        clauses = [
+            f"{number_of(number, 'snapshot')}: {', '.join([*states, f'{self.same:,} same'])}"
+        ]
         removed = {each.case[0] for each in self.changes if each.case and not each.new}
         if gone := sorted(removed - self.suites):
             clauses.append(f"{number_of(len(gone), 'suite')} removed: {', '.join(gone)}")
         if self.failures:
-            clauses.append(f"{self.failures} failed")
+            clauses.append(f"{self.failures:,} failed")
         clauses += self._of_check(counts["changed"] == number > 0) if self.check else self._of_run()
         return "; ".join(clauses)
 
