@@ -387,6 +387,22 @@ def test_media_are_written_with_their_bytes_and_read_again(
     ] == ["Look", image(), pdf(), "and listen", wav(), "https://example.com/b.png"]
 
 
+def test_media_of_an_expected_answer_are_named_in_the_forms_of_other_tools(tmp_path: Path) -> None:
+    answer = [
+        {"type": "output_text", "text": "See"},
+        {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aQ=="}},
+        {"type": "input_file", "filename": "b.pdf", "file_data": "DATA:;base64,aQ=="},
+        {"type": "chart", "value": 1},
+    ]
+    expected = json.dumps([{"role": "assistant", "content": answer}])
+    record, _ = converted(tmp_path, "evals", f"expected_messages: {expected}, {MESSAGES}")
+    assert record["ideal"] == (
+        "See\n[image: https://example.com/a.png]\n[image: image]\n[file: b.pdf]\n"
+        '{\n  "type": "chart",\n  "value": 1\n}'
+    )
+
+
 @pytest.mark.parametrize("format_", ["inspect", "evals"])
 def test_media_of_an_expected_answer_are_named(tmp_path: Path, format_: str) -> None:
     uri = f"{{type: image, value: '{URIS['image']}'}}"

@@ -429,6 +429,36 @@ def test_media_are_files_named_by_their_digest_beside_the_suite(tmp_path: Path) 
     assert (tmp_path / png).read_bytes() == base64.b64decode(PIXEL)
 
 
+@pytest.mark.parametrize(
+    ("place", "leads_to", "said"),
+    [
+        ("new.media", "elsewhere", "'new.media' is a link, which may lead elsewhere"),
+        ("new.media", None, "'new.media' is not a folder"),
+        ("new.media/DIGEST", "elsewhere", "'new.media/DIGEST' is a link, which may lead elsewhere"),
+    ],
+)
+def test_media_are_written_through_no_link(
+    place: str, leads_to: str | None, said: str, tmp_path: Path
+) -> None:
+    digest = hashlib.sha256(b"%PDF-1.7").hexdigest()
+    uri = f"data:application/pdf;base64,{base64.b64encode(b'%PDF-1.7').decode()}"
+    content = [{"type": "file", "file": {"filename": "a.pdf", "file_data": uri}}]
+    write(tmp_path, {"a.jsonl": json.dumps({"messages": [{"role": "user", "content": content}]})})
+    (tmp_path / "elsewhere").mkdir()
+    taken = tmp_path / place.replace("DIGEST", digest)
+    taken.parent.mkdir(exist_ok=True)
+    if leads_to is None:
+        taken.write_text("mine")
+    else:
+        taken.symlink_to(tmp_path / leads_to)
+    done = run("import", "a.jsonl", "--output", "new.eval.yaml", folder=tmp_path)
+    what = said.replace("DIGEST", digest)
+    error = f"Error: {what}; remove it, or name another output\n"
+    assert (done.returncode, done.stderr) == (2, error)
+    assert not (tmp_path / "new.eval.yaml").exists()
+    assert [*(tmp_path / "elsewhere").iterdir()] == []
+
+
 def test_without_an_output_media_stay_in_the_suite(tmp_path: Path) -> None:
     write(tmp_path, {"a.jsonl": json.dumps({"messages": [{"role": "user", "content": [image()]}]})})
     done = run("import", "a.jsonl", folder=tmp_path)

@@ -60,6 +60,14 @@ OURS: list[tuple[dict[str, Any], Said]] = [
         {"type": "image", "value": f"data:;base64,{in_base64(PNG)}", "detail": None},
         ("image", PNG, None, None),
     ),
+    (
+        {"type": "file", "value": f"DATA:image/png;BASE64,{in_base64(PNG)}", "name": "a.png"},
+        ("image", PNG, "a.png", None),
+    ),
+    (
+        {"type": "document", "value": "HTTPS://example.com/a"},
+        ("document", "HTTPS://example.com/a", None, None),
+    ),
 ]
 OPENAI: list[tuple[dict[str, Any], Said]] = [
     (

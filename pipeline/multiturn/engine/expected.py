@@ -4,9 +4,11 @@ import json
 from contextlib import suppress
 from typing import Any
 
+from multiturn.files.media import FILE_TYPES, is_data
 from multiturn.model.calls import Call
 from multiturn.model.request import ChatMessage, turn_of
 from multiturn.model.turns import Part, Turn
+from multiturn.suites.media_forms import segment_of
 
 
 def expected_messages(expected: Any) -> tuple[ChatMessage, ...]:
@@ -95,11 +97,13 @@ def text_of(content: Any) -> str:
     match content:
         case None:
             return ""
-        case str(text) | {"type": "text", "value": str(text)} | {"type": "text", "text": str(text)}:
+        case str(text) | {"type": "text", "value": str(text)}:
             return text
         case list():
             return "\n".join(map(text_of, content))
-        case {"type": "image" | "document" | "audio" as kind, "value": str(value)}:
-            name = content.get("name") or (kind if value.startswith("data:") else value)
+        case {"type": str(kind), "value": str(value)} if kind in FILE_TYPES:
+            name = content.get("name") or (kind if is_data(value) else value)
             return f"[{kind}: {name}]"
+        case dict() if (segment := segment_of(content)) is not None:
+            return text_of(segment)
     return json.dumps(content, indent=2, ensure_ascii=False)

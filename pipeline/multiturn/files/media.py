@@ -205,7 +205,7 @@ def given_media(
     Raises:
         AttachmentError: it is neither, or its bytes are not what they are said to be.
     """
-    if not value.startswith("data:"):
+    if not is_data(value):
         if re.match(_WITH_USER, value):
             what = (
                 "the address has a user name or a password, which prompts and snapshots would show"
@@ -266,8 +266,13 @@ def is_address(value: str, kind: str) -> bool:
     >>> is_address("https://example.org/a.png", "image"), is_address("a.png", "image")
     (True, False)
     """
-    is_url = "://" in value if kind != "file" else value.startswith("https://")
-    return is_url or value.startswith("data:")
+    is_url = "://" in value if kind != "file" else value[:8].lower() == "https://"
+    return is_url or is_data(value)
+
+
+def is_data(value: str) -> bool:
+    """Return whether a text is a ``data:`` URI; case does not count in schemes."""
+    return value[:5].lower() == "data:"
 
 
 def check_kind(media: Media, kind: str, shown: str) -> None:

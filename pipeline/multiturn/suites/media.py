@@ -6,7 +6,7 @@ from typing import Any
 from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, did_you_mean, quoted
-from multiturn.files.media import FILE_TYPES
+from multiturn.files.media import FILE_TYPES, is_data
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.media_forms import MEDIA_FORMS, MediaKeys, segment_of
 
@@ -56,8 +56,8 @@ def check_segment(segment: Node, check: KeyCheck, label: str) -> None:
     if keys.detail is not None and keys.type == "audio":
         what = "detail is of an image; leave it out"
         raise MultiturnError(what, where=segment.children["detail"].place(check.name, label))
-    is_data = keys.value.startswith("data:")
-    if keys.name is not None and not is_data and keys.name != keys.value.rpartition("/")[2]:
+    is_named = keys.name is not None and keys.name != keys.value.rpartition("/")[2]
+    if is_named and not is_data(keys.value):
         what = "name is of a data: URI; a file is called by its path, and an address by itself"
         raise MultiturnError(what, where=segment.children["name"].place(check.name, label))
 
@@ -70,7 +70,7 @@ def size_of_data(messages: Node) -> int:
         for segment in content.children if isinstance(content.value, list) else [content]:
             if isinstance(segment.value, dict) and segment.value.get("type") in FILE_TYPES:
                 value = segment.value.get("value")
-                if isinstance(value, str) and value.startswith("data:"):
+                if isinstance(value, str) and is_data(value):
                     size += len(value)
     return size
 

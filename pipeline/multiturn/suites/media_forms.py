@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, defstruct
 
-from multiturn.files.media import EXTENSIONS, kind_of_type
+from multiturn.files.media import EXTENSIONS, is_data, kind_of_type
 
 Detail = Literal["auto", "low", "high", "original"]
 Segment = dict[str, str]
@@ -126,7 +126,7 @@ def _kind_of(value: str, declared: object) -> str:
     """Return the kind of a document of inspect_ai's, which is any file."""
     if declared in EXTENSIONS:
         return kind_of_type(str(declared))
-    return "document" if value.startswith("https:") else "file"
+    return "document" if "://" in value else "file"
 
 
 def _segment(kind: str, value: str, keys: Mapping[Any, Any] = {}) -> Segment:
@@ -137,7 +137,7 @@ def _segment(kind: str, value: str, keys: Mapping[Any, Any] = {}) -> Segment:
 
 def data_uri(data: str, media_type: object = None) -> str:
     """Return bytes in base64 as a ``data:`` URI, with the type that is declared of them."""
-    if data.startswith("data:"):
+    if is_data(data):
         return data
     declared = str(media_type).partition(";")[0].strip()
     return f"data:{declared if _TYPE.fullmatch(declared) else ''};base64,{data}"

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 from multiturn.documents.output import open_new
-from multiturn.errors import AttachmentError
+from multiturn.errors import AttachmentError, MultiturnError
 from multiturn.files.media import EXTENSIONS, Media, MediaKind, given_media
 from multiturn.files.store import Store
 from multiturn.traces.trace import Values
@@ -63,10 +63,22 @@ class Attached:
         return {"type": media.kind, "value": path, **kept}
 
     def keep(self, folder: Path) -> None:
-        """Copy the files to the folder of the suite."""
-        for path in sorted((self.folder or folder).glob(f"{self.name}/**/*")):
+        """Copy the files to the folder of the suite.
+
+        Raises:
+            MultiturnError: a link, or what is not a folder, is in the way.
+        """
+        if self.folder is None:  # the media are in the suite
+            return
+        for path in sorted(self.folder.rglob("*")):
+            kept = folder / path.relative_to(self.folder)
+            what = "is a link, which may lead elsewhere" if kept.is_symlink() else ""
+            if path.is_dir() and kept.exists() and not kept.is_dir():
+                what = "is not a folder"
+            if what:
+                raise MultiturnError(f"{str(kept)!r} {what}; remove it, or name another output")
             if path.is_file():
-                _write(folder / path.relative_to(self.folder or folder), path)
+                _write(kept, path)
 
 
 @contextmanager
