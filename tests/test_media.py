@@ -274,6 +274,21 @@ def test_a_copy_of_pythons_has_the_same_bytes() -> None:
     assert [each(media).data for each in (copy, deepcopy)] == [GIF, GIF]
 
 
+@pytest.mark.parametrize(
+    "copied", [deepcopy, pytest.param(lambda each: pickle.loads(pickle.dumps(each)), id="pickled")]
+)
+def test_a_copy_of_a_case_that_was_converted_attaches_the_same_again(
+    copied: Callable[[Case], Case], root: Path
+) -> None:
+    (root / "a.gif").write_bytes(GIF)
+    message = TestMessage("user", [{"type": "image", "value": "a.gif"}])
+    case = Case(id="a", input_messages=(message,), files=Files(root, root))
+    load_pipeline("spec").request(case)
+    request = load_pipeline("spec").request(copied(case))
+    (prompt,) = request.chat_prompt or ()
+    assert [each.data for each in prompt.content if isinstance(each, Media)] == [GIF]
+
+
 def test_bytes_are_in_no_repr_pickle_or_json(root: Path, caplog: pytest.LogCaptureFixture) -> None:
     canary = b"CANARY" * 20
     (root / "a.gif").write_bytes(GIF + canary)
@@ -285,7 +300,7 @@ def test_bytes_are_in_no_repr_pickle_or_json(root: Path, caplog: pytest.LogCaptu
         request = load_pipeline("spec").request(conversion.case)
     media = request.chat_prompt[0].content[1]  # type: ignore[index]
     told = [repr(each) for each in (media, request, conversion, conversion.case.files)]
-    told += [pickle.dumps(each).decode("latin-1") for each in (media, request)]
+    told += [pickle.dumps(each).decode("latin-1") for each in (media, request, conversion)]
     told += [msgspec.json.encode(request).decode(), caplog.text]
     encoded = base64.b64encode(canary).decode()[:20]
     assert not any(leak in text for text in told for leak in ("CANARY", encoded))

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from multiturn.errors import (
     AttachmentError,
@@ -67,6 +68,10 @@ class Files:
 
     def __repr__(self) -> str:
         return f"Files({self.folders[0]!r}, {self.root!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave out what was read: another process reads it again, as no pickle has media."""
+        return Files, (Path(self._folder), Path(self.root)), {"suite": self.suite}
 
     def find(self, written: str) -> str:
         """Return the path, relative to the root and with ``/``, of a file as a suite names it.
