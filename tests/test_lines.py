@@ -108,7 +108,7 @@ def test_report(repository: Path) -> None:
     assert failed["error"].startswith(f"{SHOP}:10: case 'bye': there is nothing to answer")
     assert (changed["id"], changed["status"], changed["line"]) == ("price", "changed", 7)
     assert changed["causes"] == ["evals/list.txt line 1"]
-    assert changed["diff"].endswith("\n-  A book: 10\n+  A book: 12")
+    assert "\n-  A book: 10\n+  A book: 12\n" in changed["diff"]
     assert (renamed["id"], renamed["status"], renamed["diff"]) == ("opening", "renamed", None)
     assert (renamed["was_suite"], renamed["was_id"]) == (SHOP, "hours")
 

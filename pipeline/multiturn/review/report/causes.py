@@ -40,7 +40,7 @@ def causes(
     found = list(_files_found(new, old))
     candidates = [
         *_own_candidates(entry, new, old),
-        *_of_target(entry, new, old),
+        *_of_target(new, old),
         *_of_pipeline(undoing.changes, new, old),
     ]
     groups = acting(
@@ -112,20 +112,19 @@ def _own_candidates(entry: Entry, new: ReviewedCase, old: ReviewedCase) -> Itera
         yield Candidate(words, lambda case: replace(case, input_messages=old.case.input_messages))
     if new.request.tools != old.request.tools:
         yield Candidate(f"tools of {entry.suite}", lambda case: replace(case, tools=old.case.tools))
+    asked = {name: getattr(old.case, name) for name in _ASKED}
+    if {name: getattr(new.case, name) for name in _ASKED} != asked:
+        yield Candidate(f"execution of {entry.suite}", lambda case: replace(case, **asked))
     globs, were = new.case.guideline_patterns, old.case.guideline_patterns
     if globs != were:
         words = f"guideline patterns: {', '.join(were) or 'none'} → {', '.join(globs) or 'none'}"
         yield Candidate(words, lambda case: replace(case, guideline_patterns=were))
 
 
-def _of_target(entry: Entry, new: ReviewedCase, old: ReviewedCase) -> Iterator[Candidate]:
+def _of_target(new: ReviewedCase, old: ReviewedCase) -> Iterator[Candidate]:
     """Yield what may have changed what a target gets, but not the pipeline's prompt."""
     if new.sent is None or old.sent is None:
         return
-    now, then = new.case, old.case
-    asked = {name: getattr(then, name) for name in _ASKED}
-    if {name: getattr(now, name) for name in _ASKED} != asked:
-        yield Candidate(f"execution of {entry.suite}", lambda case: replace(case, **asked))
     is_same = (new.messages, new.request.input_files) == (old.messages, old.request.input_files)
     if new.sent.parameters != old.sent.parameters or is_same:
         yield Candidate(TARGET, can_be_undone=False)

@@ -22,9 +22,10 @@ from multiturn.review.promotion import (
 )
 from multiturn.review.renames import renames
 from multiturn.review.report.causes import UNKNOWN_CODE, causes
-from multiturn.review.report.suites import Entry, ReviewedSuites, section_text, sections_of
+from multiturn.review.report.suites import Entry, ReviewedSuites
 from multiturn.review.report.undo import PipelineChange, Undoing, pipeline_changes
 from multiturn.review.reviewed import ReviewedCase
+from multiturn.review.snapshots import snapshot_text
 
 Status = Literal["failed", "changed", "renamed", "added", "removed", "same"]
 # Shown at once: a browser would need longer to lay out thousands of them than the rest of the page.
@@ -211,7 +212,7 @@ def _renames(now: ReviewedSuites, then: ReviewedSuites) -> dict[Key, Key]:
     for side, other in ((then, now), (now, then)):
         sides.append(
             {
-                key: section_text(sections_of(side.read(case))[0])
+                key: snapshot_text(side.read(case))
                 for key, case in side.cases.items()
                 if key not in other.cases and not case.error and case.suite not in other.broken
             }

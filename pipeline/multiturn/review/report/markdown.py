@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from multiturn.review.changes import name_cases
-from multiturn.review.diff import unified_diff
 from multiturn.review.differences import Difference
 from multiturn.review.growth import growth_in_words, total_in_words
 from multiturn.review.report.causes import SEVERAL
@@ -18,7 +17,6 @@ from multiturn.review.report.comparison import (
     Status,
 )
 from multiturn.review.report.overview import overview, shares
-from multiturn.review.report.suites import section_text, sections_of
 from multiturn.text import first_of, number_of, unseen, utf8
 
 MAX_SIZE = 65_000  # characters; a comment on GitHub holds 65,536, and begins with a marker
@@ -237,19 +235,6 @@ def _fenced(text: str, language: str, longest: int) -> str:
         text = f"{text[:longest]}\n… {len(text) - longest:,} characters more"
     fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
     return f"{fence}{language}\n{text}\n{fence}"
-
-
-def difference(report: Report, comparison: Comparison) -> list[str]:
-    """Return what is different in a case, without the places where."""
-    lines = list(unified_diff(*_changed(report, comparison), "", ""))[2:]
-    return ["@@" if line.startswith("@@") else line for line in lines]
-
-
-def _changed(report: Report, comparison: Comparison) -> tuple[str, str]:
-    """Return what differs: the prompt, else the transcript, else the attached files."""
-    old, new = (sections_of(case) if case else ([], [], []) for case in report.texts(comparison))
-    pairs = zip(old, new, strict=True)
-    return next(((section_text(a), section_text(b)) for a, b in pairs if a != b), ("", ""))
 
 
 def _shown(text: str) -> str:

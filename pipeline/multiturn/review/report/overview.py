@@ -8,6 +8,7 @@ from msgspec import Struct
 from multiturn.files.media import Media
 from multiturn.review.attached import Attached, change_in_words, is_of, media_in, new_in_words
 from multiturn.review.changes import FileChange
+from multiturn.review.diff import compare_texts
 from multiturn.review.differences import ChangedText, Difference, Groups, known_of
 from multiturn.review.growth import occurrences, prompt_growth, text_growth
 from multiturn.review.locations import Key, digest, location_of
@@ -54,6 +55,14 @@ def shares(titles: Sequence[str], differences: Sequence[Difference]) -> Iterator
         yield f" ({seen[title]:,} of {numbers[title]:,}, in {many})" if numbers[title] > 1 else ""
 
 
+def diff_of(report: Report, comparison: Comparison) -> list[str]:
+    """Return the lines of a diff of a case and its files; none where one side is all there is."""
+    old, new = report.texts(comparison)
+    if old is None or new is None:
+        return []
+    return compare_texts(*(plain_text_of(record_of(side, inline=True)) for side in (old, new)))[1]
+
+
 class Overview:
     """Collects the differences of a report, case by case; see ``overview``."""
 
@@ -95,7 +104,7 @@ class Overview:
         changed = [p for p in files if was.get(p) != files[p] or p in promoted]
         for path in changed:
             self.add_file(path, comparison, was.get(path), new)
-        if not self.add_change(comparison, old, new, has_files=bool(changed)):
+        if not self.add_change(comparison, old, new):
             return
         # A file that changed has a difference of its own, with its cause and its privilege.
         others = [each for each in comparison.causes if not _is_of(each, changed)]
@@ -106,26 +115,20 @@ class Overview:
         self.growths[key] = prompt_growth(before, after, was, {**was, **files})
 
     def add_change(
-        self,
-        comparison: Comparison,
-        old: ReviewedCase | None,
-        new: ReviewedCase | None,
-        *,
-        has_files: bool,
+        self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
     ) -> bool:
         """Add how the snapshot of a case differs, unless only files that it names do."""
+        records = [side and record_of(side) for side in (old, new)]
+        if records[0] == records[1]:
+            return False
+        before, now = (plain_text_of(record) if record else "" for record in records)
         key, was = (comparison.case.suite, comparison.case.id), comparison.was
-        for inline in (False,) if has_files else (False, True):
-            records = [side and record_of(side, inline=inline) for side in (old, new)]
-            if records[0] != records[1]:
-                before, now = (plain_text_of(record) if record else "" for record in records)
-                if before == now and was is None:  # only the size of an image or the like
-                    return False
-                old_name = location_of(was.suite, was.id) if was else ""
-                change = FileChange(location_of(*key), key, before, now, old_name)
-                self.groups.add(change, before, now)
-                return True
-        return False
+        if before == now and was is None:  # only the size of an image or the like
+            return False
+        old_name = location_of(was.suite, was.id) if was else ""
+        change = FileChange(location_of(*key), key, before, now, old_name)
+        self.groups.add(change, before, now)
+        return True
 
     def add_file(
         self, path: str, comparison: Comparison, old: Attached | None, new: ReviewedCase | None

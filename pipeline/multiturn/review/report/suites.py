@@ -1,42 +1,36 @@
 """The cases of some suites at one time, converted: what a report shows, or compares with."""
 
 import hashlib
-import marshal
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from textwrap import indent
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 import multiturn_stages
 from multiturn.engine.outcomes import Outcome
-from multiturn.engine.record import to_json
 from multiturn.engine.revision import Revision
 from multiturn.engine.selection import Selection
-from multiturn.engine.spans import Span, Spans, text_of
+from multiturn.engine.spans import Spans
 from multiturn.errors import MultiturnError, option
 from multiturn.files.paths import root_of
-from multiturn.model.calls import without_lines
-from multiturn.model.conversion import Conversion
-from multiturn.model.request import message_of
-from multiturn.model.turns import Part
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import DEFAULT, find_target, find_targets, read_target
 from multiturn.providers.variables import environment
-from multiturn.review.locations import name_in_root
+from multiturn.review.locations import digest, name_in_root
 from multiturn.review.promotion import Promotion
 from multiturn.review.report.images import images_in
-from multiturn.review.reviewed import ReviewedCase, SentPrompt, review_outcome
+from multiturn.review.reviewed import ReviewedCase, review_outcome
+from multiturn.review.snapshots import record_of
 from multiturn.suites.suite import STDIN
 
 _SHIPPED = os.path.realpath(multiturn_stages.__path__[0])
-Section = list[tuple[str, str]]  # texts with their names
 
 
 def texts_of(case: ReviewedCase) -> list[Spans]:
@@ -44,57 +38,19 @@ def texts_of(case: ReviewedCase) -> list[Spans]:
     return [case.question, *(message.shown for message in (*case.prompt, *case.tools))]
 
 
-def sections_of(case: ReviewedCase) -> tuple[Section, Section, Section]:
-    """Return the prompt, the transcript and the attached files."""
-    prompt = [("no chat prompt", "")] if case.lacks_chat else []
-    shown = (*case.tools, *case.prompt)
-    prompt += [(message.title, text_of(message.shown)) for message in shown]
-    if case.sent is not None:
-        prompt += [("repaired", repair) for repair in case.sent.repairs]
-        prompt += [(name, str(value)) for name, value in sorted(case.sent.parameters.items())]
-    files = []
-    for file in case.request.input_files:
-        kind = ", a guideline" if file.guideline else ""
-        text = file.text if file.media is None else file.media.facts
-        files.append((f"{file.path} ({file.resolved_path}{kind})", text))
-    return prompt, [("transcript", text_of(case.question))], files
+def digest_of(case: ReviewedCase) -> bytes:
+    """Return a digest of all that a report compares: cases with the same one are the same.
 
-
-def digest_of(conversion: Conversion, sent: SentPrompt | None) -> bytes:
-    """Return a digest of all that a report compares: cases with the same one are the same."""
-    files = [
-        (f.path, f.resolved_path, f.guideline, f.text if f.media is None else f.media.facts)
-        for f in conversion.input_files
-    ]
-    texts: tuple[Any, ...]
-    if sent is None:
-        texts = (
-            conversion.chat is None,
-            [
-                (turn.role, _said(turn.content, turn.parts) if turn.has_media else turn.content)
-                for turn in conversion.prompt
-            ],
-        )
-        if conversion.tools or any(turn.is_more for turn in conversion.prompt):
-            more = [message_of(turn) for turn in conversion.prompt if turn.is_more]
-            texts = (*texts, to_json([more, without_lines(conversion.tools)]))
-    else:
-        prompt = [(m.title, _said(text_of(m.shown), m.shown)) for m in sent.messages]
-        texts = (prompt, sent.repairs, repr(sorted(sent.parameters.items())))
-    # Version 2 of the format has no references, which would depend on more than the values.
-    said = marshal.dumps((*texts, conversion.question, files), 2)
+    It is what the snapshot of a case records beside its name, and the attached files.
+    """
+    record = record_of(case)
+    del record["suite"], record["id"]
+    compared = record, {path: digest(file) for path, file in case.files.items()}
+    try:
+        said = msgspec.msgpack.encode(compared)
+    except UnicodeEncodeError:  # a path may hold any bytes
+        said = repr(compared).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(said, digest_size=16).digest()
-
-
-def _said(text: str, pieces: Iterable[Part | Span]) -> Any:
-    """Return a text; where there are media, also what is known of them."""
-    media = [(at, piece.media.facts) for at, piece in enumerate(pieces) if piece.media is not None]
-    return (text, media) if media else text
-
-
-def section_text(section: Section) -> str:
-    """Return texts to compare by lines, indented below their names."""
-    return "".join(f"{name}:\n{indent(text, '  ')}\n" for name, text in section)
 
 
 class Entry(Struct, frozen=True):
@@ -167,13 +123,12 @@ def items(
             suite = name_in_root(STDIN if outcome.suite == "-" else outcome.suite, root)
             yield Entry(suite, error.case_id or "", error=str(error)), b""
             on_error(error)
-        elif case is not None and outcome.conversion is not None:
+        elif case is not None:
             for media in images_in(case) if has_images else ():
                 if media.digest not in given:
                     given.add(media.digest)
                     yield Image(media.digest, media.data)
-            digest = digest_of(outcome.conversion, case.sent)
-            entry = Entry(*case.key, case.case.line, digest=digest, promoted=case.promoted)
+            entry = Entry(*case.key, case.case.line, digest=digest_of(case), promoted=case.promoted)
             yield entry, pickle.dumps(case)
 
 

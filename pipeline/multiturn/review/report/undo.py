@@ -22,7 +22,7 @@ from multiturn.providers.base import TargetProvider
 from multiturn.review.attached import media_in
 from multiturn.review.diff import changed_lines
 from multiturn.review.report.suites import Stage, Stages, digest_of
-from multiturn.review.reviewed import ReviewedCase, sent_to
+from multiturn.review.reviewed import ReviewedCase, review
 
 FAILS = b""  # in place of a digest: the case cannot be converted so
 
@@ -87,10 +87,7 @@ class Undoing:
             case = candidate.edit(case) if candidate.edit else case
         try:
             with warnings_to(lambda _: None):  # the first conversion has given them
-                conversion = pipeline(Conversion(case))
-                provider = self._provider
-                sent = None if provider is None else sent_to(provider, conversion)
-                return digest_of(conversion, sent)
+                return digest_of(review(pipeline(Conversion(case)), self._provider))
         except MultiturnError:
             return FAILS
 
@@ -101,6 +98,7 @@ class Undoing:
         root = new.request.root
         texts = Texts(self._texts) if paths else self._texts
         files = Files(Path(root, new.folder), Path(root), texts)
+        files.suite = new.suite
         # Media are compared by their digests, so their bytes are read only for a target.
         media = media_in(new.files) if self._provider is None else {}
         for path, file in {**media, **{path: old.files[path] for path in paths}}.items():
