@@ -17,6 +17,7 @@ import commands
 import multiturn
 from loopback import TEXT, Server, completion
 from multiturn import LimitReachedError, MultiturnError, Result, load_suite
+from multiturn.providers import tokens
 from running import by_id, records, run, start, wait_for, write_suite
 from vendors import openai
 
@@ -126,6 +127,18 @@ def test_a_run_adds_up_what_the_vendor_counted(folder: Path, server: Server) -> 
         "60 input tokens (20 from the cache), 10 output tokens: $0.14 (prices of prices.yaml);"
         " the estimate of the input was 30% too low"
     ]
+
+
+@pytest.mark.parametrize(("options", "loads"), [((), False), (("--max-tokens", "9999"), True)])
+def test_a_run_without_a_limit_loads_no_tables_of_a_tokenizer(
+    folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch, options: Any, loads: bool
+) -> None:
+    loaded: list[str] = []
+    monkeypatch.setattr(tokens, "_published", loaded.append)
+    write_suite(folder, ["word " * 2_000] * 3)  # which share a prefix that is long enough to cache
+    done = run("a.eval.yaml", "--target", "dear", *options, "--output", "out", folder=folder)
+    assert (done.returncode, len(server.requests)) == (0, 3)
+    assert ("the estimate of the input" in done.stderr, {*loaded} == {"o200k_base"}) == (loads,) * 2
 
 
 LIMITS = [

@@ -164,12 +164,19 @@ def test_a_file_is_read_once_for_all_the_paths_that_name_it(root: Path) -> None:
 # Where the bytes lie
 
 
-def test_bytes_above_32_mb_lie_on_disk() -> None:
+def test_bytes_above_4_mb_lie_on_disk() -> None:
     store = Store()
-    blocks = [bytes([number]) * 4_000_000 for number in range(20)]
-    with limited(seconds=20, megabytes=60):
+    blocks = [bytes([number]) * 1_000_000 for number in range(20)]
+    with limited(seconds=20, megabytes=9):
         found = [Media.of(GIF + block, store=store) for block in blocks]
         assert all(media.data == GIF + block for media, block in zip(found, blocks, strict=True))
+
+
+def test_a_store_of_one_needs_no_file() -> None:
+    """Programs may make media of many files, each with a store of its own."""
+    media = Media.of(GIF + bytes(5_000_000))
+    assert media.__dict__["store"]._file is None
+    assert media.size == len(media.data) == 5_000_000 + len(GIF)
 
 
 FORKS = """

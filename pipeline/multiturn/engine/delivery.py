@@ -31,7 +31,8 @@ class Delivery(Struct, frozen=True):
             empty if an error belongs to no case.
         wire: the request; ``wire.body`` is the exact body. None if there is an error.
         where: the place of the case in its suite.
-        tokens: how many tokens the request has, estimated or counted; None if there is an error.
+        tokens: how many tokens the request has, estimated or counted; None if there is an error, or
+            nothing needs to know it.
         error: the exception, if the case cannot be read or converted.
     """
 
@@ -56,7 +57,12 @@ def unreadable(error: MultiturnError, suite: str, target: str) -> Delivery:
 
 
 def prepare(
-    case: Case, pipeline: Pipeline, provider: TargetProvider, *, strict: bool = False
+    case: Case,
+    pipeline: Pipeline,
+    provider: TargetProvider,
+    *,
+    strict: bool = False,
+    with_tokens: bool = True,
 ) -> Delivery:
     """Convert a case and prepare its request, without sending anything.
 
@@ -90,7 +96,7 @@ def prepare(
     try:
         wire = provider.wire(request)
         result = replace(result, repairs=wire.repairs, digest=wire.digest())
-        tokens = provider.tokens(wire)
+        tokens = provider.tokens(wire) if with_tokens else None
     except Exception as error:  # so may a custom provider
         return Delivery("refuse", failed(result, where, error), where=where)
     return Delivery("send", result, wire, where, tokens=tokens)

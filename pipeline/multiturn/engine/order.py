@@ -130,4 +130,5 @@ def in_order(deliveries: Iterator[Delivery], provider: TargetProvider, order: Or
     """Return cases in the order in which they are sent: that of the suites if no cache is there."""
     if order == "suite" or provider.has_cache is False:
         return Queue(deliveries)
-    return PrefixQueue(deliveries, SharedPrefixes(provider), waits=bool(provider.has_cache))
+    prefixes = SharedPrefixes(provider, estimates=True)
+    return PrefixQueue(deliveries, prefixes, waits=bool(provider.has_cache))

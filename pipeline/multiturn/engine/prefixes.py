@@ -18,13 +18,18 @@ class SharedPrefixes:
 
     A prefix counts from the minimum on from which the vendor caches.
 
+    Args:
+        provider: of the target.
+        estimates: whether an estimate of tokens will do; else the tables of a published tokenizer
+            are loaded, which take 70 MB.
+
     Attributes:
         shared: about how many tokens are in a prefix of an earlier text.
         written: about how many tokens are such a prefix for the first time: what an ideal cache
             keeps.
     """
 
-    def __init__(self, provider: TargetProvider) -> None:
+    def __init__(self, provider: TargetProvider, *, estimates: bool = False) -> None:
         self.provider = provider
         self.minimum = provider.cache_minimum or ASSUMED_MINIMUM
         self.shared = self.written = 0
@@ -32,7 +37,8 @@ class SharedPrefixes:
         self._by_age: deque[str] = deque()
         self._size = 0  # of these, in characters
         self._kept: dict[str, int] = {}  # how many tokens of each text another one shares
-        self._count = lru_cache(256)(provider.tokenizer.count)
+        tokenizer = provider.tokenizer
+        self._count = lru_cache(256)(tokenizer.estimate if estimates else tokenizer.count)
 
     def text(self, wire: Wire | None) -> str:
         """Return what a model reads of a request; empty if the request is too short to share."""

@@ -100,6 +100,9 @@ class Run:
             most_tokens=max_tokens,
             batch=batch,
         )
+        # Without a limit, a run only says how far an estimate was off. What a published tokenizer
+        # counts is no estimate, and its tables take 70 MB.
+        self._with_tokens = is_dry or self.budget.has_limit or not self.provider.tokenizer.encoding
         self.earlier: dict[bytes, str] = {}  # digests at the revision, by the keys of results
         if against is not None:
             if name is None or not isinstance(self.cases, Selection):
@@ -195,7 +198,13 @@ class Run:
     def _all_prepared(self, *, strict: bool) -> Iterator[Delivery]:
         for outcome in self._outcomes():
             if outcome.case is not None:
-                yield prepare(outcome.case, self.pipeline, self.provider, strict=strict)
+                yield prepare(
+                    outcome.case,
+                    self.pipeline,
+                    self.provider,
+                    strict=strict,
+                    with_tokens=self._with_tokens,
+                )
             elif outcome.error is not None:
                 yield unreadable(outcome.error, self.names[outcome.suite], self.provider.name)
 

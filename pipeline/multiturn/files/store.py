@@ -6,7 +6,7 @@ from typing import IO
 
 from multiturn.errors import MultiturnError
 
-_IN_MEMORY = 32_000_000  # bytes of a run; with more, all lie in a temporary file
+_IN_MEMORY = 4_000_000  # bytes of a run; with more, all lie in a temporary file
 
 
 class Store:
@@ -44,7 +44,8 @@ class Store:
             return self._read(digest)
 
     def _add(self, digest: str, data: bytes) -> None:
-        if self._file is None and self._size + len(data) <= _IN_MEMORY:
+        is_first = not self._kept  # the only one in the store of ``Media.of``, which needs no file
+        if self._file is None and (is_first or self._size + len(data) <= _IN_MEMORY):
             self._kept[digest] = data
             self._size += len(data)
             return

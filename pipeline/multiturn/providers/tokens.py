@@ -106,8 +106,12 @@ class Tokenizer(Struct, frozen=True):
         """
         published = _published(self.encoding) if self.encoding else None
         if published is None:
-            return round(estimated_tokens(text) * self.factor)
+            return self.estimate(text)
         return int(published.count(text.encode("utf-8", "replace").decode()))
+
+    def estimate(self, text: str) -> int:
+        """Return about how many tokens a text has, without tables."""
+        return round(estimated_tokens(text) * self.factor)
 
 
 class Overhead(NamedTuple):
