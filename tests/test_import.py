@@ -354,11 +354,13 @@ def test_the_comment_names_what_sends_the_same_requests(tmp_path: Path) -> None:
     assert suite_text(cases_of(path)[0]).partition("evalcases:")[0] == (
         "# The same requests again: the pipeline extends: spec, configure:"
         " {consolidate_system: {later_system: keep}}, and these targets\n"
-        "#   - provider: openai\n"
+        "#   - name: openai\n"
+        "#     provider: openai\n"
         "#     model: gpt-4o\n"
         "#     system_role: developer\n"
         "#     max_tokens_field: max_tokens\n"
-        "#   - provider: gemini\n"
+        "#   - name: gemini\n"
+        "#     provider: gemini\n"
         "#     default_system: omit\n"
     )
 

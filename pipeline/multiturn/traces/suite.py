@@ -178,6 +178,7 @@ def _comment(cases: list[Imported]) -> str:
     if any(_has_later_system(each.case["input_messages"]) for each in cases):
         pipeline = "extends: spec, configure: {consolidate_system: {later_system: keep}}"
     lines = [f"The same requests again: the pipeline {pipeline}, and these targets"]
-    for target in targets:
-        lines += [f"  {line}" for line in dump([target]).removeprefix("---\n").splitlines()]
+    names = Ids()
+    named = [{"name": names.new(target["provider"]), **target} for target in targets]
+    lines += [f"  {line}" for line in dump(named).removeprefix("---\n").splitlines()]
     return "".join(f"# {line}\n" for line in lines)
