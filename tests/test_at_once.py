@@ -19,10 +19,10 @@ from multiturn.documents.locks import lock
 from multiturn.engine.batches import Batches
 from multiturn.providers import results
 from multiturn.providers.results import ResultsFile
-from running import asked, by_id, records, start, write_slow_target, write_suite
+from running import asked, by_id, run, start, write_slow_target, write_suite
 
 OUTPUT = ("--output", "out.jsonl")
-BATCH = ("a.eval.yaml", "--target", "anthropic", "--batch", *OUTPUT, "--poll", "0.05")
+BATCH = ("a.eval.yaml", "--batch", *OUTPUT, "--poll", "0.05", "--target")
 BOTH = 5_000_000  # characters of a prompt: two of them are more than a part of Anthropic's may have
 
 
@@ -46,18 +46,14 @@ def folder(tmp_path: Path) -> Path:
 def test_of_several_runs_one_writes_and_the_others_say_so(
     folder: Path, resume: tuple[str, ...]
 ) -> None:
-    for attempt in range(3):
-        (folder / "asked").unlink(missing_ok=True)
-        output = ("--output", f"{attempt}.jsonl")
-        ended = finish(*(start("a.eval.yaml", *output, *resume, folder=folder) for _ in range(3)))
-        path = f"'{attempt}.jsonl'"
-        refused = f"Error: another run is writing {path}; wait for it, or name another file\n"
-        exists = f"Error: {path} exists; add --resume to continue it, or name another file\n"
-        assert any(code == 0 for code, _ in ended)
-        for code, error in ended:
-            assert code == 0 or (code, error) in ((2, refused), (2, exists))
-        assert Counter(asked(folder)) == Counter(("one", "two", "three"))
-        assert [*Counter(line["id"] for line in records(folder / output[1])).values()] == [1, 1, 1]
+    ended = finish(*(start("a.eval.yaml", *OUTPUT, *resume, folder=folder) for _ in range(3)))
+    refused = "Error: another run is writing 'out.jsonl'; wait for it, or name another file\n"
+    exists = "Error: 'out.jsonl' exists; add --resume to continue it, or name another file\n"
+    assert any(code == 0 for code, _ in ended)
+    for code, error in ended:
+        assert code == 0 or (code, error) in ((2, refused), (2, exists))
+    assert Counter(asked(folder)) == Counter(("one", "two", "three"))
+    assert sorted(by_id(folder / "out.jsonl")) == ["c0", "c1", "c2"]
 
 
 @pytest.mark.parametrize("resume", [False, True])
@@ -117,14 +113,14 @@ def test_cancel_waits_for_a_part_that_is_being_sent_and_no_other_is_sent(
             said.append(stderr.readline())
 
     server.watch, server.lag, server.end = watch, 3, "cancelled"
-    run = start(*BATCH, folder=tmp_path)
-    (ran,) = finish(run)
+    ran = run(*BATCH, "anthropic", folder=tmp_path)
     assert finish(*canceling) == [(0, "")]
     waiting = "another process is sending or canceling batches of these results; waiting\n"
     assert said == [waiting]
     assert (len(server.batches), server.operations.count("cancel")) == (1, 1)
     assert (
-        "this run was canceled: it sends no more requests, and keeps the answers so far" in ran[1]
+        "this run was canceled: it sends no more requests, and keeps the answers so far"
+        in ran.stderr
     )
     assert [*by_id(tmp_path / "out.jsonl")] == ["c0"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -144,11 +140,12 @@ def test_a_run_that_waits_gets_what_a_canceled_batch_has_answered(
             server.lag = 0
 
     server.watch = watch
-    run = start(*BATCH, folder=tmp_path)
-    assert run.stderr is not None
-    assert "2 requests" in run.stderr.readline()
-    assert finish(cancel(tmp_path)) == [(0, "")]
-    assert finish(run)[0][0] == 1
+    waiting = start(*BATCH, "openai", folder=tmp_path)
+    assert waiting.stderr is not None
+    assert "2 requests" in waiting.stderr.readline()
+    done = commands.run("batch", "cancel", "out.jsonl", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert finish(waiting)[0][0] == 1
     assert sorted(by_id(tmp_path / "out.jsonl")) == ["c0", "c1"]
     assert not (tmp_path / "out.jsonl.batch").exists()
 
@@ -160,10 +157,10 @@ def test_cancel_at_the_end_of_a_run_leaves_no_state_without_a_target(
     write_targets(tmp_path, server)
     write_suite(tmp_path, ("one", "two"))
     monkeypatch.chdir(tmp_path)
-    assert finish(start(*BATCH, "--no-wait", folder=tmp_path))[0][0] == 0
-    provider = load_target("anthropic")
+    assert run(*BATCH, "openai", "--no-wait", folder=tmp_path).returncode == 0
+    provider = load_target("openai")
     with Batches(provider, "out.jsonl", poll=0, say=print) as batches:
-        assert finish(start(*BATCH, "--resume", folder=tmp_path))[0][0] == 0
+        assert run(*BATCH, "openai", "--resume", folder=tmp_path).returncode == 0
         with pytest.raises(MultiturnError, match=r"^no batch for 'out\.jsonl' is under way$"):
             batches.cancel()
     assert not (tmp_path / "out.jsonl.batch").exists()
@@ -173,10 +170,10 @@ def test_batches_may_be_canceled_twice_at_once(tmp_path: Path, server: BatchServ
     write_targets(tmp_path, server)
     write_suite(tmp_path, ("one", "two"))
     server.lag, server.end = 1_000_000, "cancelled"
-    assert finish(start(*BATCH, "--no-wait", folder=tmp_path))[0][0] == 0
-    assert [code for code, _ in finish(*(cancel(tmp_path) for _ in range(3)))] == [0, 0, 0]
+    assert run(*BATCH, "openai", "--no-wait", folder=tmp_path).returncode == 0
+    assert [code for code, _ in finish(cancel(tmp_path), cancel(tmp_path))] == [0, 0]
     server.lag = 0
-    assert finish(start(*BATCH, "--resume", folder=tmp_path))[0][0] == 1
+    assert run(*BATCH, "openai", "--resume", folder=tmp_path).returncode == 1
     assert (sorted(by_id(tmp_path / "out.jsonl")), len(server.batches)) == (["c0", "c1"], 1)
     assert not (tmp_path / "out.jsonl.batch").exists()
 
@@ -224,7 +221,6 @@ def test_pytest_and_the_command_write_the_same_snapshots_at_once(tmp_path: Path)
                 stderr=subprocess.PIPE,
                 text=True,
             ),
-            commands.start("snapshot", folder=tmp_path),
         ]
-        assert [code for code, _ in finish(*processes)] == [0, 0, 0]
+        assert [code for code, _ in finish(*processes)] == [0, 0]
         assert snapshots(tmp_path) == expected
