@@ -8,7 +8,9 @@ from pathlib import Path
 import certifi
 import pytest
 from hypothesis import HealthCheck, settings
+from playwright.sync_api import Browser
 
+from browser import Reader, open_browser
 from comparing import write
 from loopback import Server
 from repositories import FILES, commit, git
@@ -69,3 +71,22 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(folder, "init", "-q", "-b", "main")
     commit(folder)
     return folder
+
+
+@pytest.fixture(scope="module")  # not for all modules: its event loop would be in the way of theirs
+def browser() -> Iterator[Browser]:
+    with open_browser() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def shared_reader(browser: Browser) -> Reader:
+    return Reader(browser)
+
+
+@pytest.fixture
+def reader(shared_reader: Reader) -> Iterator[Reader]:
+    """Open reports, and fail at the end for whatever they must not do."""
+    yield shared_reader
+    errors, shared_reader.errors = shared_reader.errors, []
+    assert errors == []

@@ -5,7 +5,7 @@ import io
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -14,9 +14,9 @@ from axe_playwright_python.sync_playwright import Axe
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
-from browser import Reader, open_browser
+from browser import Reader
 from comparing import report_of
 from media_files import data_uri, image, padded, pdf, wav
 from multiturn.files.media import HEAD, type_of
@@ -25,21 +25,6 @@ from multiturn.review.report.pixels import SHOWN, pixels_of
 
 SUITE = "evals/s.eval.yaml"
 Files = Mapping[str, str | bytes]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as browser:
-        yield browser
-
-
-@pytest.fixture
-def reader(browser: Browser) -> Iterator[Reader]:
-    """Open reports, and fail at the end for whatever they must not do."""
-    reader = Reader(browser)
-    yield reader
-    reader.page.close()
-    assert reader.errors == []
 
 
 def suite(*cases: str) -> str:
@@ -78,8 +63,9 @@ def sentences(page: Page) -> list[str]:
     return [text.strip() for text in page.locator("#case .media small").all_text_contents()]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("address", ["", f"#suite={SUITE}&case=c0"])
+@pytest.mark.parametrize(
+    ("scheme", "address"), [("light", ""), ("dark", f"#suite={SUITE}&case=c0")]
+)
 def test_an_image_as_it_was_is_beside_it_as_it_is(
     reader: Reader, tmp_path: Path, scheme: Literal["light", "dark"], address: str
 ) -> None:

@@ -1,7 +1,7 @@
 """The report in a real browser: what a reviewer sees, clicks and types."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from browser import Reader, open_browser
+from browser import Reader
 from comparing import report_of
 from multiturn.review.report.html import to_html
 
@@ -55,23 +55,9 @@ USER = (
 )
 
 
-@pytest.fixture(scope="module")  # not for all modules: its event loop would be in the way of theirs
-def browser() -> Iterator[Browser]:
-    with open_browser() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def reader(browser: Browser) -> Reader:
-    return Reader(browser)
-
-
 @pytest.fixture
-def open_page(reader: Reader) -> Iterator[OpenPage]:
-    """Open reports, and fail at the end for whatever they must not do."""
-    yield reader.open
-    errors, reader.errors = reader.errors, []
-    assert errors == []
+def open_page(reader: Reader) -> OpenPage:
+    return reader.open
 
 
 def page_of(folder: Path, *states: dict[str, str], pipeline: str = "spec") -> Path:
