@@ -31,7 +31,7 @@ from multiturn import (
     load_pipeline,
     stage,
 )
-from multiturn.cli.drawing import as_explanation
+from multiturn.cli.explain import as_explanation
 from multiturn.documents.validation import choices_of
 from multiturn.errors import StageError
 from multiturn.model.turns import ROLES

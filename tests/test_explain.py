@@ -32,7 +32,7 @@ from multiturn import (
     load_suite,
     stage,
 )
-from multiturn.cli.drawing import as_explanation
+from multiturn.cli.explain import as_explanation
 from multiturn.engine.outcomes import Outcome
 from multiturn.engine.spans import text_of
 from multiturn.pipelines.contract import Stage

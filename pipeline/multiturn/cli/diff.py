@@ -1,6 +1,7 @@
 """The command that shows what another pipeline would change."""
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +18,9 @@ from multiturn.cli.options import (
 )
 from multiturn.errors import MultiturnError
 from multiturn.text import number_of
+
+if TYPE_CHECKING:
+    from multiturn.engine.record import Record
 
 
 @click.command()
@@ -53,7 +57,6 @@ def diff(
 
     Each case that differs is shown as a unified diff; the exit code is then 1.
     """
-    from multiturn.cli.drawing import as_diff
     from multiturn.cli.lines import DiffLine
     from multiturn.cli.rendering import record_with
     from multiturn.engine.outcomes import read_cases
@@ -78,7 +81,7 @@ def diff(
                 failures.add(error)
                 continue
             compared += 1
-            changes = as_diff(one, other, old, new)
+            changes = _as_diff(one, other, old, new)
             same += not changes
             if format_ == "json":
                 found = first.conversion.case
@@ -90,3 +93,13 @@ def diff(
         say_summary(f"{number_of(compared, 'case')}: {same:,} same, {compared - same:,} differ")
     failures.finish()
     sys.exit(same < compared)
+
+
+def _as_diff(before: "Record", after: "Record", old: str, new: str) -> str:
+    """Draw the difference of two records of a case as a unified diff; empty if none."""
+    from multiturn.cli.drawing import as_text_diff
+    from multiturn.engine.record import to_yaml
+
+    name = f"{before['suite']} · {before['id']}"
+    first, second = (to_yaml(record).decode() for record in (before, after))
+    return as_text_diff(first, second, f"{name} · {old}", f"{name} · {new}")

@@ -48,7 +48,6 @@ def explain(
     dropped, by which stage and rule. --at takes a line of one suite: a text, or all that begins
     there, such as a message or a case.
     """
-    from multiturn.cli.drawing import as_explanation
     from multiturn.cli.lines import explain_line
     from multiturn.engine.explanation import explain as find_origins
     from multiturn.engine.explanation import within
@@ -82,6 +81,24 @@ def explain(
     if not shown and extent is not None:
         click.echo(f"{extent.file}:{line}: no text of a prompt is written here", err=True)
     failures.finish()
+
+
+def as_explanation(explanation: "Explanation") -> str:
+    """Draw where the texts of a case come from, and what became of each segment."""
+    from multiturn.cli.rendering import role_heading
+    from multiturn.model.turns import ROLES
+
+    lines: list[str] = []
+    heading = ""
+    for line in str(explanation).split("\n"):
+        if line.startswith(" "):
+            is_origin = not line.startswith("  |") and not heading.startswith("not ")
+            lines.append(click.style(line, dim=True) if is_origin else line)
+        else:
+            heading = line
+            is_role = line in ROLES
+            lines.append(role_heading(line) if is_role else click.style(line, bold=bool(line)))
+    return "\n".join(lines)
 
 
 def _extent(suites: "Sequence[str]", line: int) -> "Extent":
