@@ -154,8 +154,7 @@ class Run:
             return
         held: list[Delivery] | None = []
         size = 0
-        strict = isinstance(self.cases, Selection) and self.cases.strict
-        for delivery in self._prepared(strict=strict):
+        for delivery in self._prepared():
             yield delivery
             if held is None:
                 continue
@@ -188,25 +187,24 @@ class Run:
     def _unless_known(self, delivery: Delivery) -> Delivery:
         return unless_known(delivery, self.stored, self.earlier)
 
-    def _prepared(self, *, strict: bool = False) -> Iterator[Delivery]:
-        sample = self.cases.sample if isinstance(self.cases, Selection) else None
-        for delivery in self._all_prepared(strict=strict):
-            if sample is not None:
-                delivery = replace(delivery, result=replace(delivery.result, sample=str(sample)))
-            yield delivery
-
-    def _all_prepared(self, *, strict: bool) -> Iterator[Delivery]:
+    def _prepared(self) -> Iterator[Delivery]:
+        asked = self.cases if isinstance(self.cases, Selection) else Selection()
         for outcome in self._outcomes():
-            if outcome.case is not None:
-                yield prepare(
+            if outcome.error is not None:
+                name = self.names[outcome.suite]
+                delivery = unreadable(outcome.error, name, self.provider.name)
+            elif outcome.case is not None:
+                delivery = prepare(
                     outcome.case,
                     self.pipeline,
                     self.provider,
-                    strict=strict,
+                    strict=asked.strict,
                     with_tokens=self._with_tokens,
                 )
-            elif outcome.error is not None:
-                yield unreadable(outcome.error, self.names[outcome.suite], self.provider.name)
+            if asked.sample is not None:
+                result = replace(delivery.result, sample=str(asked.sample))
+                delivery = replace(delivery, result=result)
+            yield delivery
 
     def _outcomes(self) -> Iterator[Outcome]:
         if isinstance(self.cases, Selection):
