@@ -263,10 +263,10 @@ def test_python_gets_the_estimate_and_the_limits(
     assert (found.cases, found.input, found.is_exact, found.unlimited) == (10, 240, True, 10)
     assert (found.input_cost, found.batch_input_cost) == pytest.approx((0.24, 0.12))
 
-    with pytest.raises(MultiturnError, match="240 input tokens exceed max_tokens= 100"):
+    with pytest.raises(MultiturnError, match="240 input tokens exceed max_tokens=100"):
         asyncio.run(results("a.eval.yaml", server, max_tokens=100))
     assert server.requests == []
-    with pytest.raises(LimitReachedError, match=r"stopped at max_cost= 0\.25: \$0\.24 spent"):
+    with pytest.raises(LimitReachedError, match=r"stopped at max_cost=0\.25: \$0\.24 spent"):
         asyncio.run(results("a.eval.yaml", server, max_cost=0.25))
     assert len(server.requests) == 3  # 11 tokens and 7, for 0.081 dollars each
 
@@ -292,7 +292,7 @@ def test_batches_from_python_have_the_limits_too(
     monkeypatch.chdir(folder)
     target = openai(server.url, max_output_tokens=100)
     limits: dict[str, Any] = {"max_cost": 5, "prices": "prices.yaml"}
-    with pytest.raises(MultiturnError, match=r"\$5\.12 with the output exceeds max_cost= 5"):
+    with pytest.raises(MultiturnError, match=r"\$5\.12 with the output exceeds max_cost=5"):
         list(multiturn.run_batches("a.eval.yaml", None, target, "out.jsonl", **limits))
     assert server.requests == []
 

@@ -32,14 +32,16 @@ def spelling() -> str:
     return _spelling.get()
 
 
-def option(name: str, python: str = "") -> str:
+def option(name: str, python: str = "", *, value: str = "") -> str:
     """Return an option as whoever reads an error writes it; Python may have another name for it.
 
-    >>> option("root"), option("targets", "file")
-    ('root=', 'file=')
+    >>> option("root"), option("targets", "file"), option("max-cost", value="5")
+    ('root=', 'file=', 'max_cost=5')
     """
     spelling = _spelling.get()
-    return spelling.format(python or name if spelling == _PYTHON else name)
+    name = python or name.replace("-", "_") if spelling == _PYTHON else name
+    gap = " " if value and not spelling.endswith("=") else ""
+    return f"{spelling.format(name)}{gap}{value}"
 
 
 class Place(NamedTuple):

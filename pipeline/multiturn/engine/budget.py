@@ -52,6 +52,14 @@ class Budget:
         """Whether there is a limit."""
         return self.most_cost is not None or self.most_tokens is not None
 
+    @property
+    def _cost_limit(self) -> str:
+        return option("max-cost", value=f"{self.most_cost:g}")
+
+    @property
+    def _token_limit(self) -> str:
+        return option("max-tokens", value=f"{self.most_tokens:,}")
+
     def check(self, found: Estimate, provider: TargetProvider) -> None:
         """Refuse a run whose input alone exceeds a limit; of batches, the output counts, too.
 
@@ -60,7 +68,7 @@ class Budget:
         """
         if self.most_cost is not None and self.rates is None:
             kind = " in a batch" if self.batch and self.price else ""
-            raise MultiturnError(f"{_cost_option()} needs a price{kind}: {no_price(provider)}")
+            raise MultiturnError(f"{option('max-cost')} needs a price{kind}: {no_price(provider)}")
         if self.batch and found.unlimited and self.has_limit:
             what = "a batch cannot be stopped, so a limit of the run needs a limit of each answer"
             raise MultiturnError(f"{what}; set max_output_tokens in the target")
@@ -68,13 +76,13 @@ class Budget:
         tokens = found.input + (found.output if self.batch else 0)
         if self.most_tokens is not None and tokens > self.most_tokens:
             kind = "tokens with the output" if self.batch else "input tokens"
-            limit = f"{_tokens_option()} {self.most_tokens:,}"
-            raise MultiturnError(f"{about}{tokens:,} {kind} exceed {limit}; nothing was sent")
+            what = f"{about}{tokens:,} {kind} exceed {self._token_limit}"
+            raise MultiturnError(f"{what}; nothing was sent")
         cost = found.batch_input_cost + found.batch_output_cost if self.batch else found.input_cost
         if self.most_cost is not None and cost > self.most_cost:
             kind = "with the output" if self.batch else "for the input alone"
-            limit = f"{_cost_option()} {self.most_cost:g}"
-            raise MultiturnError(f"{about}{dollars(cost)} {kind} exceeds {limit}; nothing was sent")
+            what = f"{about}{dollars(cost)} {kind} exceeds {self._cost_limit}"
+            raise MultiturnError(f"{what}; nothing was sent")
 
     def begin(self, delivery: Delivery) -> None:
         """Note that a request is about to be sent.
@@ -86,11 +94,11 @@ class Budget:
         self._tokens += tokens
         self._cost += cost
         if self.most_tokens is not None and self._tokens > self.most_tokens:
-            limit = f"{_tokens_option()} {self.most_tokens:,}"
-            raise LimitReachedError(f"stopped at {limit}: {self.spending.tokens:,} tokens used")
+            used = f"{self.spending.tokens:,} tokens used"
+            raise LimitReachedError(f"stopped at {self._token_limit}: {used}")
         if self.most_cost is not None and self._cost > self.most_cost:
-            limit = f"{_cost_option()} {self.most_cost:g}"
-            raise LimitReachedError(f"stopped at {limit}: {dollars(self.spending.cost)} spent")
+            spent = f"{dollars(self.spending.cost)} spent"
+            raise LimitReachedError(f"stopped at {self._cost_limit}: {spent}")
 
     def end(self, delivery: Delivery) -> None:
         """Note the result of a request; for an answer whose tokens nobody counts, the estimate."""
@@ -111,11 +119,3 @@ class Budget:
     def _expected(self, delivery: Delivery) -> tuple[int, float]:
         tokens = delivery.tokens.count if delivery.tokens else 0
         return tokens, self.rates.cost(Usage(tokens)) if self.rates else 0
-
-
-def _cost_option() -> str:
-    return option("max-cost", "max_cost")
-
-
-def _tokens_option() -> str:
-    return option("max-tokens", "max_tokens")

@@ -166,10 +166,9 @@ class Run:
         self._held = held
 
     def _check_second_reading(self) -> None:
-        reason = option("max-tokens", "max_tokens")
-        reason = option("max-cost", "max_cost") if self.budget.most_cost is not None else reason
-        reason = reason if self.budget.has_limit else option("strict")
-        what = f"{reason} reads requests of more than {_MOST_HELD // 2**20} MiB twice, and"
+        name = "strict" if self.budget.most_tokens is None else "max-tokens"
+        name = name if self.budget.most_cost is None else "max-cost"
+        what = f"{option(name)} reads requests of more than {_MOST_HELD // 2**20} MiB twice, and"
         if isinstance(self.cases, Iterator):
             raise MultiturnError(f"{what} an iterator of cases can be read only once; give a list")
         for path in self.cases.suites if isinstance(self.cases, Selection) else ():
