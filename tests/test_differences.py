@@ -9,8 +9,9 @@ import pytest
 import commands
 from comparing import report_of, write
 from multiturn.review.changes import FileChange
-from multiturn.review.differences import Difference, differences
+from multiturn.review.differences import Difference, Differences, Facts
 from multiturn.review.growth import growth_in_words, total_in_words
+from multiturn.review.plain_text import plain_text
 from multiturn.review.report.comparison import promotions
 from multiturn.review.report.overview import overview
 from repositories import FILES, TONE
@@ -27,6 +28,13 @@ def snapshot(case_id: str, *messages: tuple[str, str], question: str) -> str:
 
 def change(case_id: str, old: str, new: str) -> FileChange:
     return FileChange(f"snapshots/s/{case_id}.yaml", ("s.eval.yaml", case_id), old, new)
+
+
+def differences(changes: list[FileChange]) -> list[Difference]:
+    found = Differences()
+    for each in changes:
+        found.add(each, Facts(), *map(plain_text, each.texts))
+    return found.found([])
 
 
 ONE_LINE = snapshot("a", ("user", " Hello a"), question=" Hello a")

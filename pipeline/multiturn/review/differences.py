@@ -4,13 +4,13 @@ A ``Difference`` is all cases whose whole snapshot differs in the same way, or t
 attached file, which is one wherever that file is used. It is accepted as a whole, by its key.
 ``snapshot --check``, its annotations, ``--review``, ``--accept`` and reports show the same ones.
 
-``differences`` makes them of two things that a run of ``multiturn snapshot`` has, and that a report
+``Differences`` makes them of two things that a run of ``multiturn snapshot`` has, and that a report
 can make of its two sides (see ``report/overview.py``): ``FileChange``, the snapshot of a case then
 and now, and ``ChangedText``, an attached file then and now. It is pure: nothing is read or written.
 """
 
 import hashlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
 from typing import Literal
 
@@ -21,7 +21,6 @@ from multiturn.review.changes import FileChange, State
 from multiturn.review.diff import compare_texts, said_once, shared_ends
 from multiturn.review.growth import total
 from multiturn.review.locations import Key
-from multiturn.review.plain_text import plain_text
 from multiturn.review.promotion import Promotion, in_order
 from multiturn.review.recorded import named_media_in
 
@@ -76,33 +75,12 @@ class Difference(Struct, frozen=True, kw_only=True):
     is_compared: bool = True  # the lines have both sides, not only the new one
 
 
-Facts = Mapping[Key, Sequence[str]]  # what is known of each case, in words
-_NONE: Facts = {}
-_UNKNOWN: Mapping[Key, float | None] = {}
+class Facts(Struct, frozen=True):
+    """What is known of a changed snapshot, beside its texts."""
 
-
-def differences(
-    changes: Iterable[FileChange],
-    texts: Iterable[ChangedText] = (),
-    *,
-    privileges: Facts = _NONE,
-    causes: Facts = _NONE,
-    growths: Mapping[Key, float | None] = _UNKNOWN,
-) -> list[Difference]:
-    """Return each difference once: the dangerous ones first, then those of most cases.
-
-    Args:
-        changes: the snapshots that are new, changed, renamed or removed; lists are left out,
-            because they follow from the others, but not ``target.lock``.
-        texts: the attached files that are not as recorded.
-        privileges: the changes of privilege in each case, but not those of ``texts``.
-        causes: what has changed each case, if that is known.
-        growths: by how much the prompt of each case grows.
-    """
-    groups = Groups()
-    for change in changes:
-        groups.add(change, *map(plain_text, change.texts))
-    return groups.differences(texts, privileges=privileges, causes=causes, growths=growths)
+    privileges: Sequence[str] = ()  # in words; but not those of attached files that have changed
+    causes: Sequence[str] = ()  # in words; empty if they are not known
+    growth: float | None = None  # of the prompt
 
 
 class _Group:
@@ -110,29 +88,49 @@ class _Group:
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
-        self.changes: list[FileChange] = []
+        self.changes: list[tuple[FileChange, Facts]] = []
         self.key = hashlib.blake2b(digest_size=8)
 
+    def difference(self) -> Difference:
+        changes = tuple(change for change, _ in self.changes)
+        facts = [each for _, each in self.changes]
+        cases = tuple(change.case for change in changes if change.case)
+        first = changes[0]
+        return Difference(
+            key=self.key.hexdigest(),
+            kind=first.state,
+            cases=cases,
+            lines=tuple(self.lines),
+            privileges=_each_once(each.privileges for each in facts),
+            causes=_each_once(each.causes for each in facts),
+            growth=total(each.growth for each in facts) if cases else None,
+            changes=changes,
+            is_compared=bool(first.old and first.new),
+        )
 
-class Groups:
-    """Snapshots in groups that differ in the same way, made one by one."""
+
+class Differences:
+    """Collects changes one by one, in groups that differ in the same way."""
 
     def __init__(self) -> None:
         self._groups: dict[Hashable, _Group] = {}
-        self._alike: list[FileChange] = []
+        self._alike: list[tuple[FileChange, Facts]] = []
 
-    def add(self, change: FileChange, old: str, new: str) -> None:
-        """Add a change, with its texts as ``plain_text`` gives them."""
+    def add(self, change: FileChange, facts: Facts, old: str, new: str) -> None:
+        """Add a change of a snapshot, or of ``target.lock``; the other lists follow from these.
+
+        ``old`` and ``new`` are its texts as ``plain_text`` gives them.
+        """
         if old == new and change.state == "changed":
-            self._alike.append(change)
+            self._alike.append((change, facts))
         else:
             # The same texts in another form are compared as they are written.
-            self._group(change, *(change.texts if old == new else (old, new)))
+            self._group(change, facts, *(change.texts if old == new else (old, new)))
 
-    def _group(self, change: FileChange, old: str, new: str) -> None:
+    def _group(self, change: FileChange, facts: Facts, old: str, new: str) -> None:
         identity, shown = _compare(change, old, new)
         group = self._groups.setdefault(identity, _Group(shown))
-        group.changes.append(change)
+        group.changes.append((change, facts))
         _add(group.key, change.case, *((old, new) if old != new else ()))
 
     def _of_files(self, texts: Iterable[ChangedText]) -> dict[str, list[FileChange]]:
@@ -141,45 +139,26 @@ class Groups:
         Others whose texts are the same are differences by themselves.
         """
         found: dict[str, list[FileChange]] = {text.path: [] for text in texts}
-        for change in self._alike:
+        for change, facts in self._alike:
             was, now = named_media_in(change.old), named_media_in(change.new)
             paths = (path for path in now if path in found and was.get(path) != now[path])
             path = next(paths, None)
             if path is None:
-                self._group(change, *change.texts)
+                self._group(change, facts, *change.texts)
             else:
                 found[path].append(change)
         self._alike = []
         return found
 
-    def differences(
-        self,
-        texts: Iterable[ChangedText],
-        *,
-        privileges: Facts,
-        causes: Facts,
-        growths: Mapping[Key, float | None],
-    ) -> list[Difference]:
-        """Return what ``differences`` does."""
+    def found(self, texts: Iterable[ChangedText]) -> list[Difference]:
+        """Return each difference once: the dangerous ones first, then those of most cases.
+
+        ``texts`` are the attached files that are not as recorded.
+        """
         texts = list(texts)
         changes_of = self._of_files(texts)
         found = [_of_text(text, changes_of[text.path]) for text in texts]
-        for group in self._groups.values():
-            first, *_ = changes = tuple(group.changes)
-            cases = tuple(change.case for change in changes if change.case)
-            found.append(
-                Difference(
-                    key=group.key.hexdigest(),
-                    kind=first.state,
-                    cases=cases,
-                    lines=tuple(group.lines),
-                    privileges=_facts(privileges, cases),
-                    causes=_facts(causes, cases),
-                    growth=total(map(growths.get, cases)) if cases else None,
-                    changes=changes,
-                    is_compared=bool(first.old and first.new),
-                )
-            )
+        found += (group.difference() for group in self._groups.values())
         return sorted(found, key=_rank)
 
 
@@ -228,8 +207,8 @@ def _of_text(text: ChangedText, changes: Iterable[FileChange]) -> Difference:
     )
 
 
-def _facts(facts: Facts, cases: Iterable[Key]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(chain.from_iterable(facts.get(case, ()) for case in cases)))
+def _each_once(words: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(words)))
 
 
 def _add(key: "hashlib.blake2b", *values: object) -> None:

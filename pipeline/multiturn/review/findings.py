@@ -5,26 +5,63 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from multiturn.engine.spans import Message
 from multiturn.errors import Place
-from multiturn.files.media import Media
+from multiturn.review.attached import Attached
 from multiturn.review.changes import FileChange, Finding, State
-from multiturn.review.differences import Difference
-from multiturn.review.lists import ChangedFile
+from multiturn.review.differences import Difference, Differences, Facts
+from multiturn.review.growth import prompt_growth
+from multiturn.review.lists import Before, ChangedFile, Lists, RecordedLists
 from multiturn.review.locations import Key
 from multiturn.review.lock_files import FILES, PROMOTED
+from multiturn.review.plain_text import plain_text
 from multiturn.review.privilege import PrivilegeChange, privilege_changes
 from multiturn.review.promotion import PromotedChange
-from multiturn.review.recorded import (
-    inline_guidelines_in,
-    messages_in,
-    named_files_in,
-    named_media_in,
-)
+from multiturn.review.recorded import files_before, inline_guidelines_in, messages_in
+from multiturn.review.target import is_lock
 from multiturn.text import number_of
 
 _STATES: tuple[State, ...] = ("new", "changed", "renamed", "removed")
+
+
+class Compared(Struct):
+    """How the cases of a run compare with their recorded snapshots."""
+
+    places: dict[Key, Place] = {}  # of the cases in their suites
+    changes: list[FileChange] = []
+    messages: dict[Key | None, tuple[Message, ...]] = {}  # of the cases whose snapshots differ
+    files: dict[Key, Mapping[str, Attached]] = {}  # that they attach
+    same: int = 0  # cases whose snapshot is as recorded
+    failures: int = 0
+    expected: set[str] = set()  # the snapshots that there should be
+    broken: set[str] = set()  # suites with a case that could not be converted
+
+    def privileges(self, change: FileChange, listed: Container[str]) -> list[PrivilegeChange]:
+        """Return the changes of privilege in a changed case.
+
+        ``listed`` are the files that are new or changed on the list of promoted files.
+        """
+        if change.case not in self.messages or not change.old:
+            return []
+        now = self.messages[change.case]
+        return [
+            privilege
+            for privilege in privilege_changes(messages_in(change.old), now, listed)
+            # An inline snapshot does not say whether a guideline was in a system message.
+            if privilege.role or privilege.path not in inline_guidelines_in(change.new)
+        ]
+
+    def growth(self, change: FileChange) -> float | None:
+        """Return by how much the prompt of a changed, new or removed case grows."""
+        assert change.case is not None  # noqa: S101 - it is not of a list
+        before, now = messages_in(change.old), self.messages.get(change.case, ())
+        if change.old and not before:  # somebody has edited it
+            return None
+        # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
+        inline = dict.fromkeys(inline_guidelines_in(change.old), "")
+        return prompt_growth(before, now, {}, {**self.files.get(change.case, {}), **inline})
 
 
 class Update(Struct, frozen=True, kw_only=True):
@@ -41,7 +78,6 @@ class Update(Struct, frozen=True, kw_only=True):
     failures: int
     # What is to be said of the changes; empty for a run that writes all of them.
     findings: Sequence[Finding] = ()  # changes of privilege, and then changed files
-    files: Sequence[ChangedFile] = ()
     differences: Sequence[Difference] = ()  # what a reviewer decides on
     growths: Mapping[Key, float | None] = {}  # of the prompts whose snapshots differ
 
@@ -80,11 +116,6 @@ class Update(Struct, frozen=True, kw_only=True):
             yield f"{number_of(len(self.differences), 'difference')} to decide on"
         if have_all_changed and not self.is_partial:
             yield f"the pipeline is {self.pipeline}"
-        changed = [file.cases for file in self.files if file.is_listed]
-        if changed:
-            prompts = number_of(len(set().union(*changed)), "prompt")
-            report = "see multiturn report --against HEAD, or the commit before the change"
-            yield f"an attached file changed ({prompts}): {report}"
         if self.changes or self.findings:
             first = "fix the errors, " if self.failures else ""
             others = ", for all cases," if self.findings else ""
@@ -92,40 +123,45 @@ class Update(Struct, frozen=True, kw_only=True):
             yield f"if intended, {first}run snapshot without --check{how} and commit the result"
 
 
-def media_before(changes: Iterable[FileChange]) -> dict[str, Media | None]:
-    """Return what the snapshots that have changed said of attached files; None of a text."""
-    found: dict[str, Media | None] = {}
-    for change in changes:
-        if change.case and change.old:
-            found |= dict.fromkeys(named_files_in(change.old)) | named_media_in(change.old)
+def judged(update: Update, lists: Lists, recorded: RecordedLists, compared: Compared) -> Update:
+    """Return an update with what is to be said of its changes, and, for a check, decided."""
+    promoted, found = lists.privileges(recorded), Differences()
+    listed = {change.path for change in promoted}
+    new_files = _new_files(promoted)
+    media: Before = {}
+    privileges: dict[Key, list[PrivilegeChange]] = {}
+    growths: dict[Key, float | None] = {}
+    for change in update.changes:
+        facts = Facts()
+        if case := change.case:
+            # All that is asked of a snapshot is asked here, so that it is read once.
+            media |= files_before(change.old)
+            privileges[case] = compared.privileges(change, listed)
+            growths[case] = compared.growth(change) if update.check else None
+            words = [*map(str, privileges[case]), *new_files.get(case, ())]
+            facts = Facts(words, growth=growths[case])
+        if update.check and (case or is_lock(change)):
+            found.add(change, facts, *map(plain_text, change.texts))
+    files = lists.changed_files(recorded, media)
+    findings = _findings(promoted, privileges, files, is_partial=update.is_partial)
+    update = replace(update, findings=list(findings), growths=growths)
+    if not update.check:
+        return update
+    new = {each.case for each in update.changes if each.case and each.state == "new"}
+    texts = () if update.is_partial else lists.changed_texts(recorded, promoted, new, media)
+    return replace(update, differences=found.found(texts))
+
+
+def _new_files(promoted: Mapping[PromotedChange, Iterable[Key]]) -> dict[Key, list[str]]:
+    """Return the files that are new in the system message of each case, in words."""
+    found: dict[Key, list[str]] = {}
+    for change, cases in promoted.items():
+        for case in cases if change.is_new else ():
+            found.setdefault(case, []).append(change.what)
     return found
 
 
-def privileges_of(
-    changes: Iterable[FileChange],
-    messages: Mapping[Key, Sequence[Message]],
-    listed: Container[str],
-) -> dict[Key, list[PrivilegeChange]]:
-    """Return the changes of privilege in each case whose snapshot has changed.
-
-    Args:
-        changes: the changed snapshots.
-        messages: of the cases that have changed, as they are now.
-        listed: the files that are new or changed on the list of promoted files.
-    """
-    found: dict[Key, list[PrivilegeChange]] = {}
-    for change in changes:
-        case = change.case
-        if case is None or case not in messages or not change.old:
-            continue
-        for privilege in privilege_changes(messages_in(change.old), messages[case], listed):
-            # An inline snapshot does not say whether a guideline was in a system message.
-            if privilege.role or privilege.path not in inline_guidelines_in(change.new):
-                found.setdefault(case, []).append(privilege)
-    return found
-
-
-def findings_of(
+def _findings(
     promoted: Mapping[PromotedChange, Sequence[Key]],
     privileges: Mapping[Key, Iterable[PrivilegeChange]],
     files: Iterable[ChangedFile],

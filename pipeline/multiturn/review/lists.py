@@ -36,7 +36,7 @@ from multiturn.review.reviewed import ReviewedCase
 from multiturn.text import has_conflict, utf8
 
 # What snapshots that have changed said of their files; None of a text.
-Before = Mapping[str, Media | None]
+Before = dict[str, Media | None]
 _Lock = Mapping[str, tuple[Promotion | str, ...]]  # what a list has of each file
 
 

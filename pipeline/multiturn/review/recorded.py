@@ -105,6 +105,11 @@ def named_files_in(text: str) -> list[str]:
         return []
 
 
+def files_before(text: str) -> dict[str, Media | None]:
+    """Return the files that a snapshot names, by their paths, with their media; None of a text."""
+    return dict.fromkeys(named_files_in(text)) | named_media_in(text)
+
+
 def files_in(text: str) -> tuple[set[str], set[str]]:
     """Return the paths of the files that a snapshot has, and of those in its system messages.
 

@@ -9,53 +9,29 @@ from msgspec.structs import replace
 
 from multiturn.engine.outcomes import Outcome
 from multiturn.engine.selection import Selection
-from multiturn.engine.spans import Message
-from multiturn.errors import MultiturnError, Place
+from multiturn.errors import MultiturnError
 from multiturn.providers.base import TargetProvider
-from multiturn.review.attached import Attached, texts_in
+from multiturn.review.attached import texts_in
 from multiturn.review.changes import FileChange
-from multiturn.review.differences import differences
-from multiturn.review.findings import Update, findings_of, media_before, privileges_of
+from multiturn.review.findings import Compared, Update, judged
 from multiturn.review.folder import SnapshotFolder
-from multiturn.review.growth import prompt_growth
-from multiturn.review.lists import Lists, OtherSuites, RecordedLists, other_suites, read_lists
+from multiturn.review.lists import (
+    Lists,
+    OtherSuites,
+    other_suites,
+    read_lists,
+)
 from multiturn.review.locations import Key, folder_of, legal_path, location_of
-from multiturn.review.privilege import PrivilegeChange
-from multiturn.review.promotion import PromotedChange
-from multiturn.review.recorded import case_in, inline_guidelines_in, messages_in
+from multiturn.review.recorded import case_in
 from multiturn.review.renames import renames
 from multiturn.review.reviewed import ReviewedCase, review_outcome
 from multiturn.review.scope import Scope
 from multiturn.review.snapshots import snapshot_text
 from multiturn.review.target import (
     change_of_lock,
-    is_lock,
     refuse_other_target,
     shared_parameters,
 )
-
-
-class Compared(Struct):
-    """How the cases of a run compare with their recorded snapshots."""
-
-    places: dict[Key, Place] = {}  # of the cases in their suites
-    changes: list[FileChange] = []
-    messages: dict[Key, tuple[Message, ...]] = {}  # of the cases whose snapshots differ
-    files: dict[Key, Mapping[str, Attached]] = {}  # that they attach
-    same: int = 0  # cases whose snapshot is as recorded
-    failures: int = 0
-    expected: set[str] = set()  # the snapshots that there should be
-    broken: set[str] = set()  # suites with a case that could not be converted
-
-    def growth(self, change: FileChange) -> float | None:
-        """Return by how much the prompt of a changed, new or removed case grows."""
-        assert change.case is not None  # noqa: S101 - it is not of a list
-        before, now = messages_in(change.old), self.messages.get(change.case, ())
-        if change.old and not before:  # somebody has edited it
-            return None
-        # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
-        inline = dict.fromkeys(inline_guidelines_in(change.old), "")
-        return prompt_growth(before, now, {}, {**self.files.get(change.case, {}), **inline})
 
 
 class SnapshotRun(Struct, frozen=True, kw_only=True):
@@ -148,7 +124,7 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
             failures=compared.failures,
         )
         judges = self.check or self.is_partial
-        return _judged(update, lists, recorded, compared) if judges else update, stale
+        return judged(update, lists, recorded, compared) if judges else update, stale
 
     def other_suites(
         self, folder: SnapshotFolder, compared: Compared, stale: Iterable[Key]
@@ -240,41 +216,6 @@ def _with_renames(
             yield replace(change, old=removed.pop(was), old_name=old_name)
     for key, old in removed.items():
         yield FileChange(folder.shown(location_of(*key)), key, old, "")
-
-
-def _judged(update: Update, lists: Lists, recorded: RecordedLists, compared: Compared) -> Update:
-    """Return an update with what is to be said of its changes, and, for a check, decided."""
-    media = media_before(update.changes)
-    promoted, files = lists.privileges(recorded), list(lists.changed_files(recorded, media))
-    listed = {change.path for change in promoted}
-    privileges = privileges_of(update.changes, compared.messages, listed)
-    findings = findings_of(promoted, privileges, files, is_partial=update.is_partial)
-    update = replace(update, findings=list(findings), files=files)
-    if not update.check:
-        return update
-    new = {each.case for each in update.changes if each.case and each.state == "new"}
-    texts = () if update.is_partial else lists.changed_texts(recorded, promoted, new, media)
-    growths = {each.case: compared.growth(each) for each in update.changes if each.case}
-    found = differences(
-        # Lists have no difference, because they follow from the others.
-        (change for change in update.changes if change.case or is_lock(change)),
-        texts,
-        privileges=_facts(promoted, privileges),
-        growths=growths,
-    )
-    return replace(update, differences=found, growths=growths)
-
-
-def _facts(
-    promoted: Mapping[PromotedChange, Iterable[Key]],
-    privileges: Mapping[Key, Iterable[PrivilegeChange]],
-) -> dict[Key, list[str]]:
-    """Return the changes of privilege in each case, in words, and the files that are new there."""
-    facts = {case: list(map(str, each)) for case, each in privileges.items()}
-    for change, cases in promoted.items():
-        for case in cases if change.is_new else ():
-            facts.setdefault(case, []).append(change.what)
-    return facts
 
 
 def write(folder: SnapshotFolder, change: FileChange) -> None:

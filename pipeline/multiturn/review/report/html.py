@@ -112,8 +112,7 @@ class _Data:
         self.all_texts = all_texts
         self.providers = sample_providers()
         self.payloads = Payloads(self.providers.values(), self.text)
-        keys = ((c.case.suite, c.case.id) for c in report.comparisons)
-        self.places = {key: place for place, key in enumerate(keys)}
+        self.places = {each.case.key: at for at, each in enumerate(report.comparisons)}
         self.numbers = _Numbers(self.write)
         self.images = Images(report.image)
         self.compressor = zlib.compressobj(_LEVEL)
@@ -191,7 +190,7 @@ class _Data:
             "causes": comparison.causes,
             "privileges": list(map(str, comparison.privileges)),
             "error": case.error,
-            "was": [was.suite, was.id] if was else [],
+            "was": was.key if was else (),
             "shown": self.is_shown(comparison),
         }
         return {key: value for key, value in entry.items() if value}
@@ -200,12 +199,7 @@ class _Data:
         """Return what tells this comparison from others: a digest of all that is compared."""
         report = self.report
         known = [
-            (
-                c.status,
-                c.case.suite,
-                c.case.id,
-                *(e and (e.digest, e.error) for e in (c.then, c.now)),
-            )
+            (c.status, *c.case.key, *(e and (e.digest, e.error) for e in (c.then, c.now)))
             for c in report.comparisons
         ]
         said = repr((report.shown, report.against, report.pipeline, known)).encode()

@@ -9,7 +9,7 @@ from multiturn.files.media import Media
 from multiturn.review.attached import Attached, change_in_words, is_of, media_in, new_in_words
 from multiturn.review.changes import FileChange
 from multiturn.review.diff import compare_texts
-from multiturn.review.differences import ChangedText, Difference, Groups, known_of
+from multiturn.review.differences import ChangedText, Difference, Differences, Facts, known_of
 from multiturn.review.growth import occurrences, prompt_growth, text_growth
 from multiturn.review.locations import Key, digest, location_of
 from multiturn.review.plain_text import plain_text_of
@@ -74,19 +74,11 @@ class Overview:
         self.files: dict[str, _File] = {}
         self.media_before: dict[str, str] = {}  # digests, by path
         self.attached_before: set[str] = set()  # files, by cases that are not the same
-        self.groups = Groups()
-        self.causes: dict[Key, list[str]] = {}
-        self.privileges: dict[Key, list[str]] = {}
-        self.growths: dict[Key, float | None] = {}
+        self.found = Differences()
 
     def differences(self) -> list[Difference]:
         """Return the differences of the cases that were added."""
-        return self.groups.differences(
-            self.texts(),
-            privileges=self.privileges,
-            causes=self.causes,
-            growths=self.growths,
-        )
+        return self.found.found(self.texts())
 
     def takes(self, comparison: Comparison) -> bool:
         """Return whether a case may have a difference."""
@@ -96,7 +88,6 @@ class Overview:
         self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
     ) -> None:
         """Add what is different in a case."""
-        key = comparison.case.suite, comparison.case.id
         was, files = (side.files if side else {} for side in (old, new))
         self.attached_before.update(was)
         self.media_before |= {path: media.digest for path, media in media_in(was).items()}
@@ -104,31 +95,16 @@ class Overview:
         changed = [p for p in files if was.get(p) != files[p] or p in promoted]
         for path in changed:
             self.add_file(path, comparison, was.get(path), new)
-        if not self.add_change(comparison, old, new):
+        if (change := _change(comparison, old, new)) is None:
             return
         # A file that changed has a difference of its own, with its cause and its privilege.
         others = [each for each in comparison.causes if not _is_of(each, changed)]
-        self.causes[key] = others or [*comparison.causes]
         own = {each.what for each in self.promoted.values() if not each.is_new}
-        self.privileges[key] = [str(p) for p in comparison.privileges if p.identity not in own]
+        privileges = [str(p) for p in comparison.privileges if p.identity not in own]
         before, after = ((*side.prompt, *side.tools) if side else () for side in (old, new))
-        self.growths[key] = prompt_growth(before, after, was, {**was, **files})
-
-    def add_change(
-        self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
-    ) -> bool:
-        """Add how the snapshot of a case differs, unless only files that it names do."""
-        records = [side and record_of(side) for side in (old, new)]
-        if records[0] == records[1]:
-            return False
-        before, now = (plain_text_of(record) if record else "" for record in records)
-        key, was = (comparison.case.suite, comparison.case.id), comparison.was
-        if before == now and was is None:  # only the size of an image or the like
-            return False
-        old_name = location_of(was.suite, was.id) if was else ""
-        change = FileChange(location_of(*key), key, before, now, old_name)
-        self.groups.add(change, before, now)
-        return True
+        growth = prompt_growth(before, after, was, {**was, **files})
+        facts = Facts(privileges, others or comparison.causes, growth)
+        self.found.add(change, facts, change.old, change.new)
 
     def add_file(
         self, path: str, comparison: Comparison, old: Attached | None, new: ReviewedCase | None
@@ -184,6 +160,20 @@ class Overview:
             if comparison.status == "same":
                 old, _ = self.report.texts(comparison)
                 self.attached_before.update(old.files if old else ())
+
+
+def _change(
+    comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
+) -> FileChange | None:
+    """Return how the snapshot of a case differs; None if only files that it names do."""
+    records = [side and record_of(side) for side in (old, new)]
+    if records[0] == records[1]:
+        return None
+    before, now = (plain_text_of(record) if record else "" for record in records)
+    key, was = comparison.case.key, comparison.was
+    if before == now and was is None:  # only the size of an image or the like
+        return None
+    return FileChange(location_of(*key), key, before, now, location_of(*was.key) if was else "")
 
 
 def _is_of(cause: str, paths: list[str]) -> bool:

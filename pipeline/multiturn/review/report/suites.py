@@ -23,7 +23,7 @@ from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import DEFAULT, find_target, find_targets, read_target
 from multiturn.providers.variables import environment
-from multiturn.review.locations import digest, name_in_root
+from multiturn.review.locations import Key, digest, name_in_root
 from multiturn.review.promotion import Promotion
 from multiturn.review.report.images import images_in
 from multiturn.review.reviewed import ReviewedCase, review_outcome
@@ -63,6 +63,11 @@ class Entry(Struct, frozen=True):
     digest: bytes = b""  # from digest_of
     promoted: frozenset[Promotion] = frozenset()
     at: int = 0  # where its texts are in the file of the side
+
+    @property
+    def key(self) -> Key:
+        """The suite and the id, which identify the case."""
+        return self.suite, self.id
 
 
 class Stage(Struct, frozen=True):
@@ -181,7 +186,7 @@ class ReviewedSuites:
 
     def __init__(self, items: Iterable[Item], file: BinaryIO) -> None:
         self.stages = Stages()
-        self.cases: dict[tuple[str, str], Entry] = {}  # by suite and id, in the order of the suites
+        self.cases: dict[Key, Entry] = {}  # in the order of the suites
         self.errors: list[str] = []  # that belong to no case
         self.broken: set[str] = set()  # suites of which some case is not known
         self._file = file
@@ -196,16 +201,15 @@ class ReviewedSuites:
                 self._add(*item)
 
     def _add(self, entry: Entry, texts: bytes) -> None:
-        key = entry.suite, entry.id
         if not entry.id:
             self.broken.add(entry.suite)
-        if entry.error and (not entry.id or key in self.cases):
+        if entry.error and (not entry.id or entry.key in self.cases):
             self.errors.append(entry.error)
-        elif key in self.cases:
+        elif entry.key in self.cases:
             what = f"two suites are {entry.suite!r} in their roots"
             raise MultiturnError(f"{what}; name a root that holds both ({option('root')})")
         else:
-            self.cases[key] = replace(entry, at=self._file.tell())
+            self.cases[entry.key] = replace(entry, at=self._file.tell())
             self._file.write(texts)
 
     def read(self, entry: Entry) -> ReviewedCase:
