@@ -339,6 +339,13 @@ REFUSED: dict[str, tuple[str, dict[str, Any], ProviderRequest, str]] = {
         " or use a model that takes images;"
         " say model_takes: {images: true} if gpt-3.5-turbo-0125 takes one",
     ),
+    "M2 two kinds": (
+        *("openai", {"model": "gpt-4"}, asked(("user", (SHOT, PAGE)))),
+        "M2: some models take no images, documents or audio; leave out 'shots/a.png', or use a model"
+        " that takes images; say model_takes: {images: true} if gpt-4 takes one; leave out"
+        " 'in/b.pdf', or use a model that takes documents; say model_takes: {documents: true} if gpt-4"
+        " takes one",
+    ),
     "C4 the target's word": (
         *("gemini", {"model_takes": {"audio": False}}, asked(("user", (SONG,)))),
         "C4: a target gets only what it is said to take; leave out 'f.mp3',"

@@ -132,8 +132,7 @@ class GeminiProvider(HttpProvider):
         want_sizes(layout, _LIMITS)
         without_detail(layout)
         if any(media.url for media in media_in(layout.messages)):
-            verdict = self.abilities.takes("addresses")
-            layout.judge("addresses", verdict, self.abilities, "attach the file itself")
+            layout.judge(self.abilities.takes("addresses"), "attach the file itself")
 
     def connect(self) -> Any:
         """Return the asynchronous half of a google-genai client."""

@@ -115,14 +115,14 @@ class HttpProvider(ChatProvider):
         verdict = self.abilities.temperature(temperature)
         if verdict.is_ignored:
             what = f"left out the temperature {temperature:g}, which the model ignores"
-            layout.repair(verdict.rule or "C4", what)
+            layout.repair(verdict.rule, what)
             return None
         advice = "set temperature: omit in the target"
         if verdict.takes is False and verdict.rows:
             for other in self.abilities.other_versions():
                 if other.temperature(temperature).takes is not False:
                     advice += f', or api_version: "{other.api_version}"'
-        layout.judge("temperature", verdict, self.abilities, advice)
+        layout.judge(verdict, advice)
         return temperature
 
     def connect(self) -> Any:

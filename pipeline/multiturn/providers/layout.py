@@ -12,24 +12,11 @@ from msgspec import structs
 from multiturn.model.request import ChatMessage, ProviderRequest, message_of
 from multiturn.model.turns import Part, Role, Turn, Turns, is_blank, joined, separate_first
 from multiturn.providers.failures import ProviderError
-from multiturn.providers.models import Abilities, Accepted, Verdict
+from multiturn.providers.models import Abilities, Verdict
 from multiturn.providers.rules import broken, named
 
 _MERGE_LATER = "later_system: merge of consolidate_system avoids it"
 _KEEP_GUIDELINES = "references_only: keep of filter_empty keeps one that only attaches guidelines"
-_AVOIDED: dict[Accepted, str] = {  # what a request can do without a feature
-    "unsigned_calls": "thought_signature: skip",
-    "temperature": "temperature: omit",
-    "final_assistant": "end with a user message",
-    "later_system": "later_system: merge",
-    "cache_breakpoints": "prompt_caching: false",
-    "chat": "api: responses",
-    "images": "use a model that does",
-    "documents": "use a model that does",
-    "audio": "use a model that does",
-    "addresses": "attach the file itself",
-    "result_media": "put it into a message of the user",
-}
 _SYSTEM = "[System]: "  # how later_system: assistant of consolidate_system begins a message
 
 
@@ -68,7 +55,7 @@ class Layout:
         self.system: Turn | None = None  # what the API takes apart from the messages
         self.request = request
         self.repairs: list[str] = []
-        self.refusals: list[str] = []
+        self.refusals: dict[str, list[str]] = {}  # how to avoid each, by rule
         self.doubts: list[str] = []  # what the request uses, and is not known of the model
 
     @property
@@ -85,13 +72,14 @@ class Layout:
         self.repairs.append(named(rule, what))
 
     def refuse(self, rule: str, advice: str) -> None:
-        """Record a rule that no repair can meet."""
-        self.refusals.append(broken(rule, advice))
+        """Record a rule that no repair can meet, and how to avoid that."""
+        self.refusals.setdefault(rule, []).append(advice)
 
     def done(self) -> tuple[str, ...]:
         """Return the repairs; rules that are broken are a ProviderError that names them all."""
         if self.refusals:
-            raise ProviderError("; ".join(self.refusals))
+            rules = (broken(rule, "; ".join(found)) for rule, found in self.refusals.items())
+            raise ProviderError("; ".join(rules))
         return tuple(self.repairs)
 
     def has_later_system(self) -> bool:
@@ -239,15 +227,12 @@ class Layout:
             advice = self._pipeline_advice(self.messages[0].content)
             self.refuse(rule, f"begin with a user message{advice}")
 
-    def judge(self, feature: Accepted, verdict: Verdict, abilities: Abilities, advice: str) -> bool:
+    def judge(self, verdict: Verdict, advice: str) -> bool:
         """Return whether a request may use a feature of a model; note a doubt, or refuse it."""
         if verdict.takes is None:
-            self.doubts.append(verdict.doubt(feature, abilities.name, _AVOIDED[feature]))
+            self.doubts.append(verdict.doubt)
         elif not verdict.takes:
-            # What a version of the API refuses for every model is no question of the model.
-            if any(row.api_version is None for row in verdict.rows):
-                advice += f"; say model_takes: {{{feature}: true}} if {abilities.name} takes one"
-            self.refuse(verdict.rule or "C4", advice)
+            self.refuse(verdict.rule, advice + verdict.objection)
         return verdict.takes is not False
 
     def want_user_last(self, abilities: Abilities) -> bool:
@@ -258,8 +243,7 @@ class Layout:
         if not self.messages or self.messages[-1].role != "assistant":
             return False
         advice = f"end with a user message{self._pipeline_advice(self.messages[-1].content)}"
-        verdict = abilities.takes("final_assistant")
-        return self.judge("final_assistant", verdict, abilities, advice)
+        return self.judge(abilities.takes("final_assistant"), advice)
 
     def want_system_in_place(self, abilities: Abilities) -> None:
         """Refuse a later system message where the model takes none, or not there."""
@@ -279,7 +263,7 @@ class Layout:
     def want_known_later_system(self, abilities: Abilities, advice: str) -> None:
         """Refuse a system message that is not the first message where the model takes none."""
         if any(message.role == "system" for message in self.messages[1:]):
-            self.judge("later_system", abilities.takes("later_system"), abilities, advice)
+            self.judge(abilities.takes("later_system"), advice)
 
     def _pipeline_advice(self, text: str = "") -> str:
         """Return the options of stages that help where a message has this text, or is missing."""

@@ -84,7 +84,7 @@ def want_kinds(
     first = {media.kind: media for media in reversed([*media_in(layout.messages)])}
     for kind, feature in ((kind, _FEATURES[kind]) for kind in kinds if kind in first):
         advice = f"leave out {quoted(first[kind].name)}, or use a model that takes {feature}"
-        layout.judge(feature, abilities.takes(feature), abilities, advice)
+        layout.judge(abilities.takes(feature), advice)
 
 
 def want_user_media(layout: Layout, rule: str) -> None:

@@ -35,20 +35,19 @@ Feature = Accepted | Literal["system", "roles", "limit", "tokenizer", "estimate"
 
 SERVERS = "servers"  # the key of models.yaml for other servers with OpenAI's API
 
-_NOUNS: dict[Accepted, str] = {
-    "temperature": "a temperature",
-    "final_assistant": "a final assistant message",
-    "later_system": "a later system message",
-    "cache_breakpoints": "a cache breakpoint",
-    "unsigned_calls": "a call without its signature",
-    "images": "an image",
-    "documents": "a document",
-    "audio": "an audio file",
-    "addresses": "an address of media",
-    "result_media": "an image or a document in a result",
-    "chat": "a request of Chat Completions",
-    "phase": "a phase",
-    "encrypted_thinking": "a request for encrypted thinking",
+# What warnings call a feature, and what a request can do without it.
+_WORDS: dict[Accepted, tuple[str, str]] = {
+    "temperature": ("a temperature", "temperature: omit"),
+    "final_assistant": ("a final assistant message", "end with a user message"),
+    "later_system": ("a later system message", "later_system: merge"),
+    "cache_breakpoints": ("a cache breakpoint", "prompt_caching: false"),
+    "unsigned_calls": ("a call without its signature", "thought_signature: skip"),
+    "images": ("an image", "use a model that does"),
+    "documents": ("a document", "use a model that does"),
+    "audio": ("an audio file", "use a model that does"),
+    "addresses": ("an address of media", "attach the file itself"),
+    "chat": ("a request of Chat Completions", "api: responses"),
+    "phase": ("a phase", "{phase: false}"),
 }
 _FINE_TUNED = re.compile(r"^ft:([^:]+).*")
 _BEDROCK = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?=:)")
@@ -210,19 +209,30 @@ def _shipped_about(
 class Verdict(NamedTuple):
     """Whether a model takes something."""
 
+    feature: Accepted
+    model: str  # what to call it
     takes: bool | None  # None if it is not known, or if sources disagree
     rows: tuple[Row, ...] = ()  # what sources say; none if the target says it
-    rule: str = ""  # the id of the rule by which it does not
+    rule: str = "C4"  # the id of the rule by which it does not
     is_ignored: bool = False  # it is accepted without any effect
 
-    def doubt(self, feature: Accepted, model: str, otherwise: str) -> str:
-        """Return what is not known in words, and what to do about it."""
+    @property
+    def doubt(self) -> str:
+        """What is not known in words, and what to do about it."""
+        noun, otherwise = _WORDS[self.feature]
+        known = f"not known whether {self.model} takes {noun}"
         if len(self.rows) > 1:
-            told = "; ".join(f"{getattr(row, feature)}: {row.source}" for row in self.rows)
-            known = f"sources disagree whether {model} takes {_NOUNS[feature]} ({told})"
-        else:
-            known = f"not known whether {model} takes {_NOUNS[feature]}"
-        return f"{known}; say model_takes: {{{feature}: true}}, or {otherwise}"
+            told = "; ".join(f"{getattr(row, self.feature)}: {row.source}" for row in self.rows)
+            known = f"sources disagree whether {self.model} takes {noun} ({told})"
+        return f"{known}; say model_takes: {{{self.feature}: true}}, or {otherwise}"
+
+    @property
+    def objection(self) -> str:
+        """How to say that the model takes it nevertheless; empty where the target says it not."""
+        # What a version of the API refuses for every model is no question of the model.
+        if all(row.api_version is not None for row in self.rows):
+            return ""
+        return f"; say model_takes: {{{self.feature}: true}} if {self.model} takes one"
 
 
 class Abilities(NamedTuple):
@@ -283,13 +293,13 @@ class Abilities(NamedTuple):
 
     def _judge(self, feature: Accepted, takes: Callable[[Row], bool]) -> Verdict:
         if feature in self.said:
-            return Verdict(self.said[feature])
+            return Verdict(feature, self.name, self.said[feature])
         rows = self.rows(feature)
         found = {takes(row) for row in rows}
         # A vendor's own server is not in between here: what that refuses may pass.
         is_hearsay = self.vendor == SERVERS and not set(rows) & set(self.own)
         if len(found) != 1 or (found == {False} and is_hearsay):
-            return Verdict(None, rows)
-        rule = next((row.rule for row in rows if row.rule), "")
+            return Verdict(feature, self.name, None, rows)
+        rule = next((row.rule for row in rows if row.rule), "C4")
         is_ignored = {getattr(row, feature) for row in rows} == {"ignored"}
-        return Verdict(found.pop(), rows, rule, is_ignored)
+        return Verdict(feature, self.name, found.pop(), rows, rule, is_ignored)

@@ -142,7 +142,7 @@ class OpenAIProvider(HttpProvider):
         """Refuse a model that has no Chat Completions, where the address does not convert."""
         verdict = self.abilities.takes("chat")
         if verdict.takes is False or (verdict.rows and self.vendor != SERVERS):
-            layout.judge("chat", verdict, self.abilities, "set api: responses in the target")
+            layout.judge(verdict, "set api: responses in the target")
 
     @cached_property
     def _is_overhead_known(self) -> bool:
@@ -164,9 +164,8 @@ class OpenAIProvider(HttpProvider):
         """Return the messages, and how they are cached; the system message is marked if wanted."""
         if not self.asks_for_cache:
             return messages, None
-        verdict = self.abilities.takes("cache_breakpoints")
         advice = "leave out prompt_caching: this one caches prompts by itself"
-        layout.judge("cache_breakpoints", verdict, self.abilities, advice)
+        layout.judge(self.abilities.takes("cache_breakpoints"), advice)
         leading = takewhile(lambda message: message.role == "system", layout.messages)
         at = max(len(list(leading)) - 1, 0)
         text = {"type": part_type, "text": layout.messages[at].content}

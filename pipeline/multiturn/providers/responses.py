@@ -129,7 +129,7 @@ def phases(layout: Layout, abilities: Abilities) -> dict[int, str]:
     spoken = [at for at, each in enumerate(messages) if each.role == "assistant" and each.content]
     verdict = abilities.takes("phase")
     if spoken and verdict.takes is None and abilities.vendor != SERVERS:
-        layout.doubts.append(verdict.doubt("phase", abilities.name, "{phase: false}"))
+        layout.doubts.append(verdict.doubt)
     if not spoken or not verdict.takes:
         return {}
     count = number_of(len(spoken), "assistant message")

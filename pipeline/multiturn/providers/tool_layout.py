@@ -194,7 +194,7 @@ def want_signatures(layout: Layout, abilities: Abilities, *, skips: bool) -> Non
     verdict = abilities.takes("unsigned_calls")
     if verdict.takes or not skips:
         advice = "add it to the call; or set thought_signature: skip in the target"
-        layout.judge("unsigned_calls", verdict, abilities, advice)
+        layout.judge(verdict, advice)
         return
     for at in unsigned:
         first, *others = messages[at].calls
