@@ -318,8 +318,8 @@ def test_at_most_a_thousand_cases_wait_and_few_bytes(monkeypatch: pytest.MonkeyP
             read.append(delivery.result.id)
             yield delivery
 
-    prompts = ((words(1300, "D"), str(number)) for number in range(1500))
-    same = deliveries(openai(), *prompts)
+    long = words(1300, "D")
+    same = deliveries(openai(), *((long, str(number)) for number in range(1500)))
     (first,) = sendable(queue(noted(same)))
     assert (first.result.id, len(read)) == ("0", 1001)
     read.clear()
@@ -401,11 +401,11 @@ class CachingServer(Server):
         return self.cached / self.read
 
 
-def write_cases(folder: Path) -> None:
+def write_cases(folder: Path, count: int = 150) -> None:
     """Write a suite in whose order groups with shared prefixes are mixed."""
     systems = {"a": A, "b": B, "c": words(1500, "c"), "short": SHORT, "few": f"{A}\n{B}"}
     cases = []
-    for number in range(150):
+    for number in range(count):
         name = random.Random(number).choice([*systems, "none"])
         system = systems.get(name) or words(2500, f"alone {number}")
         question = words(random.Random(-number).randrange(20, 900), f"question {number}")
@@ -457,7 +457,7 @@ def test_a_cache_sees_the_share_that_a_dry_run_promises(tmp_path: Path, provider
 
 
 def test_in_the_order_of_the_suite_requests_at_once_miss_the_cache(tmp_path: Path) -> None:
-    write_cases(tmp_path)
+    write_cases(tmp_path, 50)
     with CachingServer() as server:
         write_target(tmp_path, server)
         server.seconds = 1
@@ -467,7 +467,7 @@ def test_in_the_order_of_the_suite_requests_at_once_miss_the_cache(tmp_path: Pat
 
 
 def test_a_run_that_was_reordered_can_be_resumed(tmp_path: Path) -> None:
-    write_cases(tmp_path)
+    write_cases(tmp_path, 50)
     with CachingServer() as server:
         write_target(tmp_path, server)
         server.steps.clear()
@@ -476,5 +476,5 @@ def test_a_run_that_was_reordered_can_be_resumed(tmp_path: Path) -> None:
         options = ["a.eval.jsonl", "--target", "t", "--output", "out.jsonl"]
         assert run(*options, folder=tmp_path).returncode == 1
         done = run(*options, "--resume", folder=tmp_path)
-        assert "20 answered, 130 reused, 0 failed" in done.stderr
-        assert len(by_id(tmp_path / "out.jsonl")) == 150
+        assert "20 answered, 30 reused, 0 failed" in done.stderr
+        assert len(by_id(tmp_path / "out.jsonl")) == 50
