@@ -1,6 +1,6 @@
 """How much memory a command takes, measured in a process that has run it before.
 
-Run as a program, it measures the suite that it is given.
+Run as a program, it measures the suites that it is given.
 """
 
 import os
@@ -15,11 +15,17 @@ measurable = Path("/proc/self/clear_refs").exists()
 
 def peak_of_convert(suite: Path) -> float:
     """Return by how many MB converting a suite raises the peak memory of a process."""
-    command = [sys.executable, __file__, str(suite)]
-    return float(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    return peaks_of_convert(suite)[suite]
 
 
-def _main(suite: str) -> None:
+def peaks_of_convert(*suites: Path) -> dict[Path, float]:
+    """Return it for each of several suites."""
+    command = [sys.executable, __file__, *map(str, suites)]
+    shown = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
+    return dict(zip(suites, map(float, shown.split()), strict=True))
+
+
+def _main(suites: list[str]) -> None:
     answer = os.dup(1)
     for stream in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
@@ -27,10 +33,14 @@ def _main(suite: str) -> None:
         first = Path(folder, "first.yaml")
         first.write_text("input_messages: [{role: user, content: Hello}]")
         _convert(str(first))
-    Path("/proc/self/clear_refs").write_text("5")  # begin anew with the peak
-    before = _peak()
-    _convert(suite)
-    os.write(answer, str((_peak() - before) / 1000).encode())
+    for suite in suites:  # each in a process of its own, as memory is used again
+        if not (child := os.fork()):
+            Path("/proc/self/clear_refs").write_text("5")  # begin anew with the peak
+            before = _peak()
+            _convert(suite)
+            os.write(answer, f"{(_peak() - before) / 1000}\n".encode())
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
 
 
 def _convert(suite: str) -> None:
@@ -48,4 +58,4 @@ def _peak() -> int:
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1])
+    _main(sys.argv[1:])

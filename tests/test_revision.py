@@ -216,23 +216,20 @@ def test_what_a_stage_prints_then_is_not_in_the_report(repository: Path) -> None
     assert done.stderr.count("A WORD") == 3
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("GIT_WORK_TREE", "/"),
-        ("GIT_DIR", "elsewhere"),
-        ("GIT_INDEX_FILE", "elsewhere"),
-        ("GIT_OBJECT_DIRECTORY", "elsewhere"),
-        ("GIT_PREFIX", "evals/"),
-        ("GIT_CEILING_DIRECTORIES", "/"),
-        ("GIT_NAMESPACE", "other"),
-    ],
-)
 def test_no_variable_of_git_changes_what_a_revision_is(
-    repository: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+    repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replace(repository, SHOP, "content: Bye", "content: Ciao")
-    monkeypatch.setenv(name, value)
+    for name, value in {
+        "GIT_WORK_TREE": "/",
+        "GIT_DIR": "elsewhere",
+        "GIT_INDEX_FILE": "elsewhere",
+        "GIT_OBJECT_DIRECTORY": "elsewhere",
+        "GIT_PREFIX": "evals/",
+        "GIT_CEILING_DIRECTORIES": "/",
+        "GIT_NAMESPACE": "other",
+    }.items():
+        monkeypatch.setenv(name, value)
     assert ": 1 changed, 2 same.\n" in summary(repository)
 
 

@@ -167,15 +167,15 @@ def test_drawing_a_sample_warns_of_nothing_twice(folder: Path) -> None:
 def test_memory_holds_only_the_ranks_of_the_sample(tmp_path: Path) -> None:
     import tracemalloc
 
-    write(tmp_path, *map(str, range(20_000)))
+    write(tmp_path, *map(str, range(4_000)))
     selection = select([str(tmp_path / "a.eval.jsonl")])
     tracemalloc.start()
     try:
-        assert str(sampled(selection, 10).sample) == "10 of 20,000, seed 1"
+        assert str(sampled(selection, 10).sample) == "10 of 4,000, seed 1"
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 6_000_000
+    assert peak < 2_000_000
 
 
 def test_python_has_samples_too(folder: Path) -> None:
