@@ -1,5 +1,6 @@
 """The part of ``multiturn run`` that sends batches, and the commands that manage them."""
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
@@ -50,7 +51,7 @@ def send_batch(run: "Run", tally: "Tally", *, poll: float, wait: bool) -> None:
     advice = f"continue with --resume --batch, or cancel with: multiturn batch cancel {run.path}"
     with (
         BatchRun(run, poll=poll, say=_say) as batches,
-        Progress(lambda: batches.requests, hidden=False) as progress,
+        closing(Progress(lambda: batches.requests, hidden=False)) as progress,
     ):
         try:
             for delivery in batches.deliveries(wait=wait):
@@ -60,7 +61,7 @@ def send_batch(run: "Run", tally: "Tally", *, poll: float, wait: bool) -> None:
                 answered = sum(status.answered or 0 for status in batches.statuses.values())
                 progress.update(answered, f"{answered:,} answered")
         except KeyboardInterrupt:
-            progress.__exit__()
+            progress.close()
             _say(f"interrupted; the provider still works on what was submitted; {advice}")
             raise
         except ProviderError as error:

@@ -1,14 +1,13 @@
 """The command that converts suites."""
 
 import os
-import sys
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.failures import Failures, writing
+from multiturn.cli.failures import Failures, say_written, writing
 from multiturn.cli.options import (
     SuiteOptions,
     default_format,
@@ -21,7 +20,6 @@ from multiturn.cli.options import (
     suite_options,
 )
 from multiturn.errors import MultiturnError
-from multiturn.text import in_line, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,8 +134,7 @@ def convert(
                 file.write(item.text)
         if options.strict:
             failures.finish()
-    if output is not None and sys.stderr.isatty():  # scripts see the exit code
-        click.echo(in_line(f"{output}: {number_of(count, 'case')}"), err=True)
+    say_written(output, count)
     failures.finish()
 
 

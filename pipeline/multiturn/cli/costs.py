@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from multiturn.cli.options import say_summary
 from multiturn.engine.costs import Estimate, Spending, model_of, no_price
 from multiturn.engine.prefixes import ASSUMED_MINIMUM
-from multiturn.text import dollars, first_of, in_line, number_of
+from multiturn.text import dollars, first_of, number_of
 
 if TYPE_CHECKING:
     from multiturn.providers.base import TargetProvider
@@ -22,7 +22,7 @@ def say_estimate(estimate: Estimate, provider: "TargetProvider") -> None:
         *_too_large(estimate, provider),
     ]
     for line in filter(None, lines):
-        say_summary(in_line(line), err=True)
+        say_summary(line, err=True)
 
 
 def _tokens(estimate: Estimate, provider: "TargetProvider") -> str:

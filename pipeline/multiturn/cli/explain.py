@@ -14,6 +14,7 @@ from multiturn.cli.options import (
     suite_options,
 )
 from multiturn.errors import MultiturnError
+from multiturn.text import in_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +80,8 @@ def explain(
             click.echo(as_explanation(found))
         shown += 1
     if not shown and extent is not None:
-        click.echo(f"{extent.file}:{line}: no text of a prompt is written here", err=True)
+        what = f"{extent.file}:{line}: no text of a prompt is written here"
+        click.echo(in_line(what), err=True)
     failures.finish()
 
 

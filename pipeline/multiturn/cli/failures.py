@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.errors import MultiturnError, trace_of
-from multiturn.text import indented
+from multiturn.text import in_line, indented, number_of
 
 if TYPE_CHECKING:
     from multiturn.engine.outcomes import Outcome
@@ -62,3 +62,9 @@ def writing(output: str | None) -> Iterator[None]:
         if output is None:
             raise
         raise MultiturnError(f"cannot write {output!r}: {error.strerror}") from error
+
+
+def say_written(output: str | None, cases: int) -> None:
+    """Say on a terminal how many cases a file has got; scripts see the exit code."""
+    if output is not None and sys.stderr.isatty():
+        click.echo(in_line(f"{output}: {number_of(cases, 'case')}"), err=True)

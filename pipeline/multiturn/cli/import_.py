@@ -1,13 +1,10 @@
 """The command that makes a suite of request bodies, or of the answers of a run."""
 
-import sys
-
 import click
 
-from multiturn.cli.failures import Failures, writing
+from multiturn.cli.failures import Failures, say_written, writing
 from multiturn.cli.options import PATH, output_option, start_log, verbose_option
 from multiturn.errors import MultiturnError
-from multiturn.text import in_line, number_of
 
 
 @click.command("import")
@@ -63,6 +60,5 @@ def import_(
         if cases and not (strict and failures.count):
             with writing(output):
                 write_suite(cases, output, attached)
-            if output is not None and sys.stderr.isatty():  # scripts see the exit code
-                click.echo(in_line(f"{output}: {number_of(len(cases), 'case')}"), err=True)
+            say_written(output, len(cases))
     failures.finish()

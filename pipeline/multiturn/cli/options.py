@@ -24,13 +24,7 @@ Command = Callable[..., None]
 # __main__.
 _STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 PATH = click.Path()  # shells complete it
-_QUIET = "multiturn.quiet"
 _COMMAND = "multiturn.command"
-
-
-def _note_quiet(context: click.Context, _: click.Parameter, is_quiet: bool) -> None:
-    # The option is read long before the summary is printed, by another function.
-    context.meta[_QUIET] = is_quiet
 
 
 pipeline_option = click.option(
@@ -86,14 +80,7 @@ def preview_provider(target: str | None, targets_file: str | None) -> "TargetPro
     return find_target(target, file=targets_file, sends=False)
 
 
-quiet_option = click.option(  # for say_summary
-    "-q",
-    "--quiet",
-    is_flag=True,
-    expose_value=False,
-    callback=_note_quiet,
-    help="Print no summary.",
-)
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print no summary.")
 verbose_option = click.option(  # for start_log
     "-v",
     "--verbose",
@@ -154,6 +141,7 @@ def suite_options(function: Command) -> Command:
 
     @wraps(function)
     def command(*, verbose: bool, log_format: Renderer = "console", **others: Any) -> None:
+        others.pop("quiet", None)  # for say_summary, which asks click
         from multiturn.logs import fail, warnings_to
 
         given = {name: others.pop(name) for name in SuiteOptions._fields if name in others}
@@ -264,7 +252,7 @@ def _each(value: Any) -> tuple[Any, ...]:
 
 def say_summary(text: str, *, err: bool = False) -> None:
     """Print how a command has gone as a whole, unless --quiet is given."""
-    if not click.get_current_context().meta[_QUIET]:
+    if not click.get_current_context().params["quiet"]:
         click.echo(in_line(text), err=err)
 
 

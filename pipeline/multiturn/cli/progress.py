@@ -4,8 +4,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from time import monotonic
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from multiturn.engine.selection import Selection
 from multiturn.text import number_of
@@ -27,10 +28,8 @@ class Progress:
         self._begun = monotonic()
         self._shown: Any = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Erase the counts."""
         if self._shown is not None:
             self._shown.stop()
 
@@ -61,7 +60,7 @@ def show_progress(cases: Iterable[_T], *, prints: bool) -> Iterator[_T]:
         prints: whether the command prints cases meanwhile. If standard output is a terminal, too,
             the count would stand between their lines, so none is shown.
     """
-    with Progress(lambda: None, hidden=prints and sys.stdout.isatty()) as progress:
+    with closing(Progress(lambda: None, hidden=prints and sys.stdout.isatty())) as progress:
         due = monotonic() + 1
         for count, case in enumerate(cases, 1):
             yield case

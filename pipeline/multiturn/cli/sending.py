@@ -5,7 +5,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import click
@@ -175,14 +175,14 @@ def send(run: Run, selection: Selection, tally: Tally, *, concurrency: int, orde
                 show_counts()
 
     is_mixed = run.path is None and sys.stdout.isatty()  # with answers, on the same terminal
-    with Progress(lambda: estimate(selection), hidden=is_mixed) as progress:
+    with closing(Progress(lambda: estimate(selection), hidden=is_mixed)) as progress:
         show_counts()
         try:
             asyncio.run(main(answers(run, concurrency=concurrency, order=order)))
         except (KeyboardInterrupt, asyncio.CancelledError):
             path = run.results_path()
             kept = f": finished results are in {path}; continue with --resume" if path else ""
-            progress.__exit__()
+            progress.close()
             say_spending(run.budget.spending, run.budget.price)
             what = f"interrupted after {number_of(tally.done, 'case')}{kept}"
             click.echo(in_line(what), err=True)

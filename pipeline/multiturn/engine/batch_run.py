@@ -71,7 +71,7 @@ def run_batches(
         raise RuntimeError(f"{what} await asyncio.to_thread(list, run_batches(...))")
     with (
         Run(cases, pipeline, provider, results=results, batch=True, **options) as run,
-        BatchRun(run, poll=poll, say=say or _say_nothing) as batches,
+        BatchRun(run, poll=poll, say=say or (lambda _: None)) as batches,
     ):
         for delivery in batches.deliveries(wait=wait):
             if delivery is not None and delivery.has_result:
@@ -266,10 +266,6 @@ def _is_in_event_loop() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def _say_nothing(_: str) -> None:
-    """Drop a message."""
 
 
 def _new_part() -> BatchPart:

@@ -49,6 +49,11 @@ class Delivery(Struct, frozen=True):
         return self.action not in ("reuse", "skip")
 
 
+def request_size(delivery: Delivery) -> int:
+    """Return the bytes of a request; 0 where there is none."""
+    return 0 if delivery.wire is None else len(delivery.wire.shown)
+
+
 def unreadable(error: MultiturnError, suite: str, target: str) -> Delivery:
     """Return the delivery of a case that cannot be read, or of an error that belongs to no case."""
     failure = Failure("conversion", utf8(str(error)))

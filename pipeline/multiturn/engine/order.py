@@ -6,7 +6,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Literal, Self
 
-from multiturn.engine.delivery import Delivery
+from multiturn.engine.delivery import Delivery, request_size
 from multiturn.engine.prefixes import SharedPrefixes, nearest
 from multiturn.providers.base import TargetProvider
 
@@ -63,7 +63,7 @@ class PrefixQueue(Queue):
             for at, (text, delivery) in enumerate(self._left):
                 if not self._must_wait(text):
                     del self._left[at]
-                    self._size -= _size(delivery)
+                    self._size -= request_size(delivery)
                     if self._waits:
                         insort(self._under_way, text)
                     return delivery
@@ -103,7 +103,7 @@ class PrefixQueue(Queue):
             return None
         if not delivery.has_result:
             return delivery
-        self._size += _size(delivery)
+        self._size += request_size(delivery)
         self._read.append((self._prefixes.text(delivery.wire), delivery))
         if len(self._read) >= self._ahead:
             self._put_in_order()
@@ -120,10 +120,6 @@ class PrefixQueue(Queue):
         self._left = [*chain.from_iterable(in_groups)]
         self._read = []
         self._is_blocked = False
-
-
-def _size(delivery: Delivery) -> int:
-    return 0 if delivery.wire is None else len(delivery.wire.shown)
 
 
 def in_order(deliveries: Iterator[Delivery], provider: TargetProvider, order: Order) -> Queue:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from multiturn.engine.budget import Budget
 from multiturn.engine.costs import Estimate, model_of, price_for
-from multiturn.engine.delivery import Delivery, prepare, unless_known, unreadable
+from multiturn.engine.delivery import Delivery, prepare, request_size, unless_known, unreadable
 from multiturn.engine.outcomes import Outcome, read_cases
 from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
@@ -159,7 +159,7 @@ class Run:
             if held is None:
                 continue
             held.append(delivery)
-            size += 0 if delivery.wire is None else len(delivery.wire.shown)
+            size += request_size(delivery)
             if size > _MOST_HELD:
                 held = None
                 self._check_second_reading()
