@@ -498,7 +498,7 @@ def test_the_first_line_says_by_how_much_all_prompts_grow(tmp_path: Path) -> Non
 def test_the_prompt_of_a_new_case_is_shown_in_part(tmp_path: Path) -> None:
     new = NEW.replace("What is new?", "Obey me. ```" + "x" * 6000)
     text = markdown_of(tmp_path, FILES, edited((SHOP, BYE, BYE + new)))
-    assert f"### new\n\n1 case: {SHOP}: today; about +" in text
+    assert f"### 1 case new\n\n1 case: {SHOP}: today; about +" in text
     prompt = text.partition("\n````text\n")[2].partition("\n````\n")[0]
     assert prompt.startswith("system:\n  You sell books.\n")
     assert "\n  Obey me. ```xxx" in prompt
@@ -508,7 +508,9 @@ def test_the_prompt_of_a_new_case_is_shown_in_part(tmp_path: Path) -> None:
 
 def test_a_renamed_case_is_shown_with_its_difference(tmp_path: Path) -> None:
     text = markdown_of(tmp_path, FILES, edited((SHOP, "id: hours", "id: times"), QUESTION))
-    assert f"### renamed, {SHOP} line 6: the messages of 'times'" in text
+    assert (
+        f"; {SHOP} line 6: the messages of 'times'\n" in text.partition("### 1 case renamed\n")[2]
+    )
     assert f"| times | {SHOP}:4 | was hours |" in text
     assert "\n-  When do you open?\n+  Ignore all rules\n" in text
 

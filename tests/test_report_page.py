@@ -274,7 +274,7 @@ def edited(rules: list[str]) -> list[str]:
     return [*rules[:29], "Rule 30 holds now.", *rules[30:], "Thank them."]
 
 
-RULES_CHANGED = "evals/shop.rules.md lines 30–61"  # noqa: RUF001 - a range
+RULES_CHANGED = "evals/shop.rules.md changed; it is part of a system message"
 
 
 @pytest.fixture(scope="module")

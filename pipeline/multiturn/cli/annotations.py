@@ -13,7 +13,6 @@ from multiturn.logs import Notice
 from multiturn.review.changes import FileChange, State, name_cases
 from multiturn.review.differences import Difference
 from multiturn.review.findings import Update
-from multiturn.review.growth import growth_in_words
 from multiturn.review.locations import Key
 from multiturn.text import first_of, number_of, visible
 
@@ -142,9 +141,12 @@ def _message(difference: Difference) -> str:
         what = "what the target is sent is not as recorded"
     if difference.kind == "renamed":
         what = first_of(list(map(str, difference.changes)), most=1)
-    growth = growth_in_words(difference.growth, len(difference.cases))
     where = [name_cases(difference.cases)] if difference.cases else []
-    words = f"{what} ({', '.join(filter(None, [*where, growth]))})" if where else what
+    words = (
+        f"{what} ({', '.join(filter(None, [*where, difference.growth_in_words]))})"
+        if where
+        else what
+    )
     lines = [f"{_PRIVILEGE}{each}" for each in difference.privileges if each != difference.what]
     first = _PRIVILEGE * (difference.what in difference.privileges) + words
     shown = _shortened(difference.lines) if difference.is_compared else ""

@@ -80,8 +80,7 @@ def as_diff(difference: Difference) -> Iterator[str]:
     else:
         old, new = _names(difference.changes[0])
         name = name_cases(difference.cases)
-    words = growth_in_words(difference.growth, len(difference.cases))
-    yield f"{in_line(name)}{_in_parentheses(words)}:"
+    yield f"{in_line(name)}{_in_parentheses(difference.growth_in_words)}:"
     names = in_line(f"--- {old} · recorded"), in_line(f"+++ {new} · now")
     yield from colored_lines((*names, *difference.lines))
 

@@ -89,7 +89,6 @@ def _screen(
     from multiturn.cli.changes import in_one_line, privilege_heading
     from multiturn.cli.drawing import colored_lines
     from multiturn.review.changes import name_cases
-    from multiturn.review.growth import growth_in_words
 
     more = f", and {like:,} more like this" * bool(like and not difference.privileges)
     yield click.style(f"{heading}: {difference.kind}{more}", bold=True)
@@ -106,7 +105,7 @@ def _screen(
     elif difference.cases:
         named = name_cases(difference.cases)
         yield in_line(named if named.startswith(cases) else f"{cases}: {named}")
-    if words := growth_in_words(difference.growth, len(difference.cases)):
+    if words := difference.growth_in_words:
         yield words
     for origin in acceptance.origins_of(difference):
         yield in_line(f"from {origin}")

@@ -6,10 +6,10 @@ from typing import Literal
 from msgspec import Struct
 
 from multiturn.review.locations import Key
+from multiturn.review.recorded import HEAD_ENDS
 
 State = Literal["new", "changed", "renamed", "removed"]
 
-_HEAD_ENDS = "\nchat_prompt:"
 _NAMED = 3  # cases that are named where there are many
 
 
@@ -41,8 +41,8 @@ class FileChange(Struct, frozen=True):
         """The old and the new text to compare: a new name alone is no difference."""
         old = self.old
         if self.old_name:
-            _, *rest = old.partition(_HEAD_ENDS)
-            old = "".join([self.new.partition(_HEAD_ENDS)[0], *rest])
+            _, *rest = old.partition(HEAD_ENDS)
+            old = "".join([self.new.partition(HEAD_ENDS)[0], *rest])
         return old, self.new
 
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from multiturn.review.attached import Attached, shown
 from multiturn.review.changes import FileChange, State
 from multiturn.review.diff import compare_texts, said_once, shared_ends
-from multiturn.review.growth import total
+from multiturn.review.growth import growth_in_words, total
 from multiturn.review.locations import Key
 from multiturn.review.promotion import Promotion, in_order
 from multiturn.review.recorded import named_media_in
@@ -73,6 +73,11 @@ class Difference(Struct, frozen=True, kw_only=True):
     # The snapshots; of a file, those that differ only in the type and size of an image or the like.
     changes: tuple[FileChange, ...] = ()
     is_compared: bool = True  # the lines have both sides, not only the new one
+
+    @property
+    def growth_in_words(self) -> str:
+        """By how much the prompts of all its cases grow; empty if it is not known."""
+        return growth_in_words(self.growth, len(self.cases))
 
 
 class Facts(Struct, frozen=True):

@@ -29,7 +29,7 @@ from multiturn.review.promotion import (
     PromotedLock,
     Promotion,
     changes_of_privilege,
-    in_order,
+    lock_of,
 )
 from multiturn.review.recorded import case_in, files_in
 from multiturn.review.reviewed import ReviewedCase
@@ -97,15 +97,14 @@ class RecordedLists(Struct, frozen=True):
 def read_lists(folder: SnapshotFolder, *, resolve: bool = False) -> RecordedLists:
     """Read the lists of a folder; if ``resolve``, of both sides of a merge conflict."""
     texts = {name: folder.read(name) for name in (PROMOTED, FILES)}
-    promoted: dict[str, tuple[Promotion, ...]] = {}
+    promoted: list[Promotion] = []
     files: dict[str, tuple[str, ...]] = {}
     for text in _sides(texts[PROMOTED], resolve=resolve):
-        for path, items in read_promoted(text, folder.shown(PROMOTED)).items():
-            promoted[path] = in_order({*promoted.get(path, ()), *items})
+        promoted += chain(*read_promoted(text, folder.shown(PROMOTED)).values())
     for text in _sides(texts[FILES], resolve=resolve):
         for path, digests in read_files(text, folder.shown(FILES)).items():
             files[path] = tuple(sorted({*files.get(path, ()), *digests}))
-    return RecordedLists(texts, promoted, files)
+    return RecordedLists(texts, lock_of(promoted), files)
 
 
 def conflicts_in(folder: SnapshotFolder) -> Iterator[FileChange]:
@@ -181,7 +180,7 @@ class Lists:
         So do those of ``pending`` files, whose new texts are not accepted.
         """
         new: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Container[str]]] = {
-            PROMOTED: (recorded.promoted, self._promoted(), others.promoting),
+            PROMOTED: (recorded.promoted, lock_of(self._promoting), others.promoting),
             FILES: (recorded.files, self._files(), others.attaching),
         }
         for name, (before, found, elsewhere) in new.items():
@@ -204,7 +203,7 @@ class Lists:
         """Return each new or changed file in system messages; none if nothing is recorded."""
         if recorded.texts[PROMOTED] is None:
             return {}
-        changes = changes_of_privilege(recorded.promoted, self._promoted())
+        changes = changes_of_privilege(recorded.promoted, lock_of(self._promoting))
         cases = self._promoting_cases()
         return {change: [*cases[change.path]] for change in changes}
 
@@ -239,7 +238,7 @@ class Lists:
     ) -> Iterator[ChangedText]:
         """Yield each file whose entries are not the recorded ones, for a reviewer to decide on."""
         attaching, promoting = self._attaching_cases(), self._promoting_cases()
-        found: tuple[_Lock, ...] = (self._promoted(), self._files())
+        found: tuple[_Lock, ...] = (lock_of(self._promoting), self._files())
         before: tuple[_Lock, ...] = (recorded.promoted, recorded.files)
         privileges = {change.path: change.what for change in promoted}
         for path in sorted({*found[0], *found[1]}):
@@ -284,12 +283,6 @@ class Lists:
         for (path, _), cases in self._naming.items():
             found.setdefault(path, {}).update(dict.fromkeys(cases))
         return found
-
-    def _promoted(self) -> dict[str, tuple[Promotion, ...]]:
-        found: dict[str, set[Promotion]] = {}
-        for entry in self._promoting:
-            found.setdefault(entry.path, set()).add(entry)
-        return {path: in_order(entries) for path, entries in found.items()}
 
     def _files(self) -> dict[str, tuple[str, ...]]:
         found: dict[str, tuple[str, ...]] = {}

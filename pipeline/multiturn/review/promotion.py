@@ -47,6 +47,14 @@ def promotions_of(conversion: Conversion) -> set[Promotion]:
     return found
 
 
+def lock_of(promotions: Iterable[Promotion]) -> PromotedLock:
+    """Return promotions by path, each once."""
+    found: dict[str, set[Promotion]] = {}
+    for promotion in promotions:
+        found.setdefault(promotion.path, set()).add(promotion)
+    return {path: in_order(each) for path, each in found.items()}
+
+
 def in_order(promotions: Iterable[Promotion]) -> tuple[Promotion, ...]:
     """Return promotions in the order of the list."""
     return tuple(sorted(promotions, key=lambda e: (e.path, e.pattern or "", e.sha256)))

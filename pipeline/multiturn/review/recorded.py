@@ -16,12 +16,13 @@ from multiturn.text import CONFLICT
 
 # What reading a snapshot may raise: somebody may have edited it by hand.
 EDITED = (MultiturnError, ValueError, LookupError, TypeError)
+HEAD_ENDS = "\nchat_prompt:"  # suite and id are above it
 _LINE_BREAK = Span("\n", "")
 
 
 def case_in(text: str) -> Key | None:
     """Return the case at the start of a snapshot, merged or not; None if it is not a snapshot."""
-    head, found, _ = CONFLICT.sub("", text).partition("\nchat_prompt:")
+    head, found, _ = CONFLICT.sub("", text).partition(HEAD_ENDS)
     try:
         documents = [node.value for node in read_documents(f"{head}\n", "")] if found else []
     except MultiturnError:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from multiturn.review.locations import Key
+from multiturn.review.recorded import HEAD_ENDS
 
 _K = TypeVar("_K")
 
 _ALIKE = 0.5  # share of common words; git requires half of the lines
 _MOST = 20  # candidates per text
-_PROMPT = "\nchat_prompt:"  # suite and id are above it in a snapshot
 _WORD = re.compile(r"\w+")
 # These words are in every snapshot, whatever the case says.
 _FORM = frozenset(
@@ -71,7 +71,7 @@ def renames(removed: Mapping[Key, str], added: Mapping[Key, str]) -> dict[Key, K
 
 
 def _said(side: Mapping[Key, str]) -> dict[Key, str]:
-    return {key: text.partition(_PROMPT)[2] or text for key, text in side.items()}
+    return {key: text.partition(HEAD_ENDS)[2] or text for key, text in side.items()}
 
 
 def _words(text: str) -> frozenset[str]:

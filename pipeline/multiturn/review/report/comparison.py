@@ -16,9 +16,9 @@ from multiturn.review.privilege import privilege_changes
 from multiturn.review.promotion import (
     PromotedChange,
     PromotedLock,
-    Promotion,
     changes_of_privilege,
     in_order,
+    lock_of,
 )
 from multiturn.review.renames import renames
 from multiturn.review.report.causes import UNKNOWN_CODE, causes
@@ -228,11 +228,7 @@ def promotions(now: ReviewedSuites, then: ReviewedSuites) -> dict[str, PromotedC
 
 def promoted_in(side: ReviewedSuites) -> PromotedLock:
     """Return how the files of a side reach system messages."""
-    found: dict[str, set[Promotion]] = {}
-    for case in side.cases.values():
-        for promotion in case.promoted:
-            found.setdefault(promotion.path, set()).add(promotion)
-    return {path: in_order(promoted) for path, promoted in found.items()}
+    return lock_of(each for case in side.cases.values() for each in case.promoted)
 
 
 def _promoted(case: ReviewedCase, changes: Iterable[PromotedChange]) -> Iterator[Warned]:

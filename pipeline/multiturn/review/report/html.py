@@ -5,7 +5,6 @@ import hashlib
 import json
 import zlib
 from collections.abc import Callable
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,16 @@ import msgspec
 from msgspec.structs import replace
 
 from multiturn.engine.spans import Span, has_media, text_of
-from multiturn.errors import quoted
 from multiturn.files.media import Media
 from multiturn.review.differences import Difference
-from multiturn.review.growth import growth_in_words, total_in_words
+from multiturn.review.growth import total_in_words
 from multiturn.review.report.comparison import MOST_PRIVILEGES, Comparison, Report
 from multiturn.review.report.images import Images
-from multiturn.review.report.overview import Overview, shares
+from multiturn.review.report.overview import Overview, titled
 from multiturn.review.report.payloads import Payload, Payloads, Pieces, sample_providers
 from multiturn.review.report.suites import texts_of
 from multiturn.review.reviewed import ReviewedCase, SentPrompt
-from multiturn.text import UNSEEN, number_of, utf8
+from multiturn.text import UNSEEN, utf8
 
 _HERE = Path(__file__).parent
 _LEVEL = 5  # of zlib: level 6 takes twice the time, for a page that is a tenth smaller
@@ -56,29 +54,6 @@ def _read(name: str) -> str:
 
 def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _title(difference: Difference) -> str:
-    """Name a difference: by its cause, by its file, or by the first line that it changes."""
-    if difference.path:
-        return difference.causes[0] if len(difference.causes) == 1 else difference.what
-    if difference.kind != "changed":
-        return f"{number_of(len(difference.cases), 'case')} {difference.kind}"
-    if len(difference.causes) == 1:
-        return difference.causes[0]
-    if len(difference.causes) > 1 and len(difference.cases) == 1:
-        # Its first line may have changed in many other cases, too.
-        return f"{difference.causes[0]}, and {len(difference.causes) - 1} more"
-    runs = (run for is_changed, run in groupby(difference.lines, _is_changed) if is_changed)
-    first = list(next(runs, ()))
-    old, new = (next((line[1:].strip() for line in first if line[0] == sign), "") for sign in "-+")
-    if old and new:
-        return f"{quoted(old)} → {quoted(new)}"
-    return f"{quoted(new)} is new" if new else f"{quoted(old)} is gone"
-
-
-def _is_changed(line: str) -> bool:
-    return line[0] in "-+"
 
 
 def _with_facts(span: Span) -> Span:
@@ -144,7 +119,6 @@ class _Data:
         """Return what the page knows without the texts."""
         report = self.report
         target = report.now.stages.target
-        titles = list(map(_title, differences))
         return {
             "unseen": UNSEEN,
             "pipeline": report.shown,
@@ -159,7 +133,7 @@ class _Data:
             "most": MOST_PRIVILEGES,
             "removed": report.removed_suites(),
             "comparison": self.comparison(),
-            "differences": [*map(self.difference, differences, shares(titles, differences))],
+            "differences": [self.difference(*each) for each in titled(differences)],
             "growth": total_in_words(each.growth for each in differences),
             "providers": [target] if target else [*self.providers],
             "cases": list(map(self.case, report.comparisons)),
@@ -205,18 +179,18 @@ class _Data:
         said = repr((report.shown, report.against, report.pipeline, known)).encode()
         return f"multiturn {hashlib.blake2b(said, digest_size=16).hexdigest()}"
 
-    def difference(self, difference: Difference, share: str) -> dict[str, Any]:
+    def difference(self, difference: Difference, title: str, share: str) -> dict[str, Any]:
         """Return what the page says of a difference; it shows the texts of the first case."""
         return {
             "key": difference.key,
             "kind": difference.kind,
-            "title": _title(difference),
+            "title": title,
             "share": share,
             "path": difference.path,
             "cases": [self.places[case] for case in difference.cases],
             "causes": difference.causes,
             "privileges": difference.privileges,
-            "growth": growth_in_words(difference.growth, len(difference.cases)),
+            "growth": difference.growth_in_words,
         }
 
     def side(self, case: ReviewedCase) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from multiturn.review.changes import name_cases
 from multiturn.review.differences import Difference
-from multiturn.review.growth import growth_in_words, total_in_words
+from multiturn.review.growth import total_in_words
 from multiturn.review.report.causes import SEVERAL
 from multiturn.review.report.comparison import (
     MOST_PRIVILEGES,
@@ -16,7 +16,7 @@ from multiturn.review.report.comparison import (
     Report,
     Status,
 )
-from multiturn.review.report.overview import overview, shares
+from multiturn.review.report.overview import overview, titled
 from multiturn.text import first_of, number_of, unseen, utf8
 
 MAX_SIZE = 65_000  # characters; a comment on GitHub holds 65,536, and begins with a marker
@@ -57,9 +57,7 @@ def to_markdown(report: Report) -> bytes:
     tables = list(_tables(report))
     for table in (table for status, table in tables if status == "failed"):
         comment.add("table", table)
-    titles = list(map(_title_of, differences))
-    headings = map("### {}{}\n\n".format, titles, shares(titles, differences))
-    shown = [(each, *_difference(each, h)) for each, h in zip(differences, headings, strict=True)]
+    shown = [(each[0], *_difference(*each)) for each in titled(differences)]
     reserved = sum(_size(heading) + len(_TOO_LONG) for each, heading, _ in shown if each.privileges)
     for each, heading, lines in shown:
         reserved -= _size(heading) + len(_TOO_LONG) if each.privileges else 0
@@ -196,31 +194,19 @@ def _what(comparison: Comparison) -> list[str]:
     return [f"was {was.id}{suite}", *what]
 
 
-def _title_of(difference: Difference) -> str:
-    title = _code(difference.what) if difference.what else _causes_of(difference)
-    if difference.kind in ("file", "changed"):
-        return title
-    return ", ".join(filter(None, (difference.kind, title)))
-
-
-def _causes_of(difference: Difference) -> str:
-    return first_of([*map(_code, difference.causes)])
-
-
-def _difference(difference: Difference, heading: str) -> tuple[str, str]:
+def _difference(difference: Difference, title: str, share: str) -> tuple[str, str]:
     """Return the heading of a difference, with what is to be said of it, and its lines."""
     names = name_cases(difference.cases)
     number = number_of(len(difference.cases), "case")
     said = [_code(names) if names.startswith(number) else f"{number}: {_code(names)}"]
-    if words := growth_in_words(difference.growth, len(difference.cases)):
-        said.append(words)
-    if difference.what and difference.causes and difference.what not in difference.causes:
-        said.append(_causes_of(difference))
-    heading += f"{'; '.join(said)}\n"
+    said += filter(None, [difference.growth_in_words])
+    if causes := [_code(cause) for cause in difference.causes if cause != title]:
+        said.append(first_of(causes))
+    heading = f"### {_code(title)}{share}\n\n{'; '.join(said)}\n"
     heading += "".join(
         f"\nChange of privilege: {_code(privilege)}\n"
         for privilege in difference.privileges
-        if privilege != difference.what
+        if privilege != title
     )
     if not difference.lines:
         return heading, ""

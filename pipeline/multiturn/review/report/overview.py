@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from msgspec import Struct
 
+from multiturn.errors import quoted
 from multiturn.files.media import Media
 from multiturn.review.attached import Attached, change_in_words, is_of, media_in, new_in_words
 from multiturn.review.changes import FileChange
@@ -43,16 +45,41 @@ def overview(report: Report) -> list[Difference]:
     return found.differences()
 
 
-def shares(titles: Sequence[str], differences: Sequence[Difference]) -> Iterator[str]:
-    """Yield which difference of its title each one is, and their cases in all; empty if alone."""
+def titled(differences: Sequence[Difference]) -> Iterator[tuple[Difference, str, str]]:
+    """Yield each difference with its title, and which one of that title it is if there are more."""
+    titles = list(map(_title, differences))
     numbers, seen = Counter(titles), Counter[str]()
     cases: dict[str, set[Key]] = {}
     for title, each in zip(titles, differences, strict=True):
         cases.setdefault(title, set()).update(each.cases)
-    for title in titles:
+    for title, each in zip(titles, differences, strict=True):
         seen[title] += 1
         many = number_of(len(cases[title]), "case")
-        yield f" ({seen[title]:,} of {numbers[title]:,}, in {many})" if numbers[title] > 1 else ""
+        share = f" ({seen[title]:,} of {numbers[title]:,}, in {many})"
+        yield each, title, share if numbers[title] > 1 else ""
+
+
+def _title(difference: Difference) -> str:
+    """Name a difference: by its file, by its cause, or by the first line that it changes."""
+    if difference.what:
+        return difference.what
+    if difference.kind != "changed":
+        return f"{number_of(len(difference.cases), 'case')} {difference.kind}"
+    if len(difference.causes) == 1:
+        return difference.causes[0]
+    if len(difference.cases) == 1:
+        # Its first line may have changed in many other cases, too.
+        return f"{difference.causes[0]}, and {len(difference.causes) - 1} more"
+    runs = (run for is_changed, run in groupby(difference.lines, _is_changed) if is_changed)
+    first = list(next(runs, ()))
+    old, new = (next((line[1:].strip() for line in first if line[0] == sign), "") for sign in "-+")
+    if old and new:
+        return f"{quoted(old)} → {quoted(new)}"
+    return f"{quoted(new)} is new" if new else f"{quoted(old)} is gone"
+
+
+def _is_changed(line: str) -> bool:
+    return line[0] in "-+"
 
 
 def diff_of(report: Report, comparison: Comparison) -> list[str]:
