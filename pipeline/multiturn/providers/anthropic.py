@@ -31,18 +31,15 @@ from multiturn.providers.media_parts import (
 from multiturn.providers.tool_layout import (
     Choice,
     Names,
-    choice_of,
     keep_thinking,
     name_joined,
     pair_results,
     rename_ids,
-    want_names,
 )
 from multiturn.providers.usage import counts
 
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _IDS = Names("T2", re.compile("[A-Za-z0-9_-]+"))
-_NAMES = Names("A12", re.compile("[A-Za-z0-9_-]{1,128}"))
 _CHOICES = {"required": "any"}  # what the API calls them
 _DEFAULT_LIMIT = 4096  # the API requires one
 _KINDS: tuple[MediaKind, ...] = ("image", "document")
@@ -102,6 +99,8 @@ class AnthropicProvider(HttpProvider):
     title = "Anthropic"
     sdk = "anthropic"
     path = "/v1/messages"
+    tool_names = Names("A12", re.compile("[A-Za-z0-9_-]{1,128}"))
+    hottest = ("A9", 1)
     address_settings = ("base_url", "api_version")
     settings: AnthropicSettings
 
@@ -136,13 +135,10 @@ class AnthropicProvider(HttpProvider):
             layout.want_system_in_place(self.abilities)
         if layout.want_user_last(self.abilities):
             layout.trim_end("A5")
-        temperature, limit = self.sampling(layout, request, ("A9", 1))
-        want_names(layout, request, _NAMES)
-        choice = choice_of(layout, request, self.settings.tool_choice)
-        has_blocks = layout.has_more or layout.has_media
+        temperature, limit, choice = self.asked(layout, request)
         return {
             "max_tokens": _DEFAULT_LIMIT if limit is None else limit,
-            "messages": (_messages if has_blocks else _texts)(layout.messages),
+            "messages": _messages(layout.messages),
             "model": self.settings.model,
             "system": system and self.marked(system),
             "temperature": temperature,
@@ -224,11 +220,6 @@ class AnthropicProvider(HttpProvider):
             finish_reason=answer.get("stop_reason"),
             is_refusal=answer.get("stop_reason") == "refusal",
         )
-
-
-def _texts(turns: Iterable[Turn]) -> list[dict[str, Any]]:
-    """Return messages that are only text."""
-    return [{"role": turn.role, "content": turn.content} for turn in turns]
 
 
 def _messages(turns: Iterable[Turn]) -> list[dict[str, Any]]:

@@ -1,6 +1,5 @@
 """The base of the providers of LLM APIs, which send a chat prompt."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from functools import partial
@@ -166,31 +165,3 @@ class ChatProvider(TargetProvider, AxProvider):
             layout.refuse("C8", _WITH_CHAT)
         body = self.body(layout, request)
         return layout, {key: value for key, value in body.items() if value is not None}
-
-    def sampling(
-        self, layout: Layout, request: ProviderRequest, highest: tuple[str, float] | None = None
-    ) -> tuple[float | None, int | None]:
-        """Return the temperature and the output limit: the request's, else the target's.
-
-        The highest temperature is the id of the vendor's rule, and the temperature.
-        """
-        settings = self.settings
-        limit = request.max_output_tokens
-        limit = settings.max_output_tokens if limit is None else limit
-        temperature = request.temperature
-        if settings.temperature == "omit":
-            if temperature is not None:
-                layout.repair("C3", f"left out the temperature {temperature:g}")
-            return None, limit
-        temperature = settings.temperature if temperature is None else temperature
-        if temperature is not None:
-            if not 0 <= temperature < math.inf:
-                layout.refuse("C2", f"this one is {temperature:g}")
-            elif highest is not None and temperature > highest[1]:
-                layout.refuse(highest[0], f"this one is {temperature:g}")
-            temperature = self.known_temperature(layout, temperature)
-        return temperature, limit
-
-    def known_temperature(self, layout: Layout, temperature: float) -> float | None:
-        """Return a temperature to send, or None; the layout takes what is known against it."""
-        return temperature

@@ -1,6 +1,10 @@
-"""Messages and tools in the form of the Chat Completions API, which many other tools use, too."""
+"""Messages, tools and answers in the form of the Chat Completions API.
+
+Many other tools use this form, too.
+"""
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -12,7 +16,47 @@ from multiturn.files.media_json import Base64
 from multiturn.model.calls import Call, Tool
 from multiturn.model.request import content_of
 from multiturn.model.turns import Turn
-from multiturn.providers.media_parts import address_or_uri, file_name
+from multiturn.providers.base import ProviderResponse
+from multiturn.providers.layout import Layout
+from multiturn.providers.media_parts import (
+    address_or_uri,
+    file_name,
+    move_from_results,
+    want_types,
+    want_user_media,
+)
+from multiturn.providers.tool_layout import (
+    Choice,
+    Names,
+    keep_thinking,
+    pair_results,
+    rename_ids,
+    tell_errors,
+)
+from multiturn.providers.usage import counts
+
+_IDS = Names("T1", re.compile(".{1,40}", re.DOTALL))
+
+
+def lay_out_for_chat(layout: Layout, *, is_asked: bool = True) -> None:
+    """Repair what the Chat Completions API refuses of calls, results, thinking, media and roles.
+
+    Args:
+        layout: the messages.
+        is_asked: whether a model is to answer them, and not to learn from them.
+    """
+    if layout.has_more:
+        keep_thinking(layout, "", bool)
+        if is_asked:
+            pair_results(layout)
+        rename_ids(layout, _IDS)
+        tell_errors(layout, "O15")
+    layout.tools_as_user("O1")
+    if layout.has_media:
+        move_from_results(layout, lambda *_: False)
+        want_user_media(layout, "O19")
+        what = "write the path of a file"
+        want_types(layout, "O20", lambda media: media.kind == "image" or not media.url, what)
 
 
 def chat_message(turn: Turn, role: str = "") -> dict[str, Any]:
@@ -71,7 +115,7 @@ def called(call_id: str, name: str, arguments: Any) -> Call:
     return Call(call_id, name, arguments)
 
 
-def chat_choice(choice: str | Mapping[str, str]) -> str | dict[str, Any]:
+def chat_choice(choice: Choice) -> str | dict[str, Any]:
     """Return whether the model must call a tool, and which.
 
     >>> chat_choice({"name": "now"})
@@ -94,3 +138,24 @@ def chat_tool(tool: Tool) -> dict[str, Any]:
     if tool.strict is not None:
         function["strict"] = tool.strict
     return {"type": "function", "function": function}
+
+
+def read_chat(answer: Mapping[str, Any]) -> ProviderResponse:
+    """Return the first choice of an answer; a refusal by the model is an answer, too."""
+    choice = answer["choices"][0]
+    message = choice["message"]
+    return ProviderResponse(
+        text=message.get("content") or message.get("refusal") or "",
+        tool_calls=tuple(
+            called(call["id"], call["function"]["name"], call["function"]["arguments"])
+            for call in message.get("tool_calls") or ()
+        ),
+        usage=counts(
+            answer.get("usage"),
+            input_tokens="prompt_tokens",
+            output_tokens="completion_tokens",
+            cached_tokens="prompt_tokens_details.cached_tokens",
+        ),
+        finish_reason=choice.get("finish_reason"),
+        is_refusal=bool(message.get("refusal")) or choice.get("finish_reason") == "content_filter",
+    )

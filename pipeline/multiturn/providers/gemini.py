@@ -35,11 +35,9 @@ from multiturn.providers.tokens import Overhead
 from multiturn.providers.tool_layout import (
     Choice,
     Names,
-    choice_of,
     keep_thinking,
     name_joined,
     pair_results,
-    want_names,
     want_signatures,
 )
 from multiturn.providers.usage import counts
@@ -47,7 +45,6 @@ from multiturn.providers.usage import counts
 # Reasons to stop that are filters' (types.FinishReason of the SDK).
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
 _BASE64 = re.compile(r"(?=(?:.{4})*\Z)(?:[A-Za-z0-9+/]*|[A-Za-z0-9_-]*)={0,2}")
-_NAMES = Names("G10", re.compile("[A-Za-z_][A-Za-z0-9_.:-]{0,127}"))
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _ROLES = {"user": "user", "assistant": "model"}
 _LIMITS = (Limit("G14", 100 * 2**20),)
@@ -77,6 +74,8 @@ class GeminiProvider(HttpProvider):
     title = "Gemini"
     sdk = "google.genai"
     address_settings = ("base_url", "version")
+    tool_names = Names("G10", re.compile("[A-Za-z_][A-Za-z0-9_.:-]{0,127}"))
+    hottest = ("G7", 2)
     # Google's guide: countTokens gives 10 for a chat of "Hi my name is Bob" and "Hi Bob!".
     overhead = Overhead(request=0, message=1)
     settings: GeminiSettings
@@ -100,19 +99,16 @@ class GeminiProvider(HttpProvider):
             skips = self.settings.thought_signature == "skip"
             want_signatures(layout, self.abilities, skips=skips)
             _want_base64(layout)
-        temperature, limit = self.sampling(layout, request, ("G7", 2))
+        temperature, limit, choice = self.asked(layout, request)
         config = {
             "temperature": None if temperature is None else float(temperature),
             "maxOutputTokens": limit,
         }
-        want_names(layout, request, _NAMES)
-        choice = choice_of(layout, request, self.settings.tool_choice)
-        is_plain = not (layout.has_more or layout.has_media)
         if any(tool.strict is not None for tool in request.tools):
             layout.repair("G9", "left out whether tools are strict")
         declared = [_declaration(tool) for tool in request.tools]
         return {
-            "contents": (_texts if is_plain else _contents)(layout.messages),
+            "contents": _contents(layout.messages),
             "systemInstruction": system and {"parts": [{"text": system}], "role": "user"},
             "tools": [{"functionDeclarations": declared}] if declared else None,
             "toolConfig": choice and {"functionCallingConfig": _choice(choice)},
@@ -185,14 +181,6 @@ class GeminiProvider(HttpProvider):
             finish_reason=candidate.get("finishReason"),
             is_refusal=candidate.get("finishReason") in _BLOCKED,
         )
-
-
-def _texts(messages: Iterable[Turn]) -> list[dict[str, Any]]:
-    """Return contents of messages that are only text."""
-    return [
-        {"parts": [{"text": message.content}], "role": _ROLES.get(message.role)}
-        for message in messages
-    ]
 
 
 def _want_base64(layout: Layout) -> None:

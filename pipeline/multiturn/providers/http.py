@@ -4,27 +4,30 @@ import asyncio
 import errno
 import importlib
 import importlib.util
+import math
 import os
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import structs
 
 from multiturn.errors import MultiturnError
+from multiturn.model.request import ProviderRequest
 from multiturn.providers.ax import ChatProvider
 from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.client import Exchange, current, status_error
 from multiturn.providers.failures import ENDS_RUN, ProviderError
 from multiturn.providers.layout import Layout
-from multiturn.providers.models import Abilities, Row
+from multiturn.providers.models import SERVERS, Abilities, Row
 from multiturn.providers.refusals import lesson_of
 from multiturn.providers.secrets import hide
 from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_in, tokens_of
+from multiturn.providers.tool_layout import Choice, Names, choice_of, want_names
 
 _T = TypeVar("_T")
 _OF_DISKS = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.EIO)
@@ -47,10 +50,20 @@ def _without_variables() -> Iterator[None]:
         os.environ.update(hidden)
 
 
+class Asked(NamedTuple):
+    """What a request asks for, or else its target."""
+
+    temperature: float | None
+    limit: int | None  # of the output
+    choice: Choice | None  # whether the model must call a tool
+
+
 class HttpProvider(ChatProvider):
     """The base of the providers that ask through a vendor's SDK."""
 
     sdk: ClassVar[str]  # the module to import
+    tool_names: ClassVar[Names]  # those that the vendor takes
+    hottest: ClassVar[tuple[str, float]]  # the vendor's rule, and the highest temperature
     rows: tuple[Row, ...] = ()  # what the user's own targets file says of models
     path: ClassVar[str]  # of the requests
     overhead: ClassVar[Overhead] = Overhead()
@@ -110,8 +123,30 @@ class HttpProvider(ChatProvider):
     def _is_overhead_known(self) -> bool:
         return self.abilities.is_overhead_known
 
-    def known_temperature(self, layout: Layout, temperature: float) -> float | None:
-        """Return the temperature, or None for a model that ignores it."""
+    def asked(self, layout: Layout, request: ProviderRequest) -> Asked:
+        """Return what is asked for; the layout takes what the vendor or the model refuses."""
+        limit = request.max_output_tokens
+        limit = self.settings.max_output_tokens if limit is None else limit
+        temperature = self._temperature(layout, request.temperature)
+        if self.vendor != SERVERS:
+            want_names(layout, request, self.tool_names)
+        return Asked(temperature, limit, choice_of(layout, request, self.settings.tool_choice))
+
+    def _temperature(self, layout: Layout, of_request: float | None) -> float | None:
+        """Return the temperature; None for a target, or a model, that gets none."""
+        of_target = self.settings.temperature
+        if of_target == "omit":
+            if of_request is not None:
+                layout.repair("C3", f"left out the temperature {of_request:g}")
+            return None
+        temperature: float | None = of_target if of_request is None else of_request
+        if temperature is None:
+            return None
+        rule, highest = self.hottest
+        if not 0 <= temperature < math.inf:
+            layout.refuse("C2", f"this one is {temperature:g}")
+        elif self.vendor != SERVERS and temperature > highest:
+            layout.refuse(rule, f"this one is {temperature:g}")
         verdict = self.abilities.temperature(temperature)
         if verdict.is_ignored:
             what = f"left out the temperature {temperature:g}, which the model ignores"

@@ -4,16 +4,22 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import takewhile
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from multiturn.files.media import MEDIA_KINDS
 from multiturn.model.calls import Tool
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Turn
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.chat import called, chat_choice, chat_message, chat_tool
+from multiturn.providers.chat import (
+    chat_choice,
+    chat_message,
+    chat_tool,
+    lay_out_for_chat,
+    read_chat,
+)
 from multiturn.providers.client import http_client
-from multiturn.providers.http import HttpProvider
+from multiturn.providers.http import Asked, HttpProvider
 from multiturn.providers.layout import Layout
 from multiturn.providers.media_parts import want_kinds
 from multiturn.providers.models import SERVERS
@@ -29,18 +35,7 @@ from multiturn.providers.responses import (
     want_high_limit,
     wanted_thinking,
 )
-from multiturn.providers.tool_layout import Choice, Names, choice_of, lay_out_for_chat, want_names
-from multiturn.providers.usage import counts
-
-_NAMES = Names("O16", re.compile("[A-Za-z0-9_-]{1,64}"))
-
-
-class _Asked(NamedTuple):
-    """What a request, or the target, asks for."""
-
-    temperature: float | None
-    limit: int | None
-    choice: Choice | None
+from multiturn.providers.tool_layout import Names
 
 
 class OpenAIProvider(HttpProvider):
@@ -51,6 +46,8 @@ class OpenAIProvider(HttpProvider):
     sdk = "openai"
     rules_by: ClassVar[tuple[str, ...]] = ("base_url",)
     address_settings: ClassVar[tuple[str, ...]] = ("base_url",)
+    tool_names = Names("O16", re.compile("[A-Za-z0-9_-]{1,64}"))
+    hottest = ("O7", 2)
 
     @property
     def vendor(self) -> str:
@@ -84,17 +81,13 @@ class OpenAIProvider(HttpProvider):
         elif settings.roles is None:
             layout.doubt_template(self.abilities)
         layout.want_user_last(self.abilities)
-        highest = None if self.vendor == SERVERS else ("O7", 2)
-        temperature, limit = self.sampling(layout, request, highest)
-        if limit is not None:
-            self.want_limit(layout, limit)
-        if self.vendor != SERVERS:
-            want_names(layout, request, _NAMES)
-        choice = choice_of(layout, request, settings.tool_choice)
+        asked = self.asked(layout, request)
+        if asked.limit is not None:
+            self.want_limit(layout, asked.limit)
         make = self.responses_body if self.asks_responses else self.chat_body
-        return make(layout, request.tools, _Asked(temperature, limit, choice))
+        return make(layout, request.tools, asked)
 
-    def chat_body(self, layout: Layout, tools: Iterable[Tool], asked: _Asked) -> dict[str, Any]:
+    def chat_body(self, layout: Layout, tools: Iterable[Tool], asked: Asked) -> dict[str, Any]:
         """Return the body for the Chat Completions API."""
         said = [chat_message(each, self.role_of(each)) for each in layout.messages]
         messages, caching = self.marked(layout, said, "text")
@@ -108,9 +101,7 @@ class OpenAIProvider(HttpProvider):
             "tool_choice": asked.choice and chat_choice(asked.choice),
         }
 
-    def responses_body(
-        self, layout: Layout, tools: Iterable[Tool], asked: _Asked
-    ) -> dict[str, Any]:
+    def responses_body(self, layout: Layout, tools: Iterable[Tool], asked: Asked) -> dict[str, Any]:
         """Return the body for the Responses API, which shall store nothing."""
         is_apart = self.settings.system_as == "instructions"
         instructions = layout.take_first_system("O17", "O17") if is_apart else None
@@ -211,27 +202,8 @@ class OpenAIProvider(HttpProvider):
         return sdk.AsyncOpenAI(base_url=self.settings.base_url, **options)
 
     def read(self, answer: Any) -> ProviderResponse:
-        """Return the first choice; a refusal by the model is an answer, too."""
-        if self.asks_responses:
-            return read_response(answer)
-        choice = answer["choices"][0]
-        message = choice["message"]
-        return ProviderResponse(
-            text=message.get("content") or message.get("refusal") or "",
-            tool_calls=tuple(
-                called(call["id"], call["function"]["name"], call["function"]["arguments"])
-                for call in message.get("tool_calls") or ()
-            ),
-            usage=counts(
-                answer.get("usage"),
-                input_tokens="prompt_tokens",
-                output_tokens="completion_tokens",
-                cached_tokens="prompt_tokens_details.cached_tokens",
-            ),
-            finish_reason=choice.get("finish_reason"),
-            is_refusal=bool(message.get("refusal"))
-            or choice.get("finish_reason") == "content_filter",
-        )
+        """Return what the API that was asked says."""
+        return read_response(answer) if self.asks_responses else read_chat(answer)
 
 
 async def _without_key(request: Any) -> None:

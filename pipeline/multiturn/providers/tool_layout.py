@@ -12,7 +12,6 @@ from multiturn.model.calls import Thinking, unpaired
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Part, Turn, is_blank, separate_first
 from multiturn.providers.layout import Layout
-from multiturn.providers.media_parts import move_from_results, want_types, want_user_media
 from multiturn.providers.models import Abilities
 from multiturn.text import number_of
 
@@ -29,9 +28,6 @@ class Names(NamedTuple):
 
     rule: str
     pattern: re.Pattern[str]  # of a whole one
-
-
-_IDS_OF_CHAT = Names("T1", re.compile(".{1,40}", re.DOTALL))
 
 
 def keep_thinking(layout: Layout, vendor: str, takes: Callable[[Thinking], object]) -> None:
@@ -134,27 +130,6 @@ def rename_ids(layout: Layout, ids: Names) -> None:
             answers = named.get(message.answers, message.answers)
             layout.messages[at] = structs.replace(message, answers=answers)
     layout.repair(ids.rule, f"renamed the ids of {number_of(len(refused), 'call')}")
-
-
-def lay_out_for_chat(layout: Layout, *, is_asked: bool = True) -> None:
-    """Repair what the Chat Completions API refuses of calls, results, thinking, media and roles.
-
-    Args:
-        layout: the messages.
-        is_asked: whether a model is to answer them, and not to learn from them.
-    """
-    if layout.has_more:
-        keep_thinking(layout, "", bool)
-        if is_asked:
-            pair_results(layout)
-        rename_ids(layout, _IDS_OF_CHAT)
-        tell_errors(layout, "O15")
-    layout.tools_as_user("O1")
-    if layout.has_media:
-        move_from_results(layout, lambda *_: False)
-        want_user_media(layout, "O19")
-        what = "write the path of a file"
-        want_types(layout, "O20", lambda media: media.kind == "image" or not media.url, what)
 
 
 def tell_errors(layout: Layout, rule: str) -> None:
