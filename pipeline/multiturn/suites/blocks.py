@@ -30,7 +30,7 @@ def as_ours(
     for index, message in enumerate(messages.children):
         blocks.add(message, index)
     if blocks.written != [Written(wording.of(at)) for at in range(len(messages.children))]:
-        wording = wording._replace(written=tuple(blocks.written))
+        wording = structs.replace(wording, written=tuple(blocks.written))
     return list_of(blocks.messages, messages.mark), wording
 
 

@@ -44,6 +44,7 @@ from multiturn.suites.vocabulary import OF_MESSAGES
 MAX_CASE_SIZE = 10_000_000
 Choice = str | Mapping[str, str] | None
 _TEXT_KEYS = {"type", "value"}
+_NO_EXECUTION = ExecutionKeys()
 
 
 class CaseReader:
@@ -86,9 +87,10 @@ class CaseReader:
             tool_choice=_chosen(execution),
         )
 
-    def case_id(self, node: Node, where: Place) -> str | None:
+    def case_id(self, node: Node, label: str) -> str | None:
         """Return a case's id as it is written; None if it has none."""
         if not isinstance(node.children, dict):
+            where = node.place(self.name, label)
             raise MultiturnError("a case must be a mapping", where=where)
         given = node.children.get("id")
         case_id = as_written(given)
@@ -99,7 +101,7 @@ class CaseReader:
         if isinstance(case_id, str) and case_id.strip():
             return case_id
         what = "the id is blank; write one" if isinstance(case_id, str) else "id must be text"
-        raise MultiturnError(what, where=given.place(self.name, where.label))
+        raise MultiturnError(what, where=given.place(self.name, label))
 
     def case(self, node: Node, case_id: str, shared: Case, *places: str) -> Case:
         """Read one case; it may have the keys of ``places`` besides its own."""
@@ -155,7 +157,7 @@ class CaseReader:
     def _messages(
         self, nodes: list[Node], wording: Wording, tools: tuple[Tool, ...]
     ) -> tuple[TestMessage, ...]:
-        messages = tuple(self._message(node, wording, at) for at, node in enumerate(nodes))
+        messages = tuple([self._message(node, wording, at) for at, node in enumerate(nodes)])
         if any(message.calls or message.answers is not None for message in messages):
             check_pairs(messages, nodes, wording, self.name)
             check_called(messages, nodes, tools, wording, self.name)
@@ -183,7 +185,7 @@ class CaseReader:
             role.value,
             [segment.value for segment in segments] if thinking else content.value,
             node.line,
-            tuple([segment.line for segment in segments]),
+            tuple([segment.mark.line + 1 for segment in segments]),
             "" if wording.is_ours else wording.of(index),
             content_columns=tuple([segment.mark.column + 1 for segment in segments]),
         )
@@ -240,6 +242,8 @@ class CaseReader:
     def _places(self, node: Node, shared: Case) -> Mapping[str, Place]:
         """Return where the texts are that are in no message, of a suite or of one of its cases."""
         guidelines, metadata = node.children.get("guidelines"), node.children.get("metadata")
+        if guidelines is None and metadata is None:
+            return shared.places
         own = {
             f"guidelines[{at}]": text.place(self.name)
             for at, text in enumerate(_listed(guidelines), len(shared.guidelines))
@@ -248,13 +252,13 @@ class CaseReader:
         for key in MetadataKeys.__struct_fields__:
             if key in prompts and prompts[key].value is not None:
                 own[PROMPT_KEY] = prompts[key].place(self.name)
-        return {**shared.places, **own} if own else shared.places
+        return {**shared.places, **own}
 
     def _execution(self, node: Node, label: str = "") -> ExecutionKeys:
         """Return what the ``execution`` of a suite or a case says of the answer wanted."""
         execution = node.children.get("execution")
         if execution is None or not isinstance(execution.value, dict):
-            return ExecutionKeys()
+            return _NO_EXECUTION
         self.keys.check_execution(execution)
         inner = f"{label}: execution".removeprefix(": ")
         return read_as(execution, ExecutionKeys, where=self.name, label=inner)
@@ -292,5 +296,7 @@ def _over(own: Any, shared: Any) -> Any:
 
 
 def _without_prompt(metadata: Metadata | None) -> Metadata:
+    if not metadata:
+        return {}
     names = MetadataKeys.__struct_fields__
-    return {key: value for key, value in (metadata or {}).items() if key not in names}
+    return {key: value for key, value in metadata.items() if key not in names}

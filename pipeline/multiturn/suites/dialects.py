@@ -4,7 +4,7 @@ A suite is read as what it is, without an option: docs/suites.md has the table. 
 places, so that errors name the line that somebody wrote.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import copy
 
 from multiturn.documents.node import Node, Repeats, RepeatsError, list_of, values_in, with_keys
@@ -80,17 +80,18 @@ class Dialect:
         """Refuse a case if the suite has given too many values to its cases by now."""
         # A text that is a list of messages in JSON may be the same in all cases, by an alias.
         values = self._values_given + sum(map(values_in_text, self._inputs(_children(node))))
-        if self.repeats.add(values, node.mark):
+        if values and self.repeats.add(values, node.mark):
             what = "the suite gives too many values to its cases, by its input, guidelines,"
             what += " metadata, vars or aliases; split it, or give less"
             raise RepeatsError(what, where=node.place(self.name))
 
-    def _inputs(self, keys: Mapping[str, Node]) -> Iterator[Node]:
-        """Yield what a case, as it is written, may have as its input."""
-        yield from (keys[key] for key in INPUT_KEYS if key in keys)
-        if self.variables.messages:
-            name, own = self.variables.messages, _children(keys.get("vars"))
-            yield from filter(None, [own.get(name, self.variables.defaults.get(name))])
+    def _inputs(self, keys: Mapping[str, Node]) -> list[Node]:
+        """Return what a case, as it is written, may have as its input."""
+        found = [keys[key] for key in INPUT_KEYS if key in keys]
+        if name := self.variables.messages:
+            given = _children(keys.get("vars")).get(name, self.variables.defaults.get(name))
+            found += [given] if given is not None else []
+        return found
 
     def case(self, node: Node, label: str) -> tuple[Node, Wording]:
         """Return a case by our names, and how to call its messages; ``label`` is the case's."""

@@ -1,7 +1,6 @@
 """What other tools write as messages, as nodes of messages."""
 
 import re
-from typing import NamedTuple
 
 import msgspec
 
@@ -17,7 +16,7 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 PROMPT_FILE = "PROMPT.md"
 
 
-class Written(NamedTuple):
+class Written(msgspec.Struct, frozen=True, gc=False):
     """Where a message was before its blocks were rewritten as messages and calls."""
 
     name: str
@@ -25,7 +24,7 @@ class Written(NamedTuple):
     calls: int | None = None  # index of its first call there; None if calls have a key
 
 
-class Wording(NamedTuple):
+class Wording(msgspec.Struct, frozen=True, gc=False):
     """What errors call the messages of a case: by the key that somebody wrote."""
 
     case: str  # what errors call the case
@@ -135,21 +134,20 @@ def rewrite(
     message: Node, check: KeyCheck, wording: Wording, index: int, read_as: dict[str, str]
 ) -> None:
     """Rewrite what is not ours in a message, in place; ``read_as`` gets what that is."""
-    keys = message.children
-    if _value(keys, "role") == "function":
+    given, keys = message.value, message.children
+    role, content = given.get("role"), keys.get("content")
+    if role == "function":
         what = "the role function is OpenAI's old form; write role: tool, with tool_call_id"
         raise MultiturnError(what, where=keys["role"].place(check.name, wording.label(index)))
-    if not message.value.keys() <= OF_MESSAGES:
+    if not given.keys() <= OF_MESSAGES:
         check.refuse(message, "message", label=wording.label(index))
-    if "tool_calls" in keys and keys["tool_calls"].value and _value(keys, "content") is None:
+    if given.get("content") is None and given.get("tool_calls"):
         content = list_of((), message.mark)
-        keys["content"], message.value["content"] = content, content.value
-    role, content = keys.get("role"), keys.get("content")
-    if role is not None and isinstance(role.value, str) and role.value in ROLE_NAMES:
-        ours = ROLE_NAMES[role.value]
-        read_as[f"role {role.value}"] = ours
-        role.value = message.value["role"] = ours
-    if content is None:
+        keys["content"], given["content"] = content, content.value
+    if isinstance(role, str) and role in ROLE_NAMES:
+        read_as[f"role {role}"] = ROLE_NAMES[role]
+        keys["role"].value = given["role"] = ROLE_NAMES[role]
+    if content is None or isinstance(content.value, str):
         return
     is_list = isinstance(content.children, list)
     for number, part in enumerate(content.children if is_list else [content]):
@@ -161,7 +159,7 @@ def rewrite(
         if is_list:
             content.children[number], content.value[number] = segment, segment.value
         else:
-            keys["content"], message.value["content"] = segment, segment.value
+            keys["content"], given["content"] = segment, segment.value
 
 
 def message_of(role: str, content: Node) -> Node:

@@ -176,13 +176,13 @@ class SuiteReader:
         try:
             if isinstance(node, MultiturnError):
                 raise node
-            where = node.place(reader.name, label)
-            case_id = reader.case_id(node, where) or shared.id or self.id_for(node, where)
+            case_id = reader.case_id(node, label) or shared.id or self.id_for(node, reader, label)
             if case_id in self.lines:
+                where = node.place(reader.name, label)
                 raise duplicate_id(case_id, self.lines[case_id], where)
             self.lines[case_id] = node.line
             if not label and not shared.id:
-                self.check_line(node, where)
+                self.check_line(node, reader)
             known_id = case_id
             found = reader.case(node, case_id, shared, *places)
             if not label and not shared.id:
@@ -194,27 +194,27 @@ class SuiteReader:
         yield from reader.keys.warnings()
         yield found
 
-    def check_line(self, node: Node, where: Place) -> None:
+    def check_line(self, node: Node, reader: CaseReader) -> None:
         """Refuse a line without messages: it may be of any data set."""
         keys = node.children if isinstance(node.children, dict) else {}
         if keys.keys().isdisjoint(_OF_A_LINE):
-            self.reader.keys.refuse_misspelled(node, MESSAGES_KEYS)
-            found = ", ".join(f'"{cut(key)}"' for key in [*keys][:5])
-            what = 'a line has its messages as "messages" or "input"'
-            raise MultiturnError(f"{what}; this has {found or 'no keys'}", where=where)
+            reader.keys.refuse_misspelled(node, MESSAGES_KEYS)
+            found = ", ".join(f'"{cut(key)}"' for key in [*keys][:5]) or "no keys"
+            what = f'a line has its messages as "messages" or "input"; this has {found}'
+            raise MultiturnError(what, where=node.place(reader.name))
 
-    def id_for(self, node: Node, where: Place) -> str:
+    def id_for(self, node: Node, reader: CaseReader, label: str) -> str:
         """Return the id of a case that has none: promptfoo and data sets give their cases none."""
-        is_line = not where.label
         has_vars = bool(self.dialect.variables.messages) or "vars" in node.children
-        if not is_line and not has_vars:
-            self.reader.keys.refuse(node, "case", label=where.label)
+        if label and not has_vars:
+            reader.keys.refuse(node, "case", label=label)
+            where = node.place(reader.name, label)
             raise MultiturnError("the case has no id; add one", where=where)
         described = node.children.get("description")
         name = described.value if described is not None else None
         if has_vars and isinstance(name, str) and name.strip() and name not in self.lines:
             return name
-        return str(node.line if is_line else self.count)
+        return str(self.count if label else node.line)
 
     def count_repeats(self) -> None:
         """Count what the whole suite repeats, so that too much is refused before it is converted.

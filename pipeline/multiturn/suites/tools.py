@@ -36,8 +36,10 @@ def check_choice(
     choice: Any, case: Node, tools: tuple[Tool, ...], check: KeyCheck, label: str
 ) -> None:
     """Refuse a ``tool_choice`` of a case, or of its suite, that names a tool which is not given."""
+    if not isinstance(choice, dict):
+        return
     names = [tool.name for tool in tools]
-    if isinstance(choice, dict) and choice["name"] not in names:
+    if choice["name"] not in names:
         execution = case.children.get("execution")
         own = execution.children if execution is not None else None
         place = own["tool_choice"] if own and "tool_choice" in own else case
