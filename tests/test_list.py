@@ -191,4 +191,7 @@ def test_images_are_not_counted_and_that_is_said(tmp_path: Path) -> None:
 
 def test_a_target_of_a_list_is_for_tokens(tmp_path: Path) -> None:
     done = listed(tmp_path, "--target", "gpt")
-    assert (done.returncode, "--target is for --tokens; add it" in done.stderr) == (2, True)
+    assert (done.returncode, "--target and --targets are for --tokens; add it" in done.stderr) == (
+        2,
+        True,
+    )

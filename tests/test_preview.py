@@ -212,6 +212,14 @@ def test_several_processes_show_the_same(folder: Path) -> None:
     assert run(folder, *arguments) == run(folder, *arguments, "--workers", "2")
 
 
+@pytest.mark.parametrize(
+    "command", ["check", "convert", "diff --to design", "explain", "report", "snapshot"]
+)
+def test_a_targets_file_without_a_target_is_refused(folder: Path, command: str) -> None:
+    arguments = (*command.split(), "a.eval.yaml", "--targets", "targets.yaml")
+    assert "Error: --targets is for --target; add it" in run(folder, *arguments, code=2)
+
+
 def test_json_of_explain_names_the_target(folder: Path) -> None:
     options = ("--case", "ends", "--target", "gpt", "--format", "json")
     line = json.loads(run(folder, "explain", "a.eval.yaml", *options))

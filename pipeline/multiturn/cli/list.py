@@ -12,8 +12,8 @@ from multiturn.cli.options import (
     SuiteOptions,
     case_format_option,
     pipeline_option,
-    preview_options,
     suite_options,
+    target_options,
 )
 from multiturn.errors import cut
 from multiturn.text import in_line, number_of
@@ -38,7 +38,11 @@ Sized = tuple["Conversion", "Size"]
     is_flag=True,
     help="Show the largest prompts, and what makes them large: files, guidelines and messages.",
 )
-@preview_options
+@target_options(
+    "With --tokens: count what this target is sent, as its model does; else tokens are estimated."
+    " No key is needed.",
+    "preview_target",
+)
 @case_format_option
 def list_cases(
     options: SuiteOptions,
@@ -50,8 +54,7 @@ def list_cases(
 ) -> None:
     """List suites and their cases.
 
-    Of each case: its id, messages, attached files, images and other media, and guidelines. With
-    --tokens and --target, the tokens are those of the target's model; else they are estimated.
+    Of each case: its id, messages, attached files, images and other media, and guidelines.
 
     SUITE is what convert takes. A case that cannot be converted is reported and skipped; the exit
     code is then 1.
@@ -60,8 +63,8 @@ def list_cases(
     from multiturn.engine.record import to_json
     from multiturn.pipelines.pipeline_file import read_pipeline
 
-    if preview_target is not None and not tokens:
-        raise click.UsageError("--target is for --tokens; add it")
+    if (preview_target or targets_file) and not tokens:
+        raise click.UsageError("--target and --targets are for --tokens; add it")
     failures = Failures(debug=options.debug)
     chosen = read_pipeline(pipeline)
     conversions = failures.conversions(outcomes(options.select(), chosen))

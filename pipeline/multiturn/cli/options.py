@@ -74,6 +74,8 @@ review_options = target_options(_SHOWS, "snapshot_target")  # that of the projec
 def preview_provider(target: str | None, targets_file: str | None) -> "TargetProvider | None":
     """Return the provider of the target that is shown; None if none is named."""
     if target is None:
+        if targets_file is not None:
+            raise click.UsageError("--targets is for --target; add it")
         return None
     from multiturn.providers.targets import find_target
 
