@@ -220,14 +220,27 @@ def test_a_line_that_a_crash_cut_short_is_redone(output: Path) -> None:
     one, two = stored_results(output, "one", "two")
     line = json.dumps({**two, "response": "é"}, ensure_ascii=False).encode()
     in_a_character = line.index("é".encode()) + 1
-    other_order = json.dumps(two, sort_keys=True).encode()
-    for torn in (line[:1], line[:30], line[:in_a_character], line, other_order):
+    for torn in (line[:1], line[:30], line[:in_a_character], line[:-1]):
         write_lines(output, [one])
         with output.open("ab") as file:
             file.write(torn)
         assert resumed(output) == {"c0"}
         assert sorted(by_id(output)) == ["c0", "c1"]
         assert "two" in by_id(output)["c1"]["response"]
+
+
+@pytest.mark.parametrize("sort_keys", [False, True])
+def test_a_last_line_that_lacks_only_its_end_is_kept(output: Path, sort_keys: bool) -> None:
+    one, two = stored_results(output, "one", "two")
+    whole = json.dumps(two, sort_keys=sort_keys)
+    write_lines(output, [one])
+    with output.open("a") as file:
+        file.write(whole)
+    assert resumed(output) == {"c0", "c1"}
+    assert output.read_text().splitlines(keepends=True)[1:] == [f"{whole}\n"]
+    write_suite(output.parent, ["one", "two", "three"])
+    resumed(output)
+    assert sorted(by_id(output)) == ["c0", "c1", "c2"]
 
 
 def finished(output: Path) -> set[bytes]:

@@ -163,11 +163,14 @@ class ResultsFile:
             if not resume and os.path.getsize(path):
                 what = f"{path!r} exists; add {option('resume')} to continue it"
                 raise MultiturnError(f"{what}, or name another file")
-            whole = 0
+            whole, line = 0, b""
             for line, stored in _read(path):
                 self.untouched.add(_store(self.stored, stored))
                 whole += len(line)
             self._file.truncate(whole)
+            if line and not line.endswith(b"\n"):  # as an editor, or a kill, may leave the last one
+                self._file.write(b"\n")
+                self._file.flush()
         except BaseException:
             self._file.close()
             raise
@@ -281,11 +284,10 @@ def _read(path: str) -> Iterator[tuple[bytes, Stored]]:
                 stored = _decode(line)
             except (ValueError, RecursionError):
                 stored = None
-            if not line.endswith(b"\n"):
-                begins = line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
-                if stored is not None or begins:
-                    return  # it was cut short
             if stored is None:
+                begins = line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
+                if begins and not line.endswith(b"\n"):
+                    return  # it was cut short
                 raise MultiturnError(_no_result(line), where=Place(path, number))
             yield line, stored
 
