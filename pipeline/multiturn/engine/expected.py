@@ -8,7 +8,7 @@ from multiturn.files.media import FILE_TYPES, is_data
 from multiturn.model.calls import Call
 from multiturn.model.request import ChatMessage, turn_of
 from multiturn.model.turns import Part, Turn
-from multiturn.suites.media_forms import segment_of
+from multiturn.suites.block_forms import segment_of
 
 
 def expected_messages(expected: Any) -> tuple[ChatMessage, ...]:

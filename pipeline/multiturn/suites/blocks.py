@@ -9,9 +9,9 @@ from multiturn.documents.json_lines import read_json, values_in_json
 from multiturn.documents.node import MAX_DEPTH, Node, Repeats, RepeatsError, list_of, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, quoted
-from multiturn.suites.keys import KeyCheck
+from multiturn.suites.block_forms import BLOCK_FORMS
+from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.messages import Wording, Written
-from multiturn.suites.schema import ReasoningKeys, ResultKeys, UseKeys
 
 _NO_OBJECT = "arguments are not a JSON object"
 _BLOCKS = ("tool_use", "tool_result", "reasoning")
@@ -66,7 +66,8 @@ class _Blocks:
             return
         keys = dict(message.children)
         if uses:
-            self._refuse_both(keys, "tool_calls", uses[0], "tool_use", label)
+            if value_at(keys, "tool_calls"):
+                raise self.check.both("tool_calls", "tool_use", uses[0], label)
             at = first + len(rest)
             calls = [self._use(use, message, label, at + each) for each, use in enumerate(uses)]
             keys["tool_calls"] = list_of(calls, uses[0].mark)
@@ -76,7 +77,7 @@ class _Blocks:
             numbered = enumerate(rest, first)
             content = [self._thought(block, f"{label}.content[{at}]") for at, block in numbered]
             keys["content"] = list_of(content, message.children["content"].mark)
-        if _value(keys, "tool_call_id") is not None:
+        if value_at(keys, "tool_call_id") is not None:
             self._answer(keys, label)
         calls_at = first + len(rest) if uses else None
         self._add(with_keys(message, keys), Written(name, first, calls_at))
@@ -97,14 +98,6 @@ class _Blocks:
         else:
             return
         raise MultiturnError(what, where=block.place(self.check.name, label))
-
-    def _refuse_both(
-        self, keys: dict[str, Node], key: str, other: Node, name: str, label: str
-    ) -> None:
-        """Refuse a key that means the same as another one."""
-        if _value(keys, key):
-            what = f"{key} and {name} are one thing; keep one of them"
-            raise MultiturnError(what, where=other.key_place(self.check.name, label))
 
     def _calls(self, listed: Node, label: str) -> Node:
         """Return the calls of a list in our form; what is not a list of mappings stays as it is."""
@@ -131,13 +124,15 @@ class _Blocks:
             label = f"{label}.function"
             self.check.check(function, "function", label=label)
             for key in ("name", "arguments"):
-                self._refuse_both(keys, key, function, f"function.{key}", label)
+                if value_at(keys, key):
+                    raise self.check.both(key, f"function.{key}", function, label)
                 if key in function.children:
                     keys[key] = function.children[key]
         elif function is not None:
-            self._refuse_both(keys, "name", function, "function", label)
+            if value_at(keys, "name"):
+                raise self.check.both("name", "function", function, label)
             keys["name"] = function
-        if isinstance(_value(keys, "arguments"), str):
+        if isinstance(value_at(keys, "arguments"), str):
             keys["arguments"] = self._parsed(keys["arguments"], label)
         return with_keys(call, keys)
 
@@ -168,7 +163,7 @@ class _Blocks:
         label = f"{label}.content[{at}]"
         self._check_role(block, message, "assistant", label)
         self.check.check(block, "tool_use", "block", label=label)
-        read_as(block, UseKeys, where=self.check.name, label=label)
+        read_as(block, BLOCK_FORMS["tool_use"], where=self.check.name, label=label)
         given = block.children
         keys = {"id": given["id"], "name": given["name"]}
         return with_keys(block, keys | ({"arguments": given["input"]} if "input" in given else {}))
@@ -177,7 +172,7 @@ class _Blocks:
         """Return a result of Anthropic's as a message of a tool."""
         self._check_role(block, message, "user", label)
         self.check.check(block, "tool_result", "block", label=label)
-        read_as(block, ResultKeys, where=self.check.name, label=label)
+        read_as(block, BLOCK_FORMS["tool_result"], where=self.check.name, label=label)
         given = dict(block.children)
         keys = {"role": Node("tool", block.mark), "tool_call_id": given["tool_use_id"]}
         content = given.get("content")
@@ -195,15 +190,16 @@ class _Blocks:
         if _type_of(block) != "reasoning":
             return block
         self.check.check(block, "reasoning", "block", label=label)
-        keys = read_as(block, ReasoningKeys, where=self.check.name, label=label)
+        read_as(block, BLOCK_FORMS["reasoning"], where=self.check.name, label=label)
         given = block.children
-        if keys.summary and not keys.redacted:
+        summary, redacted = value_at(given, "summary"), value_at(given, "redacted")
+        if summary and not redacted:
             what = "summary is of reasoning that is redacted; leave it out"
             raise MultiturnError(what, where=given["summary"].key_place(self.check.name, label))
-        kind = "redacted_thinking" if keys.redacted and not keys.summary else "thinking"
+        kind = "redacted_thinking" if redacted and not summary else "thinking"
         found = {"type": Node(kind, block.mark)}
-        found["data" if keys.redacted else "thinking"] = given["reasoning"]
-        if keys.summary:  # of OpenAI's models
+        found["data" if redacted else "thinking"] = given["reasoning"]
+        if summary:  # of OpenAI's models
             found["thinking"] = given["summary"]
         return with_keys(
             block, found | {name: given[name] for name in ("signature", "vendor") if name in given}
@@ -229,7 +225,8 @@ class _Blocks:
         if said is None or not isinstance(said.value, str):
             what = "error must be a mapping with a message"
             raise MultiturnError(what, where=error.place(self.check.name, label))
-        self._refuse_both(keys, "content", error, "error", label)
+        if value_at(keys, "content"):
+            raise self.check.both("content", "error", error, label)
         keys |= {"content": said, "is_error": Node(True, error.mark)}
 
 
@@ -273,7 +270,3 @@ def _check_depth(value: Any, levels: int = MAX_DEPTH) -> None:
 def _leading(blocks: list[Node], kind: str) -> int:
     """Return how many blocks of a kind there are at the start."""
     return next((at for at, block in enumerate(blocks) if _type_of(block) != kind), len(blocks))
-
-
-def _value(keys: dict[str, Node], key: str) -> Any:
-    return keys[key].value if key in keys else None

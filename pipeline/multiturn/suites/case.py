@@ -48,10 +48,10 @@ _NO_EXECUTION = ExecutionKeys()
 
 
 class CaseReader:
-    """Reads the cases of one suite; ``name`` is what errors call it."""
+    """Reads the cases of one file."""
 
-    def __init__(self, name: str, files: Files, dialect: Dialect) -> None:
-        self.name = name
+    def __init__(self, files: Files, dialect: Dialect) -> None:
+        self.name = dialect.name
         self.files = files
         self.dialect = dialect
         self.keys = dialect.keys
@@ -235,8 +235,8 @@ class CaseReader:
         keys = read_as(metadata, MetadataKeys, where=self.name, label=inner)
         self.keys.check_metadata(metadata, inner)
         if keys.system_prompt is not None and keys.systemPrompt is not None:
-            what = "systemPrompt and system_prompt are one thing; keep one of them"
-            raise MultiturnError(what, where=metadata.place(self.name, label))
+            second = metadata.children["system_prompt"]
+            raise self.keys.both("systemPrompt", "system_prompt", second, label)
         return keys.systemPrompt if keys.system_prompt is None else keys.system_prompt
 
     def _places(self, node: Node, shared: Case) -> Mapping[str, Place]:

@@ -10,7 +10,7 @@ from copy import copy
 from multiturn.documents.node import Node, Repeats, RepeatsError, list_of, values_in, with_keys
 from multiturn.errors import MultiturnError
 from multiturn.suites.blocks import as_ours
-from multiturn.suites.keys import KeyCheck
+from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.messages import (
     Wording,
     message_of,
@@ -132,7 +132,7 @@ class Dialect:
             variable = take_messages(self.variables, keys, self.keys, label)
         files, written = keys.pop("input_files", None), ""
         _check_paths(files, self.name, label)
-        skips = _value(_children(keys.get("execution")).get("skip_defaults"))
+        skips = value_at(_children(keys.get("execution")), "skip_defaults")
         shared = {} if skips is True else self._shared
         for key in INPUT_KEYS:
             if key in keys:
@@ -144,7 +144,7 @@ class Dialect:
         keys = self._renamed(keys, _WITH_INPUT if written else CASE_NAMES, label)
         wording = Wording(label, written or "input_messages")
         messages = keys.get("input_messages")
-        if messages is not None and not written and _value(shared.get("input_files")):
+        if messages is not None and not written and value_at(shared, "input_files"):
             self._warn_of_files(messages, label)
         if "input" in shared and messages is not None:
             before = shared["input"]
@@ -190,18 +190,13 @@ class Dialect:
                     child = _answer(child)
             if name in keys:
                 other = next(each for each in written if names.get(each, each) == name)
-                what = f"{other} and {key} are one thing; keep one of them"
-                raise MultiturnError(what, where=child.key_place(self.name, label))
+                raise self.keys.both(other, key, child, label)
             keys[name] = child
         return keys
 
 
 def _children(node: Node | None) -> dict[str, Node]:
     return node.children if node is not None and isinstance(node.children, dict) else {}
-
-
-def _value(node: Node | None) -> object:
-    return None if node is None else node.value
 
 
 def _check_paths(files: Node | None, suite: str, label: str) -> None:

@@ -1,6 +1,7 @@
 """The keys of a suite's mappings: each is known, refused or warned of."""
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import Any
 
 from multiturn.documents.node import MAX_VALUES, Node
 from multiturn.errors import MultiturnError, Place, cut, did_you_mean, nearest, nearly
@@ -100,6 +101,11 @@ class KeyCheck:
                 what = f'unknown key "{key}"; {why}' if why.startswith("write") else f"{key} {why}"
                 raise MultiturnError(what, where=child.key_place(self.name, label))
 
+    def both(self, first: str, second: str, node: Node, label: str = "") -> MultiturnError:
+        """Return the error for two keys that mean the same; a node has the one to remove."""
+        what = f"{first} and {second} are one thing; keep one of them"
+        return MultiturnError(what, where=node.key_place(self.name, label))
+
     def check_execution(self, execution: Node) -> None:
         """Warn of keys that are like those that matter here; all others are for other tools."""
         words = Vocabulary(_EXECUTION, _EXECUTION, _EXECUTION, {})
@@ -147,3 +153,8 @@ class KeyCheck:
             advice = did_you_mean(key, [near] if near else sorted(words.ours or words.known))
         what = f'unknown key "{cut(key)}"; {advice}'
         self.warn("suite.unknown_key", node.children[key].key_place(self.name), what)
+
+
+def value_at(keys: Mapping[str, Node], key: str) -> Any:
+    """Return the value of a key; None if it is missing."""
+    return keys[key].value if key in keys else None

@@ -7,7 +7,7 @@ import msgspec
 from multiturn.documents.json_lines import node_of, read_json, values_in_json
 from multiturn.documents.node import Node, list_of, with_keys
 from multiturn.errors import MultiturnError
-from multiturn.suites.keys import KeyCheck
+from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.media import as_segment, is_of_other_tool
 from multiturn.suites.vocabulary import OF_MESSAGES, ROLE_NAMES
 
@@ -110,12 +110,11 @@ def values_in_text(given: Node) -> int:
 def take_tools(keys: dict[str, Node], key: str, check: KeyCheck, label: str) -> None:
     """Write the tools beside the messages of an input as those of its case or suite."""
     inner = keys[key].children if key in keys and isinstance(keys[key].value, dict) else {}
-    tools, messages = inner.get("tools"), _value(inner, "messages")
+    tools, messages = inner.get("tools"), value_at(inner, "messages")
     if tools is None or tools.value is None or not _are_messages(messages):
         return
     if "tools" in keys:
-        what = f"tools and {key}.tools are one thing; keep one of them"
-        raise MultiturnError(what, where=tools.key_place(check.name, label))
+        raise check.both("tools", f"{key}.tools", tools, label)
     keys["tools"] = tools
 
 
@@ -166,10 +165,6 @@ def message_of(role: str, content: Node) -> Node:
     """Return a message."""
     keys = {"role": Node(role, content.mark), "content": content}
     return with_keys(Node({}, content.mark, size=content.size), keys)
-
-
-def _value(keys: dict[str, Node], key: str) -> object:
-    return keys[key].value if key in keys else None
 
 
 def _file_segment(path: Node) -> Node:

@@ -25,8 +25,7 @@ def variables_of(keys: dict[str, Node], check: KeyCheck) -> Variables:
     """Take ``prompts`` and the defaults out of a suite, and return what they say."""
     both = [name for name in DEFAULTS_KEYS if name in keys]
     if len(both) > 1:
-        what = f"{both[0]} and {both[1]} are one thing; keep one of them"
-        raise MultiturnError(what, where=keys[both[1]].key_place(check.name))
+        raise check.both(both[0], both[1], keys[both[1]])
     messages = _only_prompt(keys.pop("prompts"), check.name) if "prompts" in keys else ""
     check_options(keys, check, "")
     values = _mapping(keys.get("vars"), "vars", check.name, "")
@@ -65,8 +64,7 @@ def take_messages(variables: Variables, keys: dict[str, Node], check: KeyCheck, 
             raise MultiturnError(what, where=own.key_place(check.name, label))
         return ""
     if written:
-        what = f"{written} and vars.{name} are one thing; keep one of them"
-        raise MultiturnError(what, where=given.key_place(check.name, label))
+        raise check.both(written, f"vars.{name}", given, label)
     _check_plain(given, name, check.name, label)
     if given.source:  # a number, or a boolean: promptfoo writes it as text
         given = structs.replace(given, value=given.source, source=None)

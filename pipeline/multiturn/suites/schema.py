@@ -9,6 +9,7 @@ from msgspec import Meta, Struct, field
 
 from multiturn.documents.validation import LARGEST_NUMBER
 
+Detail = Literal["auto", "low", "high", "original"]
 Metadata = dict[str, Any]
 
 _Unused = Annotated[Any, Meta(description="for other tools; not used here.")]
@@ -154,9 +155,8 @@ class SegmentKeys(Struct):
     ]
 
 
-_Vendor = Annotated[
-    Literal["anthropic", "gemini", "openai"], Meta(description="whose model it was.")
-]
+Vendor = Literal["anthropic", "gemini", "openai"]
+_Vendor = Annotated[Vendor, Meta(description="whose model it was.")]
 
 
 class ThinkingKeys(Struct):
@@ -186,33 +186,26 @@ class HiddenKeys(Struct):
     type: Literal["redacted_thinking"] = "redacted_thinking"
 
 
-class UseKeys(Struct):
-    """The keys of a call in a content of Anthropic's."""
+class MediaKeys(Struct):
+    """The keys of a segment of ours that is a file, an image, a document or audio."""
 
-    id: str
-    name: str
-    input: dict[str, Any] | None = None
-    type: Literal["tool_use"] = "tool_use"
-
-
-class ResultKeys(Struct):
-    """The keys of a result in a content of Anthropic's."""
-
-    tool_use_id: str
-    content: str | list[str | dict[str, Any]] | dict[str, Any] | None = None
-    is_error: bool | None = None
-    type: Literal["tool_result"] = "tool_result"
-
-
-class ReasoningKeys(Struct):
-    """The keys of a block of inspect_ai's reasoning."""
-
-    reasoning: str
-    summary: str | None = None
-    signature: str | None = None
-    redacted: bool = False
-    vendor: _Vendor = "anthropic"
-    type: Literal["reasoning"] = "reasoning"
+    type: Annotated[
+        Literal["file", "image", "document", "audio"],
+        Meta(description="what the value is; `file` may be text or any of the others."),
+    ]
+    value: Annotated[
+        str,
+        Meta(
+            description="the path of a file, an `https:` address that the vendor reads, or a"
+            " `data:` URI in base64."
+        ),
+    ]
+    detail: Annotated[
+        Detail | None, Meta(description="how closely a model of OpenAI's looks at an image.")
+    ] = None
+    name: Annotated[
+        str | None, Meta(description="of a `data:` URI: what transcripts and vendors call it.")
+    ] = None
 
 
 class ChosenKeys(Struct, forbid_unknown_fields=True):

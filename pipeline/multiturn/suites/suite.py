@@ -81,7 +81,7 @@ class SuiteReader:
         self.count = 0  # of the cases so far
         self.is_counted = False  # whether all that the suite repeats has been counted
         self.only_counts = False  # and reads no case
-        self.reader = CaseReader(self.name, self.files, self.dialect)
+        self.reader = CaseReader(self.files, self.dialect)
 
     def named_in_results(self, *, has_root: bool) -> str:
         """Return the suite's path from the root of its project; without a project, its name."""
@@ -260,7 +260,7 @@ class SuiteReader:
         name = os.path.relpath(place)
         files = Files(place.parent, root, self.texts)
         files.suite = self.files.suite
-        reader = CaseReader(name, files, self.dialect.inside(name))
+        reader = CaseReader(files, self.dialect.inside(name))
         inside = structs.replace(shared, file=name, files=files, id=case_id)
         repeats = self.dialect.repeats
         if case_id:

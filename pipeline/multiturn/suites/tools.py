@@ -76,8 +76,7 @@ def _as_ours(node: Node, check: KeyCheck, label: str) -> tuple[Node, str]:
     if function is not None:
         both = [key for key in ("name", "description", "parameters", "input_schema") if key in keys]
         if both:
-            what = f"{both[0]} and function are one thing; keep one of them"
-            raise MultiturnError(what, where=keys[both[0]].key_place(check.name, label))
+            raise check.both(both[0], "function", keys[both[0]], label)
         label = f"{label}.function"
         if isinstance(function.children, dict):
             check.check(function, "tool", label=label)
@@ -85,8 +84,7 @@ def _as_ours(node: Node, check: KeyCheck, label: str) -> tuple[Node, str]:
     schema = keys.pop("input_schema", None)
     if schema is not None:
         if "parameters" in keys:
-            what = "parameters and input_schema are one thing; keep one of them"
-            raise MultiturnError(what, where=schema.key_place(check.name, label))
+            raise check.both("parameters", "input_schema", schema, label)
         keys["parameters"] = schema
     return with_keys(node, keys), label
 

@@ -12,19 +12,17 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS
-from multiturn.suites.media_forms import MEDIA_FORMS
+from multiturn.suites.block_forms import BLOCK_FORMS
 from multiturn.suites.schema import (
     CallKeys,
     CaseKeys,
     HiddenKeys,
+    MediaKeys,
     MessageKeys,
-    ReasoningKeys,
-    ResultKeys,
     SegmentKeys,
     SuiteKeys,
     ThinkingKeys,
     ToolKeys,
-    UseKeys,
 )
 
 CASES = frozenset(CASES_KEYS)
@@ -166,10 +164,8 @@ _OURS: Mapping[str, frozenset[str]] = {
     "call": _fields(CallKeys),
     "thinking": _fields(ThinkingKeys),
     "redacted_thinking": _fields(HiddenKeys),
-    "tool_use": _fields(UseKeys),
-    "tool_result": _fields(ResultKeys),
-    "reasoning": _fields(ReasoningKeys),
-    **{place: _fields(keys) for place, keys in MEDIA_FORMS.items()},
+    "media": _fields(MediaKeys),
+    **{place: _fields(keys) for place, keys in BLOCK_FORMS.items()},
 }
 _OF_OTHERS: Mapping[str, Collection[str]] = {
     "suite": {*SUITE_NAMES, *DEFAULTS_KEYS, "input", "input_files", "options", "prompts", "vars"},

@@ -66,7 +66,7 @@ def case_in(given: Values, name: str, folder: Path | None = None) -> Case:
         raise MultiturnError(str(error)) from None
     # Without a folder, a case attaches nothing: it is never a trace that names a file.
     files = Files(folder, folder) if folder is not None else Files(_NOWHERE, _NOWHERE)
-    reader = CaseReader(name, files, Dialect(name))
+    reader = CaseReader(files, Dialect(name))
     return reader.case(node, given["id"], reader.shared("", ()))
 
 

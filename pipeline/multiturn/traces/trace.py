@@ -9,7 +9,7 @@ from msgspec import Struct
 from multiturn.documents.json_lines import mark_of, node_of, read_json
 from multiturn.documents.node import MAX_DEPTH
 from multiturn.errors import MultiturnError
-from multiturn.suites.media_forms import segment_of
+from multiturn.suites.block_forms import segment_of
 
 Values = dict[str, Any]
 

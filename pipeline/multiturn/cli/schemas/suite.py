@@ -6,7 +6,6 @@ from multiturn.cli.schemas.structs import DRAFT, Schema, object_schema, struct_s
 from multiturn.model.turns import ROLES
 from multiturn.suites import schema as keys
 from multiturn.suites import vocabulary
-from multiturn.suites.media_forms import MediaKeys
 
 _UNUSED = {"description": "for other tools; not used here.", "doNotSuggest": True}
 _OF_A_RESULT = {"description": "of a result, in other tools.", "doNotSuggest": True}
@@ -85,7 +84,7 @@ def _message() -> Schema:
     blocks: list[type[Struct]] = [keys.HiddenKeys, keys.ThinkingKeys, keys.SegmentKeys]
     segment = {key: said for block in blocks for key, said in _properties(block).items()}
     del segment["value"]["type"]
-    media = _properties(MediaKeys)
+    media = _properties(keys.MediaKeys)
     segment["type"]["enum"] += [
         *(kind for kind in media["type"]["enum"] if kind != "file"),
         *("thinking", "redacted_thinking"),

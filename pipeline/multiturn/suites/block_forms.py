@@ -1,46 +1,22 @@
-"""Text, images, documents and audio in a content, in our form and as other tools write them.
+"""The blocks of contents as other tools write them: their keys, and text and media as ours.
 
-The other forms are those of OpenAI's chat and Responses APIs, Anthropic, inspect_ai and AgentV,
-November 2026. Types of media that they declare are not believed: the bytes tell.
+The forms are those of OpenAI's chat and Responses APIs, Anthropic, inspect_ai and AgentV, November
+2026. Types of media that they declare are not believed: the bytes tell.
 """
 
 import re
 from collections.abc import Mapping
 from types import NoneType
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, get_args
 
-from msgspec import Meta, Struct, defstruct
+from msgspec import Struct, defstruct
 
 from multiturn.files.media import EXTENSIONS, is_data, kind_of_type
+from multiturn.suites.schema import Detail, Vendor
 
-Detail = Literal["auto", "low", "high", "original"]
 Segment = dict[str, str]
 _TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
-
-
-class MediaKeys(Struct):
-    """The keys of a segment of ours that is a file, an image, a document or audio."""
-
-    type: Annotated[
-        Literal["file", "image", "document", "audio"],
-        Meta(description="what the value is; `file` may be text or any of the others."),
-    ]
-    value: Annotated[
-        str,
-        Meta(
-            description="the path of a file, an `https:` address that the vendor reads, or a"
-            " `data:` URI in base64."
-        ),
-    ]
-    detail: Annotated[
-        Detail | None, Meta(description="how closely a model of OpenAI's looks at an image.")
-    ] = None
-    name: Annotated[
-        str | None, Meta(description="of a `data:` URI: what transcripts and vendors call it.")
-    ] = None
-
-
-_Mapping = dict[str, object]
+_Mapping = dict[str, Any]
 # The keys of each form of other tools; those that may be None may be missing.
 _FORMS: Mapping[str, Mapping[str, Any]] = {
     # OpenAI
@@ -62,22 +38,34 @@ _FORMS: Mapping[str, Mapping[str, Any]] = {
     "source.base64": {"type": str, "data": str, "media_type": str},
     "source.url": {"type": str, "url": str},
     "source.text": {"type": str, "data": str, "media_type": str | None},
+    "tool_use": {"type": str, "id": str, "name": str, "input": _Mapping | None},
+    "tool_result": {
+        "type": str,
+        "tool_use_id": str,
+        "content": str | list[str | _Mapping] | _Mapping | None,
+        "is_error": bool | None,
+    },
     # AgentV: a path, an address or a data: URI
     "named source": {"type": str, "source": str, "media_type": str | None},
     # inspect_ai, likewise
     "image": {"type": str, "image": str, "detail": Detail | None},
     "audio": {"type": str, "audio": str, "format": str | None},
     "document": {"type": str, "document": str, "filename": str | None, "mime_type": str | None},
+    "reasoning": {
+        "type": str,
+        "reasoning": str,
+        **dict.fromkeys(("summary", "signature"), str | None),
+        "redacted": bool | None,
+        "vendor": Vendor | None,
+    },
 }
-
-
 # By the places that the vocabulary has them under.
-MEDIA_FORMS: dict[str, type[Struct]] = {"media": MediaKeys}
+BLOCK_FORMS: dict[str, type[Struct]] = {}
 for _place, _keys in _FORMS.items():
     _fields = [
         (key, it, None) if NoneType in get_args(it) else (key, it) for key, it in _keys.items()
     ]
-    MEDIA_FORMS[_place] = defstruct("Form", _fields, kw_only=True)
+    BLOCK_FORMS[_place] = defstruct("Form", _fields, kw_only=True)
 
 
 def segment_of(block: Mapping[str, Any]) -> Segment | None:
