@@ -104,7 +104,7 @@ def test_the_vendor_counts(
 def test_openai_counts_calls_and_tools_as_its_responses_api_has_them(
     folder: Path, server: Server
 ) -> None:
-    (folder / "a.eval.yaml").write_text(TALK)
+    (folder / "a.eval.yaml").write_text("execution: {tool_choice: {name: weather}}\n" + TALK)
     server.answer(body={"input_tokens": 50})
     assert count(folder, "openai").returncode == 0
     (request,) = server.requests
@@ -123,6 +123,7 @@ def test_openai_counts_calls_and_tools_as_its_responses_api_has_them(
             "strict": False,
         }
     ]
+    assert request.json["tool_choice"] == {"type": "function", "name": "weather"}
 
 
 SHOWN = """\

@@ -126,7 +126,7 @@ class ChatProvider(TargetProvider, AxProvider):
 
     def wire(self, request: ProviderRequest) -> Wire:
         """Return what would be sent for a request, unless the vendor's rules refuse it."""
-        layout, body = self._laid_out(request, prompt_of(request))
+        layout, body = self.lay_out(request, prompt_of(request))
         self.warn_once(layout.doubts)
         return Wire(
             provider=self.kind,
@@ -140,13 +140,13 @@ class ChatProvider(TargetProvider, AxProvider):
 
     def laid_out(self, request: ProviderRequest) -> tuple[tuple[str, ...], dict[str, Any]]:
         """Return the repairs and the body as ``wire`` encodes it, as plain data without bytes."""
-        layout, body = self._laid_out(request, prompt_of(request))
+        layout, body = self.lay_out(request, prompt_of(request))
         self.warn_once(layout.doubts)
         return layout.done(), msgspec.to_builtins(body, enc_hook=without_bytes)
 
     def preview(self, request: ProviderRequest, prompt: Turns, question: Parts) -> Preview:
         """Return the messages after the repairs, and the other keys of the body."""
-        layout, body = self._laid_out(request, prompt)
+        layout, body = self.lay_out(request, prompt)
         others = {key: value for key, value in body.items() if key not in _MESSAGES}
         return Preview(
             messages=layout.shown,
@@ -155,7 +155,8 @@ class ChatProvider(TargetProvider, AxProvider):
             doubts=tuple(layout.doubts),
         )
 
-    def _laid_out(self, request: ProviderRequest, prompt: Turns) -> tuple[Layout, dict[str, Any]]:
+    def lay_out(self, request: ProviderRequest, prompt: Turns) -> tuple[Layout, dict[str, Any]]:
+        """Return the messages after the repairs, with what is refused of them, and the body."""
         if self.settings.default_system == "omit" and prompt[0].parts == DEFAULT:
             prompt = prompt[1:]
         layout = Layout(prompt, request)
