@@ -9,7 +9,7 @@ import pytest
 from loopback import KEY, Server
 from multiturn import ProviderError
 from multiturn.providers.client import status_error
-from vendors import HELLO, Connect, answer_of, each_vendor, failure, openai
+from vendors import HELLO, Connect, answer_of, ask, each_vendor, failure, openai
 
 
 def everything(error: BaseException) -> str:
@@ -47,6 +47,18 @@ def test_a_key_in_the_answer_is_hidden_however_it_is_escaped(connect: Connect) -
     answer = provider.answer(body.replace("KEY", "key\\/with\\u002d1"))
     assert answer.text == "Yours is ***!"
     assert "key/with-1" not in repr(answer)
+
+
+@each_vendor
+@pytest.mark.parametrize("key", ["text", "content", "usage", "choices", "output", "candidates"])
+def test_a_key_that_is_a_word_of_the_vendors_changes_no_reading(
+    connect: Connect, server: Server, key: str
+) -> None:
+    """A server of one's own takes any word as its key."""
+    provider = connect(server.url, api_key=key)
+    server.answer(body=answer_of(provider, f"Fine, {key}."))
+    answer = ask(provider)
+    assert (answer.text, key in repr(answer.raw)) == ("Fine, ***.", False)
 
 
 @each_vendor

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Protocol, Self
 
 import msgspec
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, Struct
 
 from multiturn.errors import Place, in_words
 from multiturn.logs import Notice, warn
@@ -19,8 +19,6 @@ from multiturn.text import brief
 
 Seconds = Annotated[float, Meta(gt=0)]
 LARGEST_ANSWER = 16 * 2**20  # bytes, unpacked
-# Fields of an answer.
-_MAY_HOLD_SECRETS = ("text", "tool_calls", "thinking", "usage", "raw", "finish_reason", "wire")
 
 
 class ProviderResponse(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -246,9 +244,7 @@ class TargetProvider:
             ProviderError: there is no answer, for whatever reason.
         """
         try:
-            answer = await self.ask(wire)
-            fields = {name: getattr(answer, name) for name in _MAY_HOLD_SECRETS}
-            return structs.replace(answer, **hide(fields, self.secrets))
+            return hide(await self.ask(wire), self.secrets)
         except passing():
             raise
         except BaseException as error:  # also SystemExit, whose text Python would print

@@ -260,13 +260,16 @@ class HttpProvider(ChatProvider):
             ProviderError: it says nothing, or is not in the vendor's format.
         """
         try:
-            raw = hide(msgspec.json.decode(text), self.secrets)
-            # Again in what is read: a text in it may have been JSON, in which a key was escaped.
-            answer = hide(structs.asdict(self.read(raw)), self.secrets)
-            return msgspec.convert({**answer, "raw": raw}, ProviderResponse)
+            raw = msgspec.json.decode(text)
+            # Hidden only in what is read: a key may be one of the vendor's own words, and in a text
+            # that is JSON, such as the arguments of a call, it may be escaped.
+            answer = hide(structs.replace(self.read(raw), raw=raw), self.secrets)
+            return msgspec.convert(structs.asdict(answer), ProviderResponse)
+        except ProviderError as error:
+            raise self.hidden(error) from None
         except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
             what = f"the answer is not in the vendor's format: {type(error).__name__}: {error}"
-            raise ProviderError(what, kind="malformed") from None
+            raise ProviderError(hide(what, self.secrets), kind="malformed") from None
 
     def _failure(self, error: BaseException) -> ProviderError:
         """Return our error for one of an SDK."""

@@ -88,7 +88,8 @@ def hide(value: _T, secrets: Iterable[str]) -> _T:
             items = [hidden(item) for item in value]
             return items if isinstance(value, list) else tuple(items)
         elif isinstance(value, Struct):
-            return structs.replace(value, **hidden(structs.asdict(value)))
+            fields = structs.asdict(value).items()
+            return structs.replace(value, **{name: hidden(field) for name, field in fields})
         elif isinstance(value, Mapping):
             return {hidden(key): hidden(item) for key, item in value.items()}
         return value
