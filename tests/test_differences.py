@@ -257,3 +257,27 @@ def test_a_report_and_a_check_of_snapshots_have_the_same_keys(tmp_path: Path) ->
     found = [each.key for each in found_in(tmp_path / "report", FILES, now)]
     assert len(found) == 3
     assert {line["key"] for line in lines} - {None} == {*found}  # lists have no key
+
+
+def test_a_digest_of_ours_is_short_and_one_in_a_text_is_shown_in_full() -> None:
+    line = "- image: a.png, SHA-256 {}, image/png"
+    then, now = (
+        snapshot("a", ("user", f' "{line.format(digit * 64)}"'), question=" Hi").replace(
+            "[]",
+            f'\n  - {{path: a.md, resolved_path: a.md, guideline: true, sha256: "{digit * 64}"}}',
+        )
+        for digit in "01"
+    )
+    (found,) = differences([change("a", then, now)])
+    assert [each for each in found.lines if each[0] in "+-"] == [
+        f"-  {line.format('0' * 64)}",
+        f"+  {line.format('1' * 64)}",
+    ]
+    then, now = (
+        text.replace(f"SHA-256 {digit * 64}", "none") for digit, text in (("0", then), ("1", now))
+    )
+    (found,) = differences([change("a", then, now)])
+    assert [each for each in found.lines if each[0] in "+-"] == [
+        f"-- SHA-256 {'0' * 12}…",
+        f"+- SHA-256 {'1' * 12}…",
+    ]

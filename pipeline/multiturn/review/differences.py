@@ -16,11 +16,13 @@ from typing import Literal
 
 from msgspec import Struct
 
+from multiturn.files.media import Media
 from multiturn.review.attached import Attached, shown
 from multiturn.review.changes import FileChange, State
 from multiturn.review.diff import compare_texts, said_once, shared_ends
 from multiturn.review.growth import growth_in_words, total
 from multiturn.review.locations import Key
+from multiturn.review.plain_text import with_short_digest, with_short_digests
 from multiturn.review.promotion import Promotion, in_order
 from multiturn.review.recorded import named_media_in
 
@@ -134,7 +136,7 @@ class Differences:
 
     def _group(self, change: FileChange, facts: Facts, old: str, new: str) -> None:
         identity, shown = _compare(change, old, new)
-        group = self._groups.setdefault(identity, _Group(shown))
+        group = self._groups.setdefault(identity, _Group(with_short_digests(shown)))
         group.changes.append((change, facts))
         _add(group.key, change.case, *((old, new) if old != new else ()))
 
@@ -196,6 +198,8 @@ def _of_text(text: ChangedText, changes: Iterable[FileChange]) -> Difference:
         _, lines = compare_texts(f"{old}\n", f"{new}\n")
         if old is not None and isinstance(text.new, str):
             first = min(shared_ends(old.split("\n"), written)[0] + 1, len(written))
+    if isinstance(text.new, Media) and not isinstance(text.old, str):
+        lines = list(map(with_short_digest, lines))
     return Difference(
         key=_hash(text.path, text.recorded, text.wanted),
         kind="file",

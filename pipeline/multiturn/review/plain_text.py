@@ -1,7 +1,7 @@
 """Snapshots as they are compared: by their texts, whatever forms YAML gives them."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from multiturn.documents.dump import dump
@@ -9,6 +9,7 @@ from multiturn.review.recorded import EDITED, recorded_in
 from multiturn.text import utf8
 
 _EMPTY = re.compile("^  $", re.MULTILINE)
+_DIGEST = re.compile("(SHA-256 [0-9a-f]{12})[0-9a-f]{52}")
 
 
 def plain_text(text: str) -> str:
@@ -31,6 +32,23 @@ def plain_text_of(recorded: Mapping[str, Any]) -> str:
     return utf8("".join(_blocks(recorded)))
 
 
+def with_short_digests(lines: Iterable[str]) -> list[str]:
+    """Return the lines of a diff of plain texts with digests that people can compare.
+
+    Only lines that begin with a dash have digests of ours; those of texts are indented.
+    """
+    return [with_short_digest(line) if line[1:3] == "- " else line for line in lines]
+
+
+def with_short_digest(line: str) -> str:
+    """Return a line with the first 12 digits of what ``SHA-256`` stands before.
+
+    >>> with_short_digest(f"image/png, 104 bytes, SHA-256 {'0' * 64}")
+    'image/png, 104 bytes, SHA-256 000000000000…'
+    """
+    return _DIGEST.sub(r"\1…", line)
+
+
 def _blocks(recorded: Mapping[str, Any]) -> Iterator[str]:
     messages = recorded["chat_prompt"] or ()
     rest = {k: v for k, v in recorded.items() if k not in ("suite", "id", "chat_prompt")}
@@ -44,7 +62,11 @@ def _blocks(recorded: Mapping[str, Any]) -> Iterator[str]:
         rest["sent"] = {key: value for key, value in sent.items() if key != "messages"}
         for message in sent["messages"]:
             yield from ("sent as ", *_message(message))
-    yield from (_as_yaml({key: value}) for key, value in rest.items() if value)
+    for key, value in rest.items():
+        if key == "input_files" and value:
+            yield from ("input_files:\n", *map(_input_file, value))
+        elif value:
+            yield _as_yaml({key: value})
 
 
 def _message(message: Mapping[str, Any]) -> Iterator[str]:
@@ -72,6 +94,14 @@ def _file(piece: Mapping[str, Any]) -> str:
     # Its digest is not at the end of the line: a line that ends with one says nothing by itself.
     facts = "SHA-256 {sha256}, {type}, {size:,} bytes".format_map({**known})
     return f"{shown.removesuffix(chr(10))}, {facts}\n"
+
+
+def _input_file(file: Mapping[str, Any]) -> str:
+    """Return the line of an attached file, and one of its digest, which follows from its text."""
+    known = dict(file)
+    sha256 = known.pop("sha256", None)
+    line = ", ".join(_as_yaml({key: value}).rstrip("\n") for key, value in known.items())
+    return f"- {line}\n" + (f"- SHA-256 {sha256}\n" if sha256 else "")
 
 
 def _indented(text: str) -> str:

@@ -14,7 +14,7 @@ from multiturn.review.diff import compare_texts
 from multiturn.review.differences import ChangedText, Difference, Differences, Facts, known_of
 from multiturn.review.growth import occurrences, prompt_growth, text_growth
 from multiturn.review.locations import Key, digest, location_of
-from multiturn.review.plain_text import plain_text_of
+from multiturn.review.plain_text import plain_text_of, with_short_digests
 from multiturn.review.promotion import changes_of_privilege
 from multiturn.review.report.comparison import Comparison, Report, promoted_in
 from multiturn.review.reviewed import ReviewedCase
@@ -87,7 +87,8 @@ def diff_of(report: Report, comparison: Comparison) -> list[str]:
     old, new = report.texts(comparison)
     if old is None or new is None:
         return []
-    return compare_texts(*(plain_text_of(record_of(side, inline=True)) for side in (old, new)))[1]
+    texts = (plain_text_of(record_of(side, inline=True)) for side in (old, new))
+    return with_short_digests(compare_texts(*texts)[1])
 
 
 class Overview:
