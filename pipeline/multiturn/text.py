@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -209,6 +210,20 @@ def brief(struct: Any) -> str:
 def _short(line: str) -> str:
     line = re.sub(r"\n *", " ", line).replace("( ", "(")  # a struct in a struct
     return f"{line}," if len(line) <= _WIDEST else f"{line[:_WIDEST]}…,"
+
+
+def has_host(address: str) -> bool:
+    """Return whether an address has a host, and a port if any, that can be.
+
+    >>> has_host("https://[::1]:8080/v1"), has_host("https://[::1/v1"), has_host("https://a:99999")
+    (True, False, False)
+    """
+    from urllib.parse import urlsplit
+
+    with suppress(ValueError):
+        parts = urlsplit(address)
+        return bool(parts.hostname) and parts.port != 0
+    return False
 
 
 def has_conflict(text: str) -> bool:

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from multiturn.errors import AttachmentError, cut, quoted
 from multiturn.files.store import Store
-from multiturn.text import CONTROL
+from multiturn.text import CONTROL, has_host
 
 MediaKind = Literal["image", "document", "audio"]
 MEDIA_KINDS: tuple[MediaKind, ...] = get_args(MediaKind)
@@ -211,7 +211,7 @@ def given_media(
                 "the address has a user name or a password, which prompts and snapshots would show"
             )
             raise AttachmentError(f"{what}; leave it out")
-        if not re.fullmatch(_URL, value):
+        if not (re.fullmatch(_URL, value) and has_host(value)):
             what = f"{quoted(cut(value))} is no address that can be handed on"
             raise AttachmentError(f"{what}; write an https: address, or the path of a file")
         if kind == "file":

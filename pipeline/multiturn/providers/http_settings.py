@@ -10,6 +10,7 @@ from multiturn.model.turns import is_blank
 from multiturn.providers.ax import ChatSettings, Model
 from multiturn.providers.models import Accepted
 from multiturn.providers.secrets import passwords_in
+from multiturn.text import has_host
 
 API_KEY = Meta(
     description="never logged, and hidden in whatever comes back.",
@@ -68,6 +69,8 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
             address = getattr(self, name, None)
             if address is not None and not address.lower().startswith(("http://", "https://")):
                 raise ValueError(f"{name} must begin with http:// or https://")
+            if address is not None and not has_host(address):
+                raise ValueError(f"{name} has a host or a port that cannot be; check it")
 
     def secrets(self) -> list[str]:
         """Return the key, if there is one, and the password in the address."""
