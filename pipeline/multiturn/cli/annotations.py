@@ -22,7 +22,7 @@ _PRIVILEGE = "change of privilege: "
 _COMMAND = re.compile(r"((?:^|[\r\n])\s*):(?=:)")
 
 
-def annotation(where: Place, message: str, *, title: str, severity: Severity = "error") -> str:
+def annotation(where: Place, message: str, *, title: str, severity: Severity) -> str:
     """Return the workflow command of an annotation.
 
     The file is named from the top of its repository. Escapes are those of the toolkit:
@@ -77,7 +77,7 @@ def protect_runner() -> None:
 
 
 def snapshot_annotations(
-    update: Update, errors: Iterable[MultiturnError], warnings: Iterable[Notice] = ()
+    update: Update, errors: Iterable[MultiturnError], warnings: Iterable[Notice]
 ) -> Iterator[str]:
     """Yield annotations for what a check of snapshots has found, what matters most first.
 

@@ -30,9 +30,9 @@ class Budget:
         self,
         price: Price | None,
         *,
-        most_cost: float | None = None,
-        most_tokens: int | None = None,
-        batch: bool = False,
+        most_cost: float | None,
+        most_tokens: int | None,
+        batch: bool,
     ) -> None:
         self.price, self.batch = price, batch
         self.most_cost, self.most_tokens = most_cost, most_tokens

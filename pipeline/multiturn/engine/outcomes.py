@@ -34,7 +34,7 @@ class Outcome(Struct, frozen=True):
             return self.error.case_id
         return None if self.case is None else self.case.id
 
-    def converted(self, pipeline: Pipeline, *, strict: bool = False) -> "Outcome":
+    def converted(self, pipeline: Pipeline, *, strict: bool) -> "Outcome":
         """Return the outcome of a pipeline; if strict, text lost without a rule is an error."""
         if self.case is None:
             return self

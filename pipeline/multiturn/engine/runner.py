@@ -108,9 +108,7 @@ def dry_run(
     return counted(dry) if count_tokens else dry.deliveries()
 
 
-def answers(
-    run: Run, *, concurrency: int, order: Order = "prefixes"
-) -> AsyncGenerator[Delivery, None]:
+def answers(run: Run, *, concurrency: int, order: Order) -> AsyncGenerator[Delivery, None]:
     """Send the cases of a run that is open; yield each with its result, which is then in the file.
 
     A case that is not sent is yielded, too.
