@@ -17,15 +17,21 @@ _A_CASE = re.compile(rb"""\b(?:input_messages|input|messages)["']?\s*:""")
 
 
 class Progress:
-    """Shows counts on standard error, if that is a terminal.
+    """Shows counts on standard error, if that is a terminal, ten times a second.
 
-    ``estimate`` returns the total, or None if it is unknown; it is called only to show it.
+    Args:
+        estimate: returns the total, or None if it is unknown; it is called only to show it.
+        hidden: whether nothing is shown.
+        delay: seconds until counts are shown.
     """
 
-    def __init__(self, estimate: Callable[[], int | None], *, hidden: bool) -> None:
+    def __init__(
+        self, estimate: Callable[[], int | None], *, hidden: bool, delay: float = 0
+    ) -> None:
         self.estimate = estimate
         self.hidden = hidden or not sys.stderr.isatty()
         self._begun = monotonic()
+        self._due = self._begun + delay
         self._shown: Any = None
 
     def close(self) -> None:
@@ -35,8 +41,12 @@ class Progress:
 
     def update(self, done: int, words: str) -> None:
         """Show how many are done, in words, and the time left if it is known."""
-        if self.hidden:
-            return
+        # To count each case takes rich longer than to convert it, and nobody reads so fast.
+        if not self.hidden and monotonic() >= self._due:
+            self._show(done, words)
+            self._due = monotonic() + _PAUSE
+
+    def _show(self, done: int, words: str) -> None:
         if self._shown is None:
             from rich.console import Console
             from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -60,14 +70,11 @@ def show_progress(cases: Iterable[_T], *, prints: bool) -> Iterator[_T]:
         prints: whether the command prints cases meanwhile. If standard output is a terminal, too,
             the count would stand between their lines, so none is shown.
     """
-    with closing(Progress(lambda: None, hidden=prints and sys.stdout.isatty())) as progress:
-        due = monotonic() + 1
+    is_mixed = prints and sys.stdout.isatty()
+    with closing(Progress(lambda: None, hidden=is_mixed, delay=1)) as progress:
         for count, case in enumerate(cases, 1):
             yield case
-            # To count each case takes rich longer than to convert it, and nobody reads so fast.
-            if monotonic() > due:
-                progress.update(count, number_of(count, "case"))
-                due = monotonic() + _PAUSE
+            progress.update(count, number_of(count, "case"))
 
 
 def estimate(selection: Selection) -> int | None:
