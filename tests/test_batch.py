@@ -202,23 +202,6 @@ def test_a_batch_of_an_earlier_run_is_not_taken_for_a_lost_one(
         (folder / "out.jsonl").unlink()
 
 
-@pytest.mark.parametrize("vendor", ["openai", "responses", "azure responses"])
-def test_a_process_that_is_killed_goes_on(vendor: str, folder: Path, server: BatchServer) -> None:
-    def watch(operation: str, acted: bool) -> bool:
-        if (operation, acted) == ("create", True):
-            process.kill()
-            process.wait()
-        return (operation, acted) == ("create", True)
-
-    server.watch = watch
-    process = start("a.eval.yaml", "--target", vendor, *BATCH, folder=folder)
-    process.communicate(timeout=60)
-    server.watch = lambda *_: False
-    assert process.returncode == -signal.SIGKILL
-    assert ask(vendor, "--resume", folder=folder).returncode == 0
-    assert (answers(folder), server.sent()) == (ALL, ONCE)
-
-
 class Elsewhere(BatchServer):
     """Names another server in its answers."""
 

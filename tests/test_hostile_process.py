@@ -342,9 +342,12 @@ needs_dev = pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="has no
 
 
 @pytest.mark.parametrize(
-    "name", ["-", *(pytest.param(f"/{name}", marks=needs_dev) for name in NAMES_OF_STDOUT)]
+    ("command", "name"),
+    [
+        *(("convert", "-"), ("run", "-"), ("report", "-")),
+        *(pytest.param("convert", f"/{name}", marks=needs_dev) for name in NAMES_OF_STDOUT),
+    ],
 )
-@pytest.mark.parametrize("command", ["convert", "run", "report"])
 def test_an_output_that_names_standard_output_goes_there(
     folder: Path, command: str, name: str
 ) -> None:
