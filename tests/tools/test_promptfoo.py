@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,32 +22,70 @@ PAGE = (ROOT / "docs/formats.md").read_text(encoding="utf-8")
 SUITE = Path(__file__).with_name("evals.eval.yaml")
 
 
+Promptfoo = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def promptfoo(tmp_path: Path, pytestconfig: pytest.Config) -> Promptfoo:
+    """Run promptfoo in the folder of a test, with a server for each vendor's."""
+    program = npm.installed("promptfoo@0.121.20", "promptfoo", pytestconfig)
+
+    def run(*arguments: str, url: str = "") -> "subprocess.CompletedProcess[str]":
+        environment = {
+            **os.environ,
+            "NO_PROXY": "127.0.0.1",
+            "OPENAI_API_KEY": KEY,
+            "OPENAI_BASE_URL": f"{url}/v1",
+            "AZURE_API_KEY": KEY,
+            "AZURE_API_BASE_URL": url,
+            "ANTHROPIC_API_KEY": KEY,
+            "ANTHROPIC_BASE_URL": url,
+            "GOOGLE_API_KEY": KEY,
+            "GOOGLE_API_BASE_URL": url,
+            "PROMPTFOO_CONFIG_DIR": str(tmp_path / "home"),
+            "PROMPTFOO_DISABLE_TELEMETRY": "1",
+            "PROMPTFOO_DISABLE_UPDATE": "1",
+        }
+        command = [program, *arguments]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+
+    return run
+
+
+def sent(promptfoo: Promptfoo, folder: Path, case: str, *providers: str) -> list[Any]:
+    """Convert the case ``SUITE:ID``, and return the body that promptfoo sends to each provider."""
+    suite, _, case_id = case.partition(":")
+    command = ("convert", suite, "--case", case_id, "--format", "promptfoo")
+    done = commands.run(*command, "--output", "tests.jsonl", folder=folder)
+    assert done.returncode == 0, done.stderr
+    (folder / "messages.txt").write_text("{{ messages | dump | safe }}\n")
+    arguments = ["--tests", "tests.jsonl", "--prompts", "file://messages.txt", "--no-cache"]
+    one_by_one = ["--max-concurrency", "1", "--providers", *providers]
+    with Server() as server:
+        server.answer(body=answer, times=None)
+        done = promptfoo("eval", *arguments, *one_by_one, url=server.url)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [request.json for request in server.requests]
+
+
 def test_promptfoo_renders_a_configuration_as_the_page_about_it_says(
-    tmp_path: Path, pytestconfig: pytest.Config
+    tmp_path: Path, promptfoo: Promptfoo
 ) -> None:
-    promptfoo = npm.installed("promptfoo@0.121.20", "promptfoo", pytestconfig)
     page = (ROOT / "docs/from-promptfoo.md").read_text(encoding="utf-8")
     write_files(page, tmp_path)
     (prompt,) = blocks(page, "json")
     (tmp_path / "support.json").write_text(prompt)
     rendering, _ = "".join(blocks(page, "sh")).splitlines()
     _, _, *arguments = rendering.split()
-    environment = {
-        **os.environ,
-        "PROMPTFOO_CONFIG_DIR": str(tmp_path / "home"),
-        "PROMPTFOO_DISABLE_TELEMETRY": "1",
-        "PROMPTFOO_DISABLE_UPDATE": "1",
-    }
-    subprocess.run([promptfoo, *arguments], cwd=tmp_path, env=environment, capture_output=True)
+    promptfoo(*arguments)
     for command, output in sessions(page):
         if "support.eval.jsonl" in command:
             assert said(command, tmp_path) == output
 
 
-def test_promptfoo_sends_the_messages_to_the_letter(
-    tmp_path: Path, pytestconfig: pytest.Config
-) -> None:
-    promptfoo = npm.installed("promptfoo@0.121.20", "promptfoo", pytestconfig)
+def test_promptfoo_sends_the_messages_to_the_letter(tmp_path: Path, promptfoo: Promptfoo) -> None:
     shutil.copy(SUITE, tmp_path)
     convert, prompt = (
         command
@@ -58,19 +97,7 @@ def test_promptfoo_sends_the_messages_to_the_letter(
     subprocess.run(prompt, shell=True, cwd=tmp_path, check=True)
     _, _, *arguments, provider = shell_command(PAGE, "npx promptfoo")
     assert provider.startswith("openai:")
-    environment = {
-        **os.environ,
-        "PROMPTFOO_CONFIG_DIR": str(tmp_path / "home"),
-        "PROMPTFOO_DISABLE_TELEMETRY": "1",
-        "PROMPTFOO_DISABLE_UPDATE": "1",
-    }
-    done = subprocess.run(
-        [promptfoo, *arguments, "echo", "--no-cache", "--output", "out.json"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    done = promptfoo(*arguments, "echo", "--no-cache", "--output", "out.json")
     assert done.returncode == 0, done.stdout + done.stderr
     results = json.loads((tmp_path / "out.json").read_text())["results"]["results"]
     tests = records(tmp_path / "tests.jsonl")
@@ -91,6 +118,7 @@ SETTINGS = {  # of each body, for a temperature of 0 and a limit of 9
     "anthropic:messages:claude-sonnet-4-5": {"temperature": 0, "max_tokens": 9},
     "google:gemini-2.5-flash": {"temperature": 0, "maxOutputTokens": 9},
 }
+OPENAI_AND_ANTHROPIC = ("openai:gpt-4o-mini", "anthropic:messages:claude-haiku-4-5")
 NAMES = {name for settings in SETTINGS.values() for name in settings}
 OUTPUT = [{"type": "message", "content": [{"type": "output_text", "text": TEXT}]}]
 
@@ -119,37 +147,12 @@ evalcases:
 
 
 def test_promptfoo_sends_calls_and_tools_to_openai_but_loses_them_for_anthropic(
-    tmp_path: Path, pytestconfig: pytest.Config
+    tmp_path: Path, promptfoo: Promptfoo
 ) -> None:
-    promptfoo = npm.installed("promptfoo@0.121.20", "promptfoo", pytestconfig)
     (tmp_path / "x.eval.yaml").write_text(CALLED, encoding="utf-8")
-    command = ("convert", "x.eval.yaml", "--format", "promptfoo", "--output", "tests.jsonl")
-    commands.run(*command, folder=tmp_path)
-    (tmp_path / "messages.txt").write_text("{{ messages | dump | safe }}\n")
-    providers = ["openai:gpt-4o-mini", "anthropic:messages:claude-haiku-4-5"]
-    with Server() as server:
-        server.answer(body=answer, times=None)
-        environment = {
-            **os.environ,
-            "NO_PROXY": "127.0.0.1",
-            "OPENAI_API_KEY": KEY,
-            "OPENAI_BASE_URL": f"{server.url}/v1",
-            "ANTHROPIC_API_KEY": KEY,
-            "ANTHROPIC_BASE_URL": server.url,
-            "PROMPTFOO_CONFIG_DIR": str(tmp_path / "home"),
-            "PROMPTFOO_DISABLE_TELEMETRY": "1",
-            "PROMPTFOO_DISABLE_UPDATE": "1",
-        }
-        arguments = ["--tests", "tests.jsonl", "--prompts", "file://messages.txt", "--no-cache"]
-        done = subprocess.run(
-            [promptfoo, "eval", *arguments, "--max-concurrency", "1", "--providers", *providers],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-    assert done.returncode == 0, done.stdout + done.stderr
-    to_openai, to_anthropic = (request.json for request in server.requests)
+    to_openai, to_anthropic = sent(
+        promptfoo, tmp_path, "x.eval.yaml:umbrella", *OPENAI_AND_ANTHROPIC
+    )
     (test,) = records(tmp_path / "tests.jsonl")
     assert to_openai["messages"] == test["vars"]["messages"]
     assert to_openai["messages"][1]["tool_calls"][0]["id"] == "c1"
@@ -160,40 +163,11 @@ def test_promptfoo_sends_calls_and_tools_to_openai_but_loses_them_for_anthropic(
 
 
 def test_promptfoo_asks_every_vendor_with_the_temperature_and_the_limit_of_execution(
-    tmp_path: Path, pytestconfig: pytest.Config
+    tmp_path: Path, promptfoo: Promptfoo
 ) -> None:
-    promptfoo = npm.installed("promptfoo@0.121.20", "promptfoo", pytestconfig)
     shutil.copy(SUITE, tmp_path)
-    command = ("convert", SUITE.name, "--case", "turns", "--format", "promptfoo")
-    commands.run(*command, "--output", "tests.jsonl", folder=tmp_path)
-    (tmp_path / "messages.txt").write_text("{{ messages | dump | safe }}\n")
-    with Server() as server:
-        server.answer(body=answer, times=None)
-        environment = {
-            **os.environ,
-            "NO_PROXY": "127.0.0.1",
-            "OPENAI_API_KEY": KEY,
-            "OPENAI_BASE_URL": f"{server.url}/v1",
-            "AZURE_API_KEY": KEY,
-            "AZURE_API_BASE_URL": server.url,
-            "ANTHROPIC_API_KEY": KEY,
-            "ANTHROPIC_BASE_URL": server.url,
-            "GOOGLE_API_KEY": KEY,
-            "GOOGLE_API_BASE_URL": server.url,
-            "PROMPTFOO_CONFIG_DIR": str(tmp_path / "home"),
-            "PROMPTFOO_DISABLE_TELEMETRY": "1",
-            "PROMPTFOO_DISABLE_UPDATE": "1",
-        }
-        arguments = ["--tests", "tests.jsonl", "--prompts", "file://messages.txt", "--no-cache"]
-        done = subprocess.run(
-            [promptfoo, "eval", *arguments, "--max-concurrency", "1", "--providers", *SETTINGS],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert [settings_in(request.json) for request in server.requests] == [*SETTINGS.values()]
+    bodies = sent(promptfoo, tmp_path, f"{SUITE.name}:turns", *SETTINGS)
+    assert [*map(settings_in, bodies)] == [*SETTINGS.values()]
 
 
 LOOK = """\
@@ -211,41 +185,14 @@ evalcases:
 
 
 def test_promptfoo_sends_images_documents_and_audio_in_the_form_of_openai_to_all(
-    tmp_path: Path, pytestconfig: pytest.Config
+    tmp_path: Path, promptfoo: Promptfoo
 ) -> None:
-    promptfoo = npm.installed("promptfoo@0.121.20", "promptfoo", pytestconfig)
     (tmp_path / "x.eval.yaml").write_text(LOOK, encoding="utf-8")
     (tmp_path / "a {{ b }}.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 400)
     (tmp_path / "{% b %}.pdf").write_bytes(b"%PDF-1.7 and pages")
     (tmp_path / "q.wav").write_bytes(b"RIFF\x24\0\0\0WAVE and sound")
-    command = ("convert", "x.eval.yaml", "--format", "promptfoo", "--output", "tests.jsonl")
-    done = commands.run(*command, folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    providers = ["openai:gpt-4o-mini", "anthropic:messages:claude-haiku-4-5"]
-    (tmp_path / "messages.txt").write_text("{{ messages | dump | safe }}\n")
-    with Server() as server:
-        server.answer(body=answer, times=None)
-        environment = {
-            **os.environ,
-            "NO_PROXY": "127.0.0.1",
-            "OPENAI_API_KEY": KEY,
-            "OPENAI_BASE_URL": f"{server.url}/v1",
-            "ANTHROPIC_API_KEY": KEY,
-            "ANTHROPIC_BASE_URL": server.url,
-            "PROMPTFOO_CONFIG_DIR": str(tmp_path / "home"),
-            "PROMPTFOO_DISABLE_TELEMETRY": "1",
-            "PROMPTFOO_DISABLE_UPDATE": "1",
-        }
-        arguments = ["--tests", "tests.jsonl", "--prompts", "file://messages.txt", "--no-cache"]
-        done = subprocess.run(
-            [promptfoo, "eval", *arguments, "--max-concurrency", "1", "--providers", *providers],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-    assert done.returncode == 0, done.stdout + done.stderr
-    to_openai, to_anthropic = (request.json["messages"] for request in server.requests)
+    bodies = sent(promptfoo, tmp_path, "x.eval.yaml:look", *OPENAI_AND_ANTHROPIC)
+    to_openai, to_anthropic = (body["messages"] for body in bodies)
     (test,) = records(tmp_path / "tests.jsonl")
     assert to_openai == test["vars"]["messages"]
     assert len(to_openai[0]["content"]) == 5
