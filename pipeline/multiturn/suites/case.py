@@ -44,6 +44,7 @@ from multiturn.suites.vocabulary import OF_MESSAGES
 MAX_CASE_SIZE = 10_000_000
 Choice = str | Mapping[str, str] | None
 _TEXT_KEYS = {"type", "value"}
+_ONLY_MESSAGES = {"id", "input_messages"}
 _NO_EXECUTION = ExecutionKeys()
 
 
@@ -72,20 +73,7 @@ class CaseReader:
         if head is None:
             return case
         self.keys.check(head, "suite")
-        self._warn_of_paths(head, "")
-        execution, tools = self._execution(head), read_tools(head, self.keys) or ()
-        return structs.replace(
-            case,
-            system_prompt=self._system_prompt(head),
-            guidelines=tuple(head.value.get("guidelines") or ()),
-            places=self._places(head, case),
-            tools=tools,
-            metadata=_without_prompt(head.value.get("metadata")),
-            execution=head.value.get("execution"),
-            temperature=execution.temperature,
-            max_output_tokens=execution.max_output_tokens,
-            tool_choice=_chosen(execution),
-        )
+        return structs.replace(case, **self._given(head, case, ""))
 
     def case_id(self, node: Node, label: str) -> str | None:
         """Return a case's id as it is written; None if it has none."""
@@ -120,31 +108,40 @@ class CaseReader:
             what = f"it is larger than {MAX_CASE_SIZE:,} characters, with its aliases expanded"
             raise MultiturnError(what, where=node.place(self.name, label))
         self.keys.check(node, "case", *places, label=label)
-        self._warn_of_paths(node, label)
-        prompt, own = self._system_prompt(node, label), self._execution(node, label)
-        tools = read_tools(node, self.keys, label)
-        tools = shared.tools if tools is None else tools
+        given = self._given(node, shared, label)
+        tools = given.get("tools", shared.tools)
         messages = self._messages(written.children, wording, tools)
-        choice = _chosen(own) or shared.tool_choice
-        check_choice(choice, node, tools, self.keys, label)
+        check_choice(given.get("tool_choice", shared.tool_choice), node, tools, self.keys, label)
         return structs.replace(
             shared,
             id=case_id,
             input_messages=messages,
             line=node.line,
-            system_prompt=shared.system_prompt if prompt is None else prompt,
-            guidelines=shared.guidelines + tuple(case.guidelines or ()),
-            places=self._places(node, shared),
-            tools=tools,
-            metadata={**shared.metadata, **_without_prompt(case.metadata)},
             outcome=case.outcome,
             conversation_id=as_written(node.children.get("conversation_id")),
             expected_messages=case.expected_messages,
-            execution=_over(case.execution, shared.execution),
-            temperature=shared.temperature if own.temperature is None else own.temperature,
-            max_output_tokens=own.max_output_tokens or shared.max_output_tokens,
-            tool_choice=choice,
+            **given,
         )
+
+    def _given(self, node: Node, shared: Case, label: str) -> dict[str, Any]:
+        """Return what a suite or a case gives beside messages, over what all cases share."""
+        if node.value.keys() <= _ONLY_MESSAGES:
+            return {}
+        self._warn_of_paths(node, label)
+        prompt, execution = self._system_prompt(node, label), self._execution(node, label)
+        tools, limit = read_tools(node, self.keys, label), execution.max_output_tokens
+        temperature, said = execution.temperature, node.value
+        return {
+            "system_prompt": shared.system_prompt if prompt is None else prompt,
+            "guidelines": shared.guidelines + tuple(said.get("guidelines") or ()),
+            "places": self._places(node, shared),
+            "tools": shared.tools if tools is None else tools,
+            "metadata": {**shared.metadata, **_without_prompt(said.get("metadata"))},
+            "execution": _over(said.get("execution"), shared.execution),
+            "temperature": shared.temperature if temperature is None else temperature,
+            "max_output_tokens": shared.max_output_tokens if limit is None else limit,
+            "tool_choice": _chosen(execution) or shared.tool_choice,
+        }
 
     def warn_of_answer(self, line: Node, case: Case) -> None:
         """Warn, once in a file, of an answer in the prompt of a line for fine-tuning."""
