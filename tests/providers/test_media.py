@@ -341,10 +341,10 @@ REFUSED: dict[str, tuple[str, dict[str, Any], ProviderRequest, str]] = {
     ),
     "M2 two kinds": (
         *("openai", {"model": "gpt-4"}, asked(("user", (SHOT, PAGE)))),
-        "M2: some models take no images, documents or audio; leave out 'shots/a.png', or use a model"
-        " that takes images; say model_takes: {images: true} if gpt-4 takes one; leave out"
-        " 'in/b.pdf', or use a model that takes documents; say model_takes: {documents: true} if gpt-4"
-        " takes one",
+        "M2: some models take no images, documents or audio; leave out 'shots/a.png', or use a"
+        " model that takes images; say model_takes: {images: true} if gpt-4 takes one; leave out"
+        " 'in/b.pdf', or use a model that takes documents; say model_takes: {documents: true} if"
+        " gpt-4 takes one",
     ),
     "C4 the target's word": (
         *("gemini", {"model_takes": {"audio": False}}, asked(("user", (SONG,)))),

@@ -41,6 +41,15 @@ def test_no_piece_of_a_key_is_left_where_a_long_message_is_cut() -> None:
 
 
 @each_vendor
+def test_bytes_that_a_vendor_repeats_are_not_shown(connect: Connect, server: Server) -> None:
+    repeated = "iVBORw0KGgo+/" * 90_000
+    server.fail(400, f"bad image_url 'data:image/png;base64,{repeated}=' in messages[1]")
+    assert str(failure(connect(server.url))).startswith(
+        "HTTP 400: bad image_url '(base64)' in messages[1]"
+    )
+
+
+@each_vendor
 def test_a_key_in_the_answer_is_hidden_however_it_is_escaped(connect: Connect) -> None:
     provider = connect(api_key="key/with-1")
     body = json.dumps(answer_of(provider, "Yours is KEY!"))

@@ -1,6 +1,7 @@
 """The HTTP client inside every SDK: it limits the time, the delay and the size of an answer."""
 
 import asyncio
+import re
 import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -19,6 +20,8 @@ from multiturn.providers.secrets import hide
 
 _LONGEST_DELAY = 60  # seconds
 _LONGEST_MESSAGE = 500
+# The bytes of an image or a document, where an error repeats the request. No word is that long.
+_BASE64 = re.compile(r"(?:data:[\w/.+-]*;base64,)?[A-Za-z0-9+/]{200,}={0,2}")
 _KINDS = {401: "access_denied", 403: "access_denied", 429: "rate_limit"}
 
 
@@ -161,9 +164,18 @@ def status_error(status: int, text: str, secrets: Iterable[str]) -> ProviderErro
         is_key_wrong = any(detail.get("reason") == "API_KEY_INVALID" for detail in details)
     except (LookupError, TypeError, AttributeError, ValueError):
         pass  # not the vendor's format, such as the page of a proxy: show its beginning
-    message = hide(str(message), secrets)[:_LONGEST_MESSAGE] or "without a reason"
+    message = readable(str(message), secrets) or "without a reason"
     if code == "content_filter":
         return ProviderError(named("O3", message), kind="content_filter")
     is_key_wrong |= "No connected db." in message  # LiteLLM's proxy, whatever the key is
     kind = "access_denied" if is_key_wrong else _KINDS.get(status, "http")
     return ProviderError(f"HTTP {status}: {message}", kind=kind, status=status)
+
+
+def readable(message: str, secrets: Iterable[str]) -> str:
+    """Return what a vendor says, as an error shows it: without secrets and bytes, and not too long.
+
+    >>> readable(f"not an image: data:image/png;base64,{'iVBO' * 300}", ["sk-1"])
+    'not an image: (base64)'
+    """
+    return _BASE64.sub("(base64)", hide(message, secrets))[:_LONGEST_MESSAGE]

@@ -152,17 +152,21 @@ class OpenAIProvider(HttpProvider):
         return bool(getattr(self.settings, "prompt_caching", False))  # Azure's have no such setting
 
     def marked(self, layout: Layout, messages: list[Any], part_type: str) -> tuple[list[Any], Any]:
-        """Return the messages, and how they are cached; the system message is marked if wanted."""
+        """Return the messages, and how they are cached; the system message is marked if wanted.
+
+        Without one, nothing is marked, and the vendor caches nothing of the request.
+        """
         if not self.asks_for_cache:
             return messages, None
         advice = "leave out prompt_caching: this one caches prompts by itself"
         layout.judge(self.abilities.takes("cache_breakpoints"), advice)
         leading = takewhile(lambda message: message.role == "system", layout.messages)
-        at = max(len(list(leading)) - 1, 0)
-        text = {"type": part_type, "text": layout.messages[at].content}
-        part = {**text, "prompt_cache_breakpoint": {"mode": "explicit"}}
-        message = {**messages[at], "content": [part]}
-        return [*messages[:at], message, *messages[at + 1 :]], {"mode": "explicit"}
+        mode = {"mode": "explicit"}
+        if at := len(list(leading)):
+            last = messages[at - 1]
+            text = {"type": part_type, "text": last["content"], "prompt_cache_breakpoint": mode}
+            messages[at - 1] = {**last, "content": [text]}
+        return messages, mode
 
     def lay_out_system(self, layout: Layout) -> None:
         """Send system messages as the target says."""

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from multiturn.providers.base import LARGEST_ANSWER, ProviderResponse
+from multiturn.providers.client import readable
 from multiturn.providers.failures import ProviderError
-from multiturn.providers.secrets import hide
 
 if TYPE_CHECKING:
     from multiturn.providers.http import HttpProvider
@@ -157,4 +157,4 @@ class BatchApi(Protocol):
         error = error or VendorError()
         name = error.type or error.status or error.code
         what = ": ".join(str(text) for text in (name, error.message) if text)
-        return ProviderError(hide(what, self.provider.secrets) or "without a reason", kind=kind)
+        return ProviderError(readable(what, self.provider.secrets) or "without a reason", kind=kind)

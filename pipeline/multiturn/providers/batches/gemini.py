@@ -15,7 +15,7 @@ from multiturn.providers.batches.base import (
     BatchStatus,
     VendorError,
 )
-from multiturn.providers.secrets import hide
+from multiturn.providers.client import readable
 
 _ENDED = ("succeeded", "partially_succeeded", "failed", "cancelled", "expired")
 _LIMITED = (8, 429)  # codes of gRPC and of HTTP
@@ -75,7 +75,7 @@ class GeminiBatchApi(BatchApi):
             state=state,
             ended=state in _ENDED,
             files=(file,) if file else (),
-            why=hide((found.error and found.error.message) or "", self.provider.secrets),
+            why=readable((found.error and found.error.message) or "", self.provider.secrets),
         )
 
     async def fetch(self, client: Any, status: BatchStatus, file: BinaryIO) -> None:

@@ -15,8 +15,7 @@ from multiturn.providers.batches.base import (
     BatchStatus,
     VendorError,
 )
-from multiturn.providers.client import status_error
-from multiturn.providers.secrets import hide
+from multiturn.providers.client import readable, status_error
 
 _UNPROCESSED = ("notRunning", "pending", "running")  # Azure refuses a batch of such a file
 
@@ -95,7 +94,7 @@ class OpenAIBatchApi(BatchApi):
             ended=found.status in ("completed", "failed", "expired", "cancelled"),
             answered=counts and counts.completed + counts.failed,
             files=tuple(filter(None, (found.output_file_id, found.error_file_id))),
-            why=hide("; ".join(whys), self.provider.secrets),
+            why=readable("; ".join(whys), self.provider.secrets),
         )
 
     async def fetch(self, client: Any, status: BatchStatus, file: BinaryIO) -> None:
