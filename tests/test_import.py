@@ -656,6 +656,18 @@ def test_a_line_of_a_recorded_run_is_the_body_that_the_server_got(
     assert again(case, imported_.target) == request.json
 
 
+def test_a_full_disk_is_said_of_temporary_files(tmp_path: Path) -> None:
+    url = {"url": data_uri(media_files.padded(media_files.image(), 100_000))}
+    body = {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": url}]}]}
+    written(tmp_path, [body])
+    command = ("import", "bodies.jsonl", "--output", "a.yaml")
+    process = commands.start(*command, folder=tmp_path, preexec_fn=commands.full_disk(50_000))
+    out, said = process.communicate(timeout=60)
+    assert (process.returncode, out, (tmp_path / "a.yaml").exists()) == (1, "", False)
+    why = "File too large; make room there, or set TMPDIR"
+    assert said == f"bodies.jsonl:1: cannot keep media in a temporary file: {why}\n"
+
+
 def test_a_deep_value_is_an_error(tmp_path: Path) -> None:
     for levels, is_read in ((80, True), (96, False)):
         value: Any = 1

@@ -34,8 +34,7 @@ class Store:
                 try:
                     self._add(digest, data)
                 except OSError as error:
-                    what = f"cannot keep media in a temporary file: {error.strerror}"
-                    raise MultiturnError(f"{what}; make room there, or set TMPDIR") from None
+                    raise no_room(error) from None
         return digest
 
     def read(self, digest: str) -> bytes:
@@ -75,6 +74,12 @@ class Store:
         self._places = {digest: _append(file, self._read(digest)) for digest in known}
         self._kept, self._file, self._process = {}, file, os.getpid()
         return file
+
+
+def no_room(error: OSError) -> MultiturnError:
+    """Return the error for media that cannot be written where temporary files are."""
+    what = f"cannot keep media in a temporary file: {error.strerror}"
+    return MultiturnError(f"{what}; make room there, or set TMPDIR")
 
 
 def _append(file: IO[bytes], data: bytes) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from multiturn.documents.output import open_new
 from multiturn.errors import AttachmentError, MultiturnError
 from multiturn.files.media import EXTENSIONS, Media, MediaKind, given_media
-from multiturn.files.store import Store
+from multiturn.files.store import Store, no_room
 from multiturn.traces.trace import Values
 
 _NAME = re.compile(r"(?!\.)[\w.() -]{1,100}(?<![. ])")
@@ -58,7 +58,10 @@ class Attached:
         path = f"{self.name}/{media.digest}"
         # Vendors are told the name of a file, so it stays: in a folder named by the digest.
         path += f"/{name}" if name and _NAME.fullmatch(name) else f".{EXTENSIONS[media.media_type]}"
-        _write(self.folder / path, media)
+        try:
+            _write(self.folder / path, media)
+        except OSError as error:
+            raise no_room(error) from None
         kept = {key: piece[key] for key in ("detail",) if key in piece}
         return {"type": media.kind, "value": path, **kept}
 
