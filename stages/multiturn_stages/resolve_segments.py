@@ -19,6 +19,7 @@ from multiturn.errors import (
     quoted,
 )
 from multiturn.files.media import (
+    EXTENSIONS,
     FILE_TYPES,
     MAX_MEDIA_OF_CASE,
     MAX_MEDIA_SIZE,
@@ -26,6 +27,7 @@ from multiturn.files.media import (
     check_kind,
     given_media,
     is_address,
+    kind_of_type,
 )
 from multiturn.files.store import Store
 from multiturn.model.case import PROMPT_KEY, Case, segments_of
@@ -37,6 +39,12 @@ _TYPE_ADVICE = (
     "use text, file, image, document or audio, or leave them out by a pipeline with"
     " configure: {resolve_segments: {unknown_type: warn}}"
 )
+# The type of a segment for the name of a format, such as pdf, jpeg or image/png.
+_MEANT = {
+    name: kind_of_type(media_type)
+    for media_type, extension in EXTENSIONS.items()
+    for name in (extension, media_type, media_type.partition("/")[2])
+}
 
 
 @stage(provides={"turns", "files"})
@@ -140,6 +148,8 @@ class _Reader:
             case {"type": kind}:
                 near = nearest(str(kind), ("text", *FILE_TYPES))
                 advice = f'did you mean "{near}"?' if near else _TYPE_ADVICE
+                if meant := _MEANT.get(str(kind).lower()):
+                    advice = f"write type: {meant}"
                 what = f"segments of type {cut(repr(kind))} cannot be part of a chat prompt"
                 raise SegmentTypeError(f"{what}; {advice}")
             case dict():
