@@ -50,7 +50,7 @@ _SETTINGS = frozenset(
         *("serviceTier", "speechConfig", "stopSequences", "thinkingConfig", "topK", "topP"),
     }
 )
-_NOWHERE = Path(os.devnull)
+_NOWHERE = Path(os.devnull)  # has no files that a case could attach
 _ABOVE = 2  # levels of a suite above a case
 
 
@@ -64,9 +64,8 @@ def case_in(given: Values, name: str, folder: Path | None = None) -> Case:
         node = node_of(given, mark_of(1, 0), MAX_DEPTH - _ABOVE)
     except ValueError as error:
         raise MultiturnError(str(error)) from None
-    # Without a folder, a case attaches nothing: it is never a trace that names a file.
-    files = Files(folder, folder) if folder is not None else Files(_NOWHERE, _NOWHERE)
-    reader = CaseReader(files, Dialect(name))
+    folder = folder or _NOWHERE
+    reader = CaseReader(Files(folder, folder), Dialect(name))
     return reader.case(node, given["id"], reader.shared("", ()))
 
 

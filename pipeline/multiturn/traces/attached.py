@@ -5,16 +5,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, get_args
+from typing import Any
 
 from multiturn.documents.output import open_new
 from multiturn.errors import AttachmentError, MultiturnError
-from multiturn.files.media import EXTENSIONS, Media, MediaKind, given_media
+from multiturn.files.media import EXTENSIONS, FILE_TYPES, Media, given_media
 from multiturn.files.store import Store, no_room
 from multiturn.traces.trace import Values
 
 _NAME = re.compile(r"(?!\.)[\w.() -]{1,100}(?<![. ])")
-_KINDS = (*get_args(MediaKind), "file")
 
 
 class Attached:
@@ -38,7 +37,7 @@ class Attached:
                 continue
             kept: Any = []
             for piece in content:
-                if not isinstance(piece, dict) or piece["type"] not in _KINDS:
+                if not isinstance(piece, dict) or piece["type"] not in FILE_TYPES:
                     kept.append(piece)
                     continue
                 try:

@@ -7,7 +7,7 @@ from multiturn.traces.chat import read_chat
 from multiturn.traces.gemini import read_gemini, same_gemini
 from multiturn.traces.responses import read_responses, same_responses
 from multiturn.traces.telemetry import INPUT, read_telemetry, same_telemetry
-from multiturn.traces.trace import Trace, Values, blocks, decoded, mappings
+from multiturn.traces.trace import OF_PROGRAMS, Trace, Values, blocks, decoded, mappings
 
 # What only Anthropic's bodies have, among those with ``messages``.
 _KEYS = {"system", "anthropic_version", "stop_sequences", "thinking", "top_k", "mcp_servers"}
@@ -15,11 +15,6 @@ _BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", 
 _ROLES_OF_OPENAI = ("developer", "tool", "function")
 # Vendors take a text in place of a list with it.
 _CONTENTS = ("content", "instructions", "output", "system")
-# What programs write, which is compared to the letter: arguments, results and JSON Schemas.
-_OF_USERS = (
-    *("args", "arguments", "input", "response"),
-    *("input_schema", "parameters", "parametersJsonSchema"),
-)
 # What says the same as nothing.
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _DEFAULTS = (
@@ -56,6 +51,7 @@ def same_body(body: Values) -> Values:
 
 
 def _same(value: Any, key: str = "") -> Any:
+    """Return a value of a body in one spelling; ``key`` is its key, if it has one."""
     match value:
         case str() if key in _CONTENTS:
             return blocks(value)
@@ -63,7 +59,7 @@ def _same(value: Any, key: str = "") -> Any:
             return _TYPES.get(value, value)
         case str() if key == "arguments":
             return decoded(value, key)
-        case dict() if key not in _OF_USERS:
+        case dict() if key not in OF_PROGRAMS:
             found = {name: _same(child, name) for name, child in value.items()}
             return {k: v for k, v in found.items() if v not in _EMPTY and (k, v) not in _DEFAULTS}
         case list():
@@ -82,6 +78,6 @@ def _is_anthropic(body: Values) -> bool:
         return False
     if not _KEYS.isdisjoint(body) or any("input_schema" in each for each in tools):
         return True
-    blocks = (block for each in messages for block in mappings(each.get("content")))
+    contents = (block for each in messages for block in mappings(each.get("content")))
     is_claude = str(body.get("model")).startswith("claude")
-    return is_claude or any(block.get("type") in _BLOCKS for block in blocks)
+    return is_claude or any(block.get("type") in _BLOCKS for block in contents)

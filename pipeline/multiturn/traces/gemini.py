@@ -9,6 +9,7 @@ from multiturn.errors import MultiturnError
 from multiturn.files.media import kind_of_type
 from multiturn.suites.block_forms import data_uri
 from multiturn.traces.trace import (
+    OF_PROGRAMS,
     Trace,
     Values,
     call,
@@ -24,7 +25,6 @@ from multiturn.traces.trace import (
 _NAMES = {"temperature": "temperature", "maxOutputTokens": "max_output_tokens"}
 _MODES = {"AUTO": "auto", "NONE": "none", "ANY": "required"}
 _USED = ("systemInstruction", "contents", "tools", "toolConfig", "generationConfig")
-_OF_USERS = ("args", "response", "parameters", "parametersJsonSchema", "properties")
 _SNAKE = re.compile("_([a-z])")
 
 
@@ -60,7 +60,7 @@ def camel(value: Any) -> Any:
     for key, child in value.items():
         name = _SNAKE.sub(lambda match: match[1].upper(), key)
         name = key if name in value else name  # of two spellings, none hides the other
-        found[name] = child if name in _OF_USERS else camel(child)
+        found[name] = child if name in OF_PROGRAMS else camel(child)
     return found
 
 

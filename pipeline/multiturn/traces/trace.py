@@ -1,6 +1,6 @@
 """What a request body says, in the form of a suite."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -12,6 +12,11 @@ from multiturn.errors import MultiturnError
 from multiturn.suites.block_forms import segment_of
 
 Values = dict[str, Any]
+# Keys of what programs write, whose own keys and values are left as they are.
+OF_PROGRAMS = (
+    *("args", "arguments", "input", "response"),
+    *("input_schema", "parameters", "parametersJsonSchema", "properties"),
+)
 
 
 class Trace(Struct, kw_only=True):
@@ -32,7 +37,9 @@ class Trace(Struct, kw_only=True):
     target: Values = {}
 
 
-def message(role: str, pieces: Iterable[Any], **more: Any) -> Values:
+def message(
+    role: str, pieces: Iterable[Any], tool_calls: Sequence[Values] = (), **more: Any
+) -> Values:
     """Return a message; a single text is its content itself.
 
     >>> message("user", ["Hello"])
@@ -46,8 +53,8 @@ def message(role: str, pieces: Iterable[Any], **more: Any) -> Values:
     elif len(content) == 1 and isinstance(content[0], str):
         content = content[0]
     given = {key: value for key, value in more.items() if value}
-    calls = {"tool_calls": given.pop("tool_calls")} if "tool_calls" in given else {}
-    said = {} if calls and not content else {"content": content}
+    said = {} if tool_calls and not content else {"content": content}
+    calls = {"tool_calls": tool_calls} if tool_calls else {}
     return {"role": role, **given, **said, **calls}
 
 
