@@ -13,8 +13,12 @@ from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.suites.discovery import stay_inside
-from multiturn.suites.suite import SuiteReader
+from multiturn.suites.suite import SuiteItem, SuiteReader
 from multiturn.suites.unused import EVENT as UNUSED_PATTERN
+
+# Cases are read, then converted, some at a time: a processor's caches do not hold the code for
+# both, and to take turns with each case takes a quarter longer.
+_MOST_AHEAD, _MOST_SIZE = 64, 250_000
 
 
 class Outcome(Struct, frozen=True):
@@ -68,7 +72,7 @@ def _refuse_losses(conversion: Conversion) -> None:
 def outcomes(
     selection: Selection, pipeline: Pipeline, seen: set[str] | None = None
 ) -> Iterator[Outcome]:
-    """Yield what became of each selected case, in the order of the suites; holds one at a time.
+    """Yield what became of each selected case, in the order of the suites; holds few at a time.
 
     ``seen`` gets the id of every case, selected or not, so that the caller can check that the
     selected ids are among them; without it, this raises a MultiturnError at the end.
@@ -106,7 +110,8 @@ def read_suite(
         if suite not in selection.named:
             stay_inside(suite, selection.root)
         patterns = selection.guideline_patterns
-        for found in SuiteReader(suite, selection.root, patterns, texts, name).read(lines):
+        reader = SuiteReader(suite, selection.root, patterns, texts, name)
+        for found in _read_ahead(reader, lines):
             if isinstance(found, Case):
                 yield Outcome(suite, found)
             elif isinstance(found, MultiturnError):
@@ -118,3 +123,19 @@ def read_suite(
                     yield Outcome(suite, error=error)
     except MultiturnError as error:
         yield Outcome(suite, error=error)
+
+
+def _read_ahead(reader: SuiteReader, lines: Lines | None) -> Iterator[SuiteItem]:
+    """Yield what a reader does, after it has read 64 cases, or large ones of some size."""
+    ahead: list[SuiteItem] = []
+    size = 0
+    try:
+        for item in reader.read(lines):
+            ahead.append(item)
+            size += reader.size
+            if len(ahead) >= _MOST_AHEAD or size > _MOST_SIZE:
+                yield from ahead
+                ahead, size = [], 0
+    except MultiturnError as error:
+        ahead.append(error)
+    yield from ahead
