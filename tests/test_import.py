@@ -272,6 +272,7 @@ HELLO: Values = {"model": "gpt-4o", "messages": [{"role": "user", "content": "He
         pytest.param(
             "a.jsonl", json.dumps({"id": "x", "body": json.dumps(HELLO)}), ["x"], id="a log"
         ),
+        pytest.param("a.jsonl", json.dumps({"id": "x", **HELLO}), ["x"], id="a body with an id"),
         pytest.param("a.jsonl", f"\ufeff{json.dumps(HELLO)}", ["a-1"], id="a byte-order mark"),
     ],
 )
@@ -281,6 +282,7 @@ def test_a_file_has_bodies_in_several_ways(
     (tmp_path / name).write_text(text, encoding="utf-8")
     cases, said = cases_of(tmp_path / name)
     assert ([each.case["id"] for each in cases], said) == (ids, [])
+    assert [each.case["execution"] for each in cases] == [{"model": "gpt-4o"} for _ in ids]
 
 
 @pytest.mark.parametrize(
@@ -330,6 +332,13 @@ def test_with_strict_a_warning_is_an_error(tmp_path: Path) -> None:
     done = run("import", "a.jsonl", "--strict", folder=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "a.jsonl:1: messages[0].name is left out\n"
+
+
+def test_an_output_that_nobody_could_read_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps(HELLO))
+    done = run("import", "a.jsonl", "--output", "b.jsonl", folder=tmp_path)
+    assert (done.returncode, (tmp_path / "b.jsonl").exists()) == (2, False)
+    assert done.stderr == "Error: 'b.jsonl' would be read as JSON Lines; name it b.eval.yaml\n"
 
 
 def test_an_output_is_never_replaced(tmp_path: Path) -> None:

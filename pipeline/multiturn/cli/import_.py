@@ -44,6 +44,9 @@ def import_(
     from multiturn.traces.suite import imported, write_suite
 
     start_log(verbose)
+    if output is not None and output.endswith(".jsonl"):
+        name = f"{output.removesuffix('.jsonl').removesuffix('.eval')}.eval.yaml"
+        raise MultiturnError(f"{output!r} would be read as JSON Lines; name it {name}")
     failures = Failures(debug=debug)
     cases = []
     with warnings_to(fail if strict else None), attached_for(output) as attached:

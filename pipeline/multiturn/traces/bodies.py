@@ -114,8 +114,9 @@ def _bodies(value: Any, where: Place, name: str) -> Iterator["Body | MultiturnEr
 def _unwrapped(value: Any, where: Place, name: str) -> Body:
     if not isinstance(value, dict):
         raise MultiturnError("this must be a JSON object, a request body", where=where)
-    given = next((value[key] for key in _IDS if isinstance(value.get(key), str)), "")
-    name = given if given.strip() else name
+    if key := next((key for key in _IDS if isinstance(value.get(key), str)), None):
+        name = value[key] if value[key].strip() else name
+        value = {each: value[each] for each in value if each != key}
     if isinstance(value.get("wire"), str):
         return Body(where, name, read_value(value["wire"]))
     if "raw_request" in value or "wire" in value:
