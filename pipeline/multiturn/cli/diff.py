@@ -73,10 +73,9 @@ def diff(
         if second.error is not None:
             failures.add(second.error)
         elif first.conversion is not None and second.conversion is not None:
+            pair = first.conversion, second.conversion
             try:
-                one, other = (
-                    record_with(each, provider) for each in (first.conversion, second.conversion)
-                )
+                one, other = (record_with(each, provider) for each in pair)
             except MultiturnError as error:
                 failures.add(error)
                 continue

@@ -64,20 +64,17 @@ def explain(
     shown = 0
     for conversion in failures.conversions(outcomes(selection, chosen)):
         try:
-            found: Explanation | None = (
-                find_origins(conversion) if provider is None else explain_for(conversion, provider)
-            )
+            found = explain_for(conversion, provider) if provider else find_origins(conversion)
         except MultiturnError as error:
             failures.add(error)
             continue
-        if found is not None and extent is not None:
-            found = within(found, extent)
-        if found is None:
+        part = found if extent is None else within(found, extent)
+        if part is None:
             continue
         if format_ == "json":
-            click.echo(to_json(explain_line(found)), nl=False)
+            click.echo(to_json(explain_line(part)), nl=False)
         else:
-            click.echo(as_explanation(found))
+            click.echo(as_explanation(part))
         shown += 1
     if not shown and extent is not None:
         what = f"{extent.file}:{line}: no text of a prompt is written here"

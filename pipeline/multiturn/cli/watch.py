@@ -122,9 +122,8 @@ def _show(old: Prompts, new: Prompts, paths: set[str], failed: int | None) -> No
         before, after = _as_yaml(old.get(key)), _as_yaml(new.get(key))
         click.echo(as_text_diff(before, after, f"{name} · before", f"{name} · now"), nl=False)
     names = sorted(os.path.relpath(path) for path in paths)
-    what = (
-        f"{len(changed):,} changed, {len(new) - len(new.keys() & changed) - (failed or 0):,} same"
-    )
+    same = len(new) - len(new.keys() & changed) - (failed or 0)
+    what = f"{len(changed):,} changed, {same:,} same"
     what += f", {failed:,} failed" if failed else ""
     what += "" if failed is None else "; with errors, see above"
     click.echo(in_line(f"{first_of(names)}: {what}"))

@@ -65,9 +65,7 @@ class BatchState:
         if self.target is None and os.path.exists(self.path):
             what = "this is not the state of a batch; move it away"
             raise MultiturnError(what, where=self.path)
-        if (
-            not self.under_way
-        ):  # the last run was killed once it was done, before it removed the file
+        if not self.under_way:  # the last run was killed before it removed the file
             self._clear()
 
     @contextmanager

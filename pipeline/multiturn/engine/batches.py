@@ -45,9 +45,7 @@ class Batches:
         self.provider = provider
         self.poll = poll
         self.say = say
-        self.statuses: dict[
-            str, BatchStatus
-        ] = {}  # the last known status of each part, by its token
+        self.statuses: dict[str, BatchStatus] = {}  # the last known ones, by the tokens of parts
         self.output = output
         self.state = BatchState(output)
         address = hide(provider.address(), provider.secrets)

@@ -107,11 +107,9 @@ class _Sent:
         if why := self.dropped.get(where):
             return Fate(where, "dropped", why)
         if key == PROMPT_KEY and (explicit := _explicit(self.prompt)):
-            has_leading = min(explicit) < first_other(self.conversion.case)
-            by = (
-                "a system message that leads replaces" if has_leading else "system messages replace"
-            )
-            return Fate(where, "dropped", f"{by} it (rule 7)")
+            if min(explicit) < first_other(self.conversion.case):
+                return Fate(where, "dropped", "a system message that leads replaces it (rule 7)")
+            return Fate(where, "dropped", "system messages replace it (rule 7)")
         return Fate(where, "lost", "no section of the system message holds it")
 
     def fate(self, where: Place, segment: tuple[int, int], content: object) -> Fate:
