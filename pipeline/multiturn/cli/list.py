@@ -110,17 +110,15 @@ def _show_largest(sized: "Iterable[Sized]") -> None:
 
     total = cases = media = 0
     is_exact = True
-
-    def counted() -> "Iterable[tuple[int, str, Size]]":
-        nonlocal total, cases, media, is_exact
-        for conversion, size in sized:
-            total, cases = total + size.tokens.count, cases + 1
-            media += size.tokens.media
-            is_exact = is_exact and size.tokens.is_exact
-            case = conversion.case
-            yield size.tokens.count, f"{case.suite} · {case.id}", size
-
-    largest = nlargest(_MOST_CASES, counted(), key=itemgetter(0))
+    largest: list[tuple[int, str, Size]] = []
+    for conversion, size in sized:
+        cases += 1
+        total += size.tokens.count
+        media += size.tokens.media
+        is_exact &= size.tokens.is_exact
+        name = f"{conversion.case.suite} · {conversion.case.id}"
+        found = [*largest, (size.tokens.count, name, size)]
+        largest = nlargest(_MOST_CASES, found, key=itemgetter(0))
     about = "" if is_exact else "about "
     more = f"; the {len(largest)} largest:" if len(largest) < cases else ""
     all_cases = f"{number_of(cases, 'case')}{without_media(media)}{more}"
