@@ -44,7 +44,6 @@ def send_batch(run: "Run", tally: "Tally", *, poll: float, wait: bool) -> None:
     from multiturn.cli.progress import Progress
     from multiturn.cli.sending import name_removed
     from multiturn.engine.batch_run import BatchRun
-    from multiturn.engine.selection import Selection
     from multiturn.errors import MultiturnError
     from multiturn.providers.failures import ProviderError
 
@@ -69,7 +68,7 @@ def send_batch(run: "Run", tally: "Tally", *, poll: float, wait: bool) -> None:
             raise MultiturnError(f"{error}; {advice}; {last}") from None
         left = batches.requests
     path = run.results_path()
-    if run.results is not None and isinstance(run.cases, Selection) and not run.cases.is_partial:
+    if run.results is not None and not run.selection.is_partial:
         name_removed([*batches.removed, *run.results.strays()], path)
     if left:
         _say(f"{number_of(left, 'request')} under way; get their results with --resume --batch")

@@ -150,6 +150,7 @@ def run(
     from multiturn.cli.batch import preview_batch, send_batch
     from multiturn.cli.failures import Failures, writing
     from multiturn.cli.sending import Tally, preview, print_json, print_text, send
+    from multiturn.engine.counting import counted
     from multiturn.engine.run import Run
     from multiturn.providers.targets import find_target
     from multiturn.text import number_of
@@ -192,8 +193,6 @@ def run(
                     Tally(failures).add(delivery)
             failures.finish()
         if dry_run:
-            from multiturn.engine.counting import counted
-
             deliveries = chosen.deliveries()
             if count_tokens:
                 deliveries = counted(chosen, concurrency=concurrency)
@@ -201,10 +200,9 @@ def run(
         else:
             with chosen:
                 if batch:
-                    wait = not no_wait
-                    send_batch(chosen, tally, poll=poll, wait=wait)
+                    send_batch(chosen, tally, poll=poll, wait=not no_wait)
                 else:
-                    send(chosen, selection, tally, concurrency=concurrency, order=order)
+                    send(chosen, tally, concurrency=concurrency, order=order)
     if against is not None:
         unchanged = number_of(tally.actions["skip"], "unchanged case")
         say_summary(f"{unchanged} skipped (compared with {against})", err=True)

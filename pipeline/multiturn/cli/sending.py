@@ -24,7 +24,6 @@ from multiturn.engine.prefixes import SharedPrefixes
 from multiturn.engine.record import to_json
 from multiturn.engine.run import Run
 from multiturn.engine.runner import answers
-from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.providers.failures import ENDS_RUN
 from multiturn.providers.results import Result
@@ -151,7 +150,7 @@ def preview(run: Run, deliveries: Iterable[Delivery], tally: Tally) -> None:
     run.budget.check(found, run.provider)
 
 
-def send(run: Run, selection: Selection, tally: Tally, *, concurrency: int, order: Order) -> None:
+def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
     """Send the cases of a run, and print what becomes of each."""
     ended_by, stopped = signal.SIGINT, None
 
@@ -175,7 +174,7 @@ def send(run: Run, selection: Selection, tally: Tally, *, concurrency: int, orde
                 show_counts()
 
     is_mixed = run.path is None and sys.stdout.isatty()  # with answers, on the same terminal
-    with closing(Progress(lambda: estimate(selection), hidden=is_mixed)) as progress:
+    with closing(Progress(lambda: estimate(run.selection), hidden=is_mixed)) as progress:
         show_counts()
         try:
             asyncio.run(main(answers(run, concurrency=concurrency, order=order)))
@@ -190,7 +189,7 @@ def send(run: Run, selection: Selection, tally: Tally, *, concurrency: int, orde
         except LimitReachedError as error:
             stopped = error
     path = run.results_path()
-    if run.results is not None and not (tally.is_denied or selection.is_partial or stopped):
+    if run.results is not None and not (tally.is_denied or run.selection.is_partial or stopped):
         name_removed(run.results.strays(), path)
     counts = f"{tally.summary()}, {tally.retried:,} retried"
     say_summary(f"{counts}{f': {path}' if path else ''}{tally.repairs()}", err=True)

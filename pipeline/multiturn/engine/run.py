@@ -79,7 +79,7 @@ class Run:
         is_default: bool = False,
     ) -> None:
         self.provider = complete(provider)
-        self.cases, self.pipeline, name = _chosen(cases, pipeline)
+        self.selection, self._given, self.pipeline, name = _chosen(cases, pipeline)
         if resume and results is None:
             raise ValueError("resume continues a file of results; name it with results")
         self.path = None if results is None else str(results)
@@ -93,7 +93,7 @@ class Run:
             _check_batches(self.provider, self.path, batch=batch, resume=resume)
         if not is_dry:
             self.provider.check()
-        self.names = suite_names(self.cases) if isinstance(self.cases, Selection) else {}
+        self.names = suite_names(self.selection)
         self.budget = Budget(
             price_for(self.provider, prices) if model_of(self.provider) else None,
             most_cost=max_cost,
@@ -105,12 +105,12 @@ class Run:
         self._with_tokens = is_dry or self.budget.has_limit or not self.provider.tokenizer.encoding
         self.earlier: dict[bytes, str] = {}  # digests at the revision, by the keys of results
         if against is not None:
-            if name is None or not isinstance(self.cases, Selection):
+            if name is None or self._given is not None:
                 what = "against compares files: cases must be a path, and pipeline a name or a path"
                 raise ValueError(what)
             is_default = is_default or pipeline is None
             self.earlier = _digests_at(
-                against, self.cases, name, self.provider, is_default=is_default
+                against, self.selection, name, self.provider, is_default=is_default
             )
         self.stored: dict[bytes, str] = {}  # digests of answered requests, by the same keys
         if is_dry and resume and self.path is not None and os.path.exists(self.path):
@@ -169,9 +169,9 @@ class Run:
         name = "strict" if self.budget.most_tokens is None else "max-tokens"
         name = name if self.budget.most_cost is None else "max-cost"
         what = f"{option(name)} reads requests of more than {_MOST_HELD // 2**20} MiB twice, and"
-        if isinstance(self.cases, Iterator):
+        if isinstance(self._given, Iterator):
             raise MultiturnError(f"{what} an iterator of cases can be read only once; give a list")
-        for path in self.cases.suites if isinstance(self.cases, Selection) else ():
+        for path in self.selection.suites:
             if not os.path.isfile(path):
                 raise MultiturnError(f"{what} {path!r} can be read only once; write it to a file")
 
@@ -187,7 +187,7 @@ class Run:
         return unless_known(delivery, self.stored, self.earlier)
 
     def _prepared(self) -> Iterator[Delivery]:
-        asked = self.cases if isinstance(self.cases, Selection) else Selection()
+        strict, sample = self.selection.strict, self.selection.sample
         for outcome in self._outcomes():
             if outcome.error is not None:
                 name = self.names[outcome.suite]
@@ -197,19 +197,18 @@ class Run:
                     outcome.case,
                     self.pipeline,
                     self.provider,
-                    strict=asked.strict,
+                    strict=strict,
                     with_tokens=self._with_tokens,
                 )
-            if asked.sample is not None:
-                result = replace(delivery.result, sample=str(asked.sample))
-                delivery = replace(delivery, result=result)
+            if sample is not None:
+                delivery = replace(delivery, result=replace(delivery.result, sample=str(sample)))
             yield delivery
 
     def _outcomes(self) -> Iterator[Outcome]:
-        if isinstance(self.cases, Selection):
-            yield from read_cases(self.cases)
+        if self._given is None:
+            yield from read_cases(self.selection)
             return
-        for case in self.cases:
+        for case in self._given:
             want(case, Case, "each of the cases must be a Case, as load_suite gives it")
             yield Outcome(case.suite, case)
 
@@ -235,8 +234,13 @@ class Run:
 
 def _chosen(
     cases: Cases, pipeline: Pipeline | str | Path | None
-) -> tuple[Iterable[Case] | Selection, Pipeline, str | None]:
-    """Return the cases, the pipeline, and its name or path; None for a Pipeline that was given."""
+) -> tuple[Selection, Iterable[Case] | None, Pipeline, str | None]:
+    """Return what a run is of.
+
+    Returns:
+        Which cases; the cases themselves, where they are given; the pipeline; its name or path, or
+        None for a Pipeline that is given.
+    """
     words = "pipeline must be a Pipeline, or its name or path"
     want(pipeline, Pipeline | str | Path | None, words)
     words = "cases must be an iterable of Case, or the path of a suite"
@@ -247,7 +251,10 @@ def _chosen(
         if isinstance(cases, str | Path):
             cases = select([str(cases)], root=project.root)
     is_given = isinstance(pipeline, Pipeline)
-    return cases, chosen, None if is_given else str(project.pipeline or DEFAULT_PIPELINE)
+    name = None if is_given else str(project.pipeline or DEFAULT_PIPELINE)
+    if isinstance(cases, Selection):
+        return cases, None, chosen, name
+    return Selection(), cases, chosen, name
 
 
 def _check_batches(provider: TargetProvider, path: str, *, batch: bool, resume: bool) -> None:
