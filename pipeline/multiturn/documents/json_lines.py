@@ -15,6 +15,7 @@ from multiturn.errors import MultiturnError, Place, quoted
 MAX_LINE = 110_000_000
 # In linear time: a string that does not end matches up to the end, and nothing backtracks.
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)', re.DOTALL)
+_TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 _HALF = re.compile("[\ud800-\udfff]")
 _EMPTY = re.compile(r"\[\s*\]|\{\s*\}")
 
@@ -69,8 +70,6 @@ def read_json_lines(
             if text:
                 value = read_json(text)
                 yield node_of(value, mark_of(number, position))
-        except RecursionError:
-            yield MultiturnError(f"nested deeper than {MAX_DEPTH} levels", where=where)
         except UnicodeDecodeError:
             yield MultiturnError("this is not UTF-8; save the file as UTF-8", where=where)
         except json.JSONDecodeError as error:
@@ -84,12 +83,33 @@ def read_json(text: str) -> Any:
     # json has no limit of its own: 40 MB of "[0,0,0" would take a gigabyte. It also keeps the last
     # of several equal keys in silence, and lets half of a character pass, which no file can hold.
     _check_size(text)
-    value = json.loads(
-        text, object_pairs_hook=_distinct, parse_constant=_refuse_constant, parse_int=read_integer
-    )
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_distinct,
+            parse_constant=_refuse_constant,
+            parse_int=read_integer,
+        )
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
     if "\\u" in text and (half := _HALF.search(json.dumps(value, ensure_ascii=False))):
         raise ValueError(f"\\u{ord(half[0]):x} is half of a character; write both halves")
     return value
+
+
+def read_value(text: str) -> Any:
+    """Return the value of a JSON text, as ``read_json`` does; too many levels are a ValueError."""
+    value = read_json(text)
+    _check_depth(value, MAX_DEPTH)
+    return value
+
+
+def _check_depth(value: Any, levels: int) -> None:
+    if isinstance(value, dict | list):
+        if not levels:
+            raise ValueError(_TOO_DEEP)
+        for child in value.values() if isinstance(value, dict) else value:
+            _check_depth(child, levels - 1)
 
 
 def _check_size(text: str) -> None:
@@ -123,7 +143,7 @@ def _refuse_constant(name: str) -> None:
 def node_of(value: Any, mark: Mark, levels: int = MAX_DEPTH) -> Node:
     """Return a value of JSON, all of it at one place; too many levels are a ValueError."""
     if not levels:
-        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+        raise ValueError(_TOO_DEEP)
     if isinstance(value, dict):
         children = {name: node_of(child, mark, levels - 1) for name, child in value.items()}
         size = sum([child.size for child in children.values()]) + 1

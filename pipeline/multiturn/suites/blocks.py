@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import structs
 
-from multiturn.documents.json_lines import read_json, values_in_json
-from multiturn.documents.node import MAX_DEPTH, Node, Repeats, RepeatsError, list_of, with_keys
+from multiturn.documents.json_lines import read_value, values_in_json
+from multiturn.documents.node import Node, Repeats, RepeatsError, list_of, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, quoted
 from multiturn.suites.block_forms import BLOCK_FORMS
@@ -143,11 +143,7 @@ class _Blocks:
             what = "the suite repeats too many values in arguments; write fewer calls by aliases"
             raise RepeatsError(what, where=where)
         try:
-            value = read_json(written.value)
-            if isinstance(value, dict):
-                _check_depth(value)
-        except RecursionError:
-            raise MultiturnError(f"{_NO_OBJECT}: nested too deep", where=where) from None
+            value = read_value(written.value)
         except json.JSONDecodeError as error:
             what = f"{_NO_OBJECT}: {error.msg}; correct them, or write a mapping"
             raise MultiturnError(what, where=where) from None
@@ -256,15 +252,6 @@ def _segments_of(message: Node) -> list[Node]:
 
 def _type_of(block: Node) -> Any:
     return block.value.get("type") if isinstance(block.value, dict) else None
-
-
-def _check_depth(value: Any, levels: int = MAX_DEPTH) -> None:
-    """Refuse a value with too many levels by a ValueError."""
-    if not levels:
-        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
-    for child in value.values() if isinstance(value, dict) else value:
-        if isinstance(child, dict | list):
-            _check_depth(child, levels - 1)
 
 
 def _leading(blocks: list[Node], kind: str) -> int:

@@ -6,11 +6,11 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from multiturn.documents.json_lines import MAX_LINE, read_json_lines
+from multiturn.documents.json_lines import MAX_LINE, read_json_lines, read_value
 from multiturn.documents.source import open_rewindable
 from multiturn.errors import MultiturnError, Place
 from multiturn.traces.telemetry import INPUT, attributes_in
-from multiturn.traces.trace import parsed, read_value
+from multiturn.traces.trace import parsed
 
 _INSIDE = ("body", "params", "request")  # of a line for a batch of OpenAI, Anthropic and Gemini
 _IDS = ("id", "custom_id", "key")

@@ -6,8 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from multiturn.documents.json_lines import mark_of, node_of, read_json
-from multiturn.documents.node import MAX_DEPTH
+from multiturn.documents.json_lines import read_value
 from multiturn.errors import MultiturnError
 from multiturn.suites.block_forms import segment_of
 
@@ -132,16 +131,6 @@ def blocks(content: Any) -> list[Any]:
 def mappings(value: Any) -> Iterator[Values]:
     """Yield the mappings of a list; nothing of another value."""
     yield from (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
-
-
-def read_value(text: str) -> Any:
-    """Return the value of a JSON text; what no suite can have is a ValueError."""
-    try:
-        value = read_json(text)
-        node_of(value, mark_of(1, 0))  # refuses too many levels
-    except RecursionError:
-        raise ValueError(f"nested deeper than {MAX_DEPTH} levels") from None
-    return value
 
 
 def parsed(value: Any) -> Any:
