@@ -4,16 +4,20 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import certifi
 import pytest
 from hypothesis import HealthCheck, settings
-from playwright.sync_api import Browser
 
-from browser import Reader, open_browser
 from comparing import write
 from loopback import Server
 from repositories import FILES, commit, git
+
+if TYPE_CHECKING:  # make test-tools has no browser
+    from playwright.sync_api import Browser
+
+    from browser import Reader
 
 # Where SIGINT is ignored, as for `nohup make test &`, all processes that tests start ignore it,
 # too, even those that should end by it. A signal that is handled is not passed on like this.
@@ -74,18 +78,22 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="module")  # not for all modules: its event loop would be in the way of theirs
-def browser() -> Iterator[Browser]:
+def browser() -> "Iterator[Browser]":
+    from browser import open_browser
+
     with open_browser() as browser:
         yield browser
 
 
 @pytest.fixture(scope="module")
-def shared_reader(browser: Browser) -> Reader:
+def shared_reader(browser: "Browser") -> "Reader":
+    from browser import Reader
+
     return Reader(browser)
 
 
 @pytest.fixture
-def reader(shared_reader: Reader) -> Iterator[Reader]:
+def reader(shared_reader: "Reader") -> "Iterator[Reader]":
     """Open reports, and fail at the end for whatever they must not do."""
     yield shared_reader
     errors, shared_reader.errors = shared_reader.errors, []
