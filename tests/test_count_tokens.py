@@ -1,6 +1,8 @@
 """``run --dry-run --count-tokens`` asks the vendor how many tokens each request has."""
 
+import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ import pytest
 
 from loopback import KEY, Server
 from media_files import data_uri, image, pdf, wav, write_bytes
-from multiturn import dry_run, estimate, load_target
+from multiturn import Delivery, dry_run, estimate, load_target
 from multiturn.providers.anthropic import AnthropicProvider
 from running import records, run, write_suite
 
@@ -262,3 +264,20 @@ def test_python_has_the_vendor_count_too(
     target = load_target("anthropic")
     found = estimate(dry_run("a.eval.yaml", None, target, count_tokens=True), target)
     assert (found.input, found.is_exact, len(server.requests)) == (42, True, 2)
+
+
+def test_inside_an_event_loop_a_count_needs_a_thread(
+    folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    server.answer(body={"input_tokens": 40}, times=None)
+
+    def counted() -> Iterator[Delivery]:
+        return dry_run("a.eval.yaml", None, load_target("anthropic"), count_tokens=True)
+
+    async def main() -> list[Delivery]:
+        with pytest.raises(RuntimeError, match="dry_run has an event loop .* call it in a thread"):
+            next(counted())
+        return await asyncio.to_thread(lambda: [*counted()])
+
+    assert [each.tokens for each in asyncio.run(main())] == [40, 40]

@@ -1,6 +1,5 @@
 """Runs in batches: cases are sent through a vendor's Batch API; a killed run can be continued."""
 
-import asyncio
 import math
 import os
 import secrets
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 from multiturn.engine.batch_state import Waiting
 from multiturn.engine.batches import Batches
 from multiturn.engine.delivery import Delivery, answered, failed
+from multiturn.engine.loops import want_no_loop
 from multiturn.engine.run import Run, RunOptions
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
@@ -66,9 +66,7 @@ def run_batches(
     """
     if not 0 < poll < math.inf:
         raise ValueError("poll must be a number of seconds, such as 60")
-    if _is_in_event_loop():
-        what = "run_batches has an event loop of its own; inside another one, call it in a thread:"
-        raise RuntimeError(f"{what} await asyncio.to_thread(list, run_batches(...))")
+    want_no_loop("run_batches")
     with (
         Run(cases, pipeline, provider, results=results, batch=True, **options) as run,
         BatchRun(run, poll=poll, say=say or (lambda _: None)) as batches,
@@ -258,14 +256,6 @@ class BatchRun(Batches):
                 delivery = Delivery("send", result, where=waiting.where)
                 self.run.keep(delivery)
                 yield delivery
-
-
-def _is_in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _new_part() -> BatchPart:

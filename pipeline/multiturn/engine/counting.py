@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Iterator
 from msgspec.structs import replace
 
 from multiturn.engine.delivery import Delivery, failed
+from multiturn.engine.loops import want_no_loop
 from multiturn.engine.run import Run
 from multiturn.providers.counting import count_tokens, counter_of
 from multiturn.providers.failures import ENDS_RUN, ProviderError
@@ -20,7 +21,9 @@ def counted(run: Run, *, concurrency: int = 8) -> Iterator[Delivery]:
 
     Raises:
         MultiturnError: the vendor counts no tokens, or its SDK is not installed.
+        RuntimeError: it is called inside an event loop.
     """
+    want_no_loop("dry_run")
     deliveries = _counted(run, counter_of(run.provider), concurrency)
     with asyncio.Runner() as runner:
         try:

@@ -101,7 +101,7 @@ def dry_run(
 
     The arguments and errors are those of ``run``, and the SDK need not be installed; but with
     ``count_tokens``, it asks the vendor how many tokens each request has, and has an event loop of
-    its own.
+    its own: inside another one, call it in a thread, as ``run_batches``.
     """
     given = (cases, pipeline, provider)
     dry = Run(*given, results=results, resume=resume, against=against, is_dry=True)
