@@ -156,6 +156,7 @@ class TargetProvider:
     title: ClassVar[str] = ""  # what reports call its payload; empty for none of its own
     accepts: Collection[str] = frozenset()  # as for ``AxProvider``
     rules_by: ClassVar[tuple[str, ...]] = ()  # the addresses that say whose rules hold
+    overhead: ClassVar[Overhead] = Overhead()  # what the vendor adds to the tokens of texts
     place = Place()  # of the target, if it is of a file
 
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
@@ -207,8 +208,14 @@ class TargetProvider:
         return sent_in(msgspec.to_builtins(body))._replace(most_output=request.max_output_tokens)
 
     def tokens(self, wire: Wire) -> Tokens:
-        """Return about how many input tokens a request is."""
-        return tokens_of(self.reads(wire), self.tokenizer, Overhead(), is_known=False)
+        """Return how many input tokens a request is; about, where that is not known."""
+        sent, is_known = self.reads(wire), self.is_overhead_known
+        return tokens_of(sent, self.tokenizer, self.overhead, is_known=is_known)
+
+    @property
+    def is_overhead_known(self) -> bool:
+        """Whether the vendor says what it adds to the tokens of texts."""
+        return False
 
     @property
     def cache_minimum(self) -> int | None:

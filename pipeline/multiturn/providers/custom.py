@@ -10,7 +10,7 @@ from msgspec import structs
 
 from multiturn.documents.imports import import_path
 from multiturn.errors import MultiturnError, in_words, line_of
-from multiturn.model.request import InputFile, ProviderRequest, files_and_media
+from multiturn.model.request import InputFile, ProviderRequest, files_and_media, prompt_of
 from multiturn.providers.base import (
     Provider,
     ProviderResponse,
@@ -64,7 +64,8 @@ class InvokedProvider(TargetProvider):
         if "media" not in self.accepts and any(file.media for file in files_and_media(request)):
             advice = f"add accepts = {{'media'}} to {self.settings.provider}, if it sends them"
             raise ProviderError(broken("C7", advice))
-        if has_calls(request) and "calls" not in self.accepts:
+        has_calls = request.tools or any(turn.is_more for turn in prompt_of(request))
+        if has_calls and "calls" not in self.accepts:
             advice = f"add accepts = {{'calls'}} to {self.settings.provider}, if it sends them"
             raise ProviderError(broken("C6", advice))
         return Wire(provider=self.settings.provider, shown=body_of(request), request=request)
@@ -101,14 +102,6 @@ def _checked(answer: ProviderResponse, path: str) -> ProviderResponse:
         what = f"{path} returned an answer of the wrong form: {error}"
         raise ProviderError(what, kind="provider") from None
     return answer
-
-
-def has_calls(request: ProviderRequest) -> bool:
-    """Return whether a request has tools, or messages with calls, their results or thinking."""
-    return bool(request.tools) or any(
-        message.tool_calls or message.thinking or message.tool_call_id is not None
-        for message in request.chat_prompt or ()
-    )
 
 
 def body_of(request: ProviderRequest) -> bytes:

@@ -26,7 +26,7 @@ from multiturn.providers.layout import Layout
 from multiturn.providers.models import SERVERS, Abilities, Row
 from multiturn.providers.refusals import lesson_of
 from multiturn.providers.secrets import hide
-from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_in, tokens_of
+from multiturn.providers.tokens import Sent, Tokenizer, sent_in
 from multiturn.providers.tool_layout import Choice, Names, choice_of, want_names
 
 _T = TypeVar("_T")
@@ -66,7 +66,6 @@ class HttpProvider(ChatProvider):
     hottest: ClassVar[tuple[str, float]]  # the vendor's rule, and the highest temperature
     rows: tuple[Row, ...] = ()  # what the user's own targets file says of models
     path: ClassVar[str]  # of the requests
-    overhead: ClassVar[Overhead] = Overhead()
 
     http: Any = None  # the HTTP client inside the SDK's
     _client: Any = None
@@ -99,12 +98,6 @@ class HttpProvider(ChatProvider):
         """What counts the tokens of texts for the model."""
         return self.abilities.tokenizer
 
-    def tokens(self, wire: Wire) -> Tokens:
-        """Return how many input tokens a request is to the model."""
-        return tokens_of(
-            *(self.reads(wire), self.tokenizer, self.overhead), is_known=self._is_overhead_known
-        )
-
     def reads(self, wire: Wire) -> Sent:
         """Return what the model reads of a request."""
         return sent_in(msgspec.json.decode(wire.shown))
@@ -120,7 +113,8 @@ class HttpProvider(ChatProvider):
         return None if self.cache_minimum is None else True
 
     @cached_property
-    def _is_overhead_known(self) -> bool:
+    def is_overhead_known(self) -> bool:
+        """Whether the vendor says what it adds to the tokens of texts."""
         return self.abilities.is_overhead_known
 
     def asked(self, layout: Layout, request: ProviderRequest) -> Asked:

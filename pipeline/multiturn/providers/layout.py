@@ -84,8 +84,11 @@ class Layout:
 
     def has_later_system(self) -> bool:
         """Return whether a system message stands after the conversation began."""
-        later = dropwhile(lambda message: message.role == "system", self.messages)
-        return any(message.role == "system" for message in later)
+        return any(message.role == "system" for message in self._after_system())
+
+    def _after_system(self) -> Iterator[Turn]:
+        """Return the messages from the first on that is not the system's."""
+        return dropwhile(lambda message: message.role == "system", self.messages)
 
     def take_system(self, rule: str, blank: str, advice: str = "") -> str | None:
         """Remove the system messages, and return their text; None if there is none.
@@ -192,25 +195,21 @@ class Layout:
     def alternate(self, rule: str) -> None:
         """Merge neighbors of one role; refuse what makes user and assistant not alternate."""
         self.merge_runs(rule)
-        turns = list(dropwhile(lambda message: message.role == "system", self.messages))
-        if any(message.role == "system" for message in turns):
+        if self.has_later_system():
             what = "a system message stands after the conversation began"
             self.refuse(rule, f"{what}; set later_system: merge in the target")
-        if turns and turns[0].role != "user":
-            advice = self._pipeline_advice(turns[0].content)
-            self.refuse(rule, f"begin with a user message{advice}")
+        self.want_user_first(rule)
 
     def doubt_template(self, abilities: Abilities) -> None:
         """Note where a model's own chat template would refuse a prompt, if the server uses it."""
-        turns = list(dropwhile(lambda message: message.role == "system", self.messages))
-        roles = [message.role for message in turns]
+        roles = [message.role for message in self._after_system()]
         expected = (["user", "assistant"] * len(roles))[: len(roles)]
         if (roles != expected or len(self.messages) - len(roles) > 1) and abilities.rows("roles"):
             what = f"the chat template of {abilities.name} wants user and assistant to alternate"
             self.doubts.append(
                 f"{what}, if the server uses it; set roles: alternate, or roles: any"
             )
-        if len(turns) < len(self.messages) and abilities.rows("system"):
+        if len(roles) < len(self.messages) and abilities.rows("system"):
             what = f"the chat template of {abilities.name} takes no system message"
             self.doubts.append(
                 f"{what}, if the server uses it; set system_role: user, or roles: any"
@@ -222,10 +221,10 @@ class Layout:
             self.refuse(rule, f"add a user message{self._pipeline_advice()}")
 
     def want_user_first(self, rule: str) -> None:
-        """Refuse a prompt whose first message is not the user's."""
-        if self.messages and self.messages[0].role != "user":
-            advice = self._pipeline_advice(self.messages[0].content)
-            self.refuse(rule, f"begin with a user message{advice}")
+        """Refuse a prompt whose first message, after those of the system, is not the user's."""
+        first = next(self._after_system(), None)
+        if first is not None and first.role != "user":
+            self.refuse(rule, f"begin with a user message{self._pipeline_advice(first.content)}")
 
     def judge(self, verdict: Verdict, advice: str) -> bool:
         """Return whether a request may use a feature of a model; note a doubt, or refuse it."""

@@ -54,6 +54,9 @@ _BEDROCK = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?=:)")
 _DATE = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d\d-\d\d(?:\d\d)?|\d{8}|\d{3,4})$")
 
 
+YesNo = Literal["yes", "no"] | None  # None where a row says nothing of it
+
+
 class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a source says of some models and one feature."""
 
@@ -68,45 +71,33 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(description="whether the models take a temperature."),
     ] = None
     final_assistant: Annotated[
-        Literal["yes", "no"] | None,
-        Meta(description="whether they take a last message of the assistant's."),
+        YesNo, Meta(description="whether they take a last message of the assistant's.")
     ] = None
     later_system: Annotated[
-        Literal["yes", "no"] | None,
-        Meta(description="whether they take a system message after the conversation began."),
+        YesNo, Meta(description="whether they take a system message after the conversation began.")
     ] = None
     unsigned_calls: Annotated[
-        Literal["yes", "no"] | None,
+        YesNo,
         Meta(description="whether they take a call in the current turn without its signature."),
     ] = None
-    chat: Annotated[
-        Literal["yes", "no"] | None,
-        Meta(description="whether they have OpenAI's Chat Completions API."),
-    ] = None
+    chat: Annotated[YesNo, Meta(description="whether they have OpenAI's Chat Completions API.")] = (
+        None
+    )
     phase: Annotated[
-        Literal["yes", "no"] | None,
-        Meta(description="whether they want the phase of an assistant's text."),
+        YesNo, Meta(description="whether they want the phase of an assistant's text.")
     ] = None
     encrypted_thinking: Annotated[
-        Literal["yes", "no"] | None,
-        Meta(description="whether they can be asked for `reasoning.encrypted_content`."),
+        YesNo, Meta(description="whether they can be asked for `reasoning.encrypted_content`.")
     ] = None
-    images: Annotated[Literal["yes", "no"] | None, Meta(description="whether they see images.")] = (
-        None
-    )
-    documents: Annotated[
-        Literal["yes", "no"] | None, Meta(description="whether they read PDF documents.")
-    ] = None
-    audio: Annotated[Literal["yes", "no"] | None, Meta(description="whether they hear audio.")] = (
-        None
-    )
+    images: Annotated[YesNo, Meta(description="whether they see images.")] = None
+    documents: Annotated[YesNo, Meta(description="whether they read PDF documents.")] = None
+    audio: Annotated[YesNo, Meta(description="whether they hear audio.")] = None
     addresses: Annotated[
-        Literal["yes", "no"] | None,
+        YesNo,
         Meta(description="whether they take the `https:` address of an image, document or audio."),
     ] = None
     result_media: Annotated[
-        Literal["yes", "no"] | None,
-        Meta(description="whether they take images and documents in the results of calls."),
+        YesNo, Meta(description="whether they take images and documents in the results of calls.")
     ] = None
     roles: Annotated[
         Literal["alternate"] | None,
@@ -124,10 +115,7 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(description="the name of their published tokenizer."),
     ] = None
     whole: Annotated[
-        bool,
-        Meta(
-            description="whether the source of a tokenizer says what messages add to their texts."
-        ),
+        bool, Meta(description="whether the source of a tokenizer says what messages add, too.")
     ] = False
     estimate: Annotated[
         Annotated[float, Meta(gt=0)] | None,
@@ -137,8 +125,7 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = None
     cache_breakpoints: Annotated[
-        Literal["yes", "no"] | None,
-        Meta(description="whether they cache what a request marks, and nothing before that."),
+        YesNo, Meta(description="whether they cache what a request marks, and nothing before that.")
     ] = None
     cache_minimum: Annotated[
         Annotated[int, Meta(gt=0)] | None,

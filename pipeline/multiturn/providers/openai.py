@@ -25,6 +25,7 @@ from multiturn.providers.media_parts import want_kinds
 from multiturn.providers.models import SERVERS
 from multiturn.providers.openai_settings import vendor_at
 from multiturn.providers.responses import (
+    LOWEST_LIMIT,
     MEDIA,
     lay_out_for_responses,
     phases,
@@ -32,7 +33,6 @@ from multiturn.providers.responses import (
     response_choice,
     response_items,
     response_tool,
-    want_high_limit,
     wanted_thinking,
 )
 from multiturn.providers.tool_layout import Names
@@ -136,9 +136,9 @@ class OpenAIProvider(HttpProvider):
             layout.judge(verdict, "set api: responses in the target")
 
     @cached_property
-    def _is_overhead_known(self) -> bool:
-        """What the Responses API adds to texts is not published."""
-        return super()._is_overhead_known and not self.asks_responses
+    def is_overhead_known(self) -> bool:
+        """Whether it is published: what the Responses API adds is not."""
+        return super().is_overhead_known and not self.asks_responses
 
     @property
     def has_cache(self) -> bool | None:
@@ -182,7 +182,8 @@ class OpenAIProvider(HttpProvider):
             return
         row = self.abilities.limit()
         if self.asks_responses:
-            want_high_limit(layout, limit)
+            if limit < LOWEST_LIMIT:
+                layout.refuse("O18", f"this one is {limit}")
         elif row and row.limit != self.settings.max_tokens_field:
             layout.refuse(row.rule or "C4", f"set max_tokens_field: {row.limit} in the target")
 

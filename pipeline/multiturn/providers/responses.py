@@ -34,7 +34,7 @@ from multiturn.providers.usage import counts
 from multiturn.text import number_of
 
 _IDS = Names("T10", re.compile(".{1,64}", re.DOTALL))
-_LOWEST_LIMIT = 16
+LOWEST_LIMIT = 16  # of the output, at OpenAI
 MEDIA: tuple[MediaKind, ...] = ("image", "document")  # what the API takes
 _KINDS = {"rate_limit_exceeded": "rate_limit"}  # of errors, by the vendor's code
 
@@ -111,12 +111,6 @@ def _items_of(thinking: Iterable[Thinking]) -> Iterator[tuple[str, list[Thinking
         blocks.append(block)
     if blocks:
         yield blocks[0].signature, blocks
-
-
-def want_high_limit(layout: Layout, limit: int) -> None:
-    """Refuse a limit of the output that OpenAI finds too low."""
-    if limit < _LOWEST_LIMIT:
-        layout.refuse("O18", f"this one is {limit}")
 
 
 def phases(layout: Layout, abilities: Abilities) -> dict[int, str]:

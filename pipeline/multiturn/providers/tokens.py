@@ -93,11 +93,6 @@ class Tokenizer(Struct, frozen=True):
         """Whether ``count`` is what the model's tokenizer gives, not an estimate."""
         return bool(self.encoding) and _published(self.encoding) is not None
 
-    @property
-    def is_missing(self) -> bool:
-        """Whether the model's tokenizer is published, but the package with it not installed."""
-        return bool(self.encoding) and _published(self.encoding) is None
-
     def count(self, text: str) -> int:
         """Return how many tokens a text has; see ``is_exact``.
 
