@@ -280,4 +280,4 @@ def test_inside_an_event_loop_a_count_needs_a_thread(
             next(counted())
         return await asyncio.to_thread(lambda: [*counted()])
 
-    assert [each.tokens and each.tokens.count for each in asyncio.run(main())] == [40]
+    assert [each.tokens and each.tokens.count for each in asyncio.run(main())] == [40, 40]
