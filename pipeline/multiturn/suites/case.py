@@ -163,7 +163,8 @@ class CaseReader:
         return messages
 
     def _message(self, node: Node, wording: Wording, index: int) -> TestMessage:
-        if not node.value.keys() <= OF_MESSAGES:
+        has_more = len(node.value) > 2  # than the role and the content
+        if has_more and not node.value.keys() <= OF_MESSAGES:
             self.keys.check(node, "message", label=wording.label(index))
         role, content = node.children["role"], node.children["content"]
         if role.value not in ROLES:
@@ -188,7 +189,7 @@ class CaseReader:
             "" if wording.is_ours else wording.of(index),
             content_columns=tuple([segment.mark.column + 1 for segment in segments]),
         )
-        if len(node.value) == 2 and not first:
+        if not has_more and not first:
             return message
         label = wording.label(index)
         answers, is_error = read_answers(node, self.keys, label)
