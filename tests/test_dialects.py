@@ -254,9 +254,12 @@ def test_a_folder_has_each_case_in_a_folder_of_its_own(root: Path, written: str)
 
 
 def test_the_names_of_suites_may_be_in_upper_case(root: Path) -> None:
-    write(root, {"evals/shop.EVAL.yaml": "input: Hi\n"})
-    assert [*find_suites(["evals"])] == ["evals/shop.EVAL.yaml"]
-    assert [case.id for case in load_suite("evals")] == ["shop"]
+    lines = '{"id": "a", "input": "Hi"}\n{"id": "b", "input": "Ho"}\n'
+    write(root, {"evals/shop.EVAL.yaml": "input: Hi\n", "evals/till.eval.JSONL": lines})
+    write(root, {"more.yaml": "tests: [rows.JSONL]\n", "rows.JSONL": lines.replace("id", "name")})
+    assert [*find_suites(["evals"])] == ["evals/shop.EVAL.yaml", "evals/till.eval.JSONL"]
+    assert [case.id for case in load_suite("evals")] == ["shop", "a", "b"]
+    assert [case.id for case in load_suite("more.yaml")] == ["1", "2"]
 
 
 def test_a_file_that_a_suite_names_and_a_folder_contains_is_converted_once(root: Path) -> None:

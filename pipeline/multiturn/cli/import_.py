@@ -1,5 +1,7 @@
 """The command that makes a suite of request bodies, or of the answers of a run."""
 
+import re
+
 import click
 
 from multiturn.cli.failures import Failures, say_written, writing
@@ -38,14 +40,15 @@ def import_(
     is standard input. A body that cannot be imported is reported and skipped; the exit code is
     then 1. What a suite cannot keep is a warning.
     """
+    from multiturn.documents.json_lines import is_json_lines
     from multiturn.logs import Notice, fail, warn, warnings_to
     from multiturn.traces.answers import answered
     from multiturn.traces.attached import attached_for
     from multiturn.traces.suite import imported, write_suite
 
     start_log(verbose)
-    if output is not None and output.endswith(".jsonl"):
-        name = f"{output.removesuffix('.jsonl').removesuffix('.eval')}.eval.yaml"
+    if output is not None and is_json_lines(output):
+        name = re.sub(r"(?i)(\.eval)?\.jsonl$", ".eval.yaml", output)
         raise MultiturnError(f"{output!r} would be read as JSON Lines; name it {name}")
     failures = Failures(debug=debug)
     cases = []

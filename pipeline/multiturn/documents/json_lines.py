@@ -34,6 +34,11 @@ class Lines(NamedTuple):
     before: int = 0  # how many lines stand before them
 
 
+def is_json_lines(path: str) -> bool:
+    """Return whether a file has JSON Lines, by its name; case does not count."""
+    return path.lower().endswith(".jsonl")
+
+
 def mark_of(line: int, index: int) -> Mark:
     """Return the place of a line, one-based, of which ``index`` is the end in the file."""
     return _Mark(line - 1, index=index)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct, field
 
-from multiturn.documents.json_lines import Lines, split_lines
+from multiturn.documents.json_lines import Lines, is_json_lines, split_lines
 from multiturn.engine.outcomes import Outcome, read_suite
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError, Place, options_as, spelling, trace_of
@@ -65,7 +65,7 @@ def slices_of(
     Those of a JSON Lines suite are of about ``size`` bytes.
     """
     lines: list[Lines] = []
-    if url.endswith(".jsonl") and ("://" in url or os.path.isfile(url)):
+    if is_json_lines(url) and ("://" in url or os.path.isfile(url)):
         with (
             contextlib.suppress(OSError, ValueError, ImportError),  # its conversion fails, too
             open_(url, "rb") as file,

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from multiturn.documents.json_lines import is_json_lines
 from multiturn.documents.node import Node
 from multiturn.documents.source import check_path, read_small
 from multiturn.documents.validation import read_as
@@ -40,7 +41,7 @@ def is_pipeline(path: str) -> bool:
     if path in pipeline_names():
         return True
     check_path(path)
-    if not Path(path).is_file() or path.endswith(".jsonl"):
+    if not Path(path).is_file() or is_json_lines(path):
         return False
     try:
         first = next(read_documents(_read(path), path), None)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from multiturn.documents.json_lines import is_json_lines
 from multiturn.errors import MultiturnError, OutsideRootError, Place, nearest
 from multiturn.files.paths import real_path, root_of
 from multiturn.logs import Notice, warn
@@ -79,7 +80,7 @@ def _suites_below(top: str) -> list[str]:
 
 def _named_in(suite: str) -> Iterator[str]:
     """Yield the real path of each file of cases that a suite names."""
-    if suite.endswith(".jsonl"):
+    if is_json_lines(suite):
         return
     with suppress(OSError), open(suite, "rb") as file:  # whoever reads it says so
         parts = iter(lambda: file.read(_SOME) + file.readline(_SOME), b"")

@@ -13,6 +13,7 @@ from yaml.events import (
     StreamEndEvent,
 )
 
+from multiturn.documents.json_lines import is_json_lines
 from multiturn.documents.source import Source, open_rewindable
 from multiturn.documents.yaml_events import Reader
 from multiturn.errors import Place
@@ -48,7 +49,7 @@ def extent_at(path: str, line: int) -> Extent:
         MultiturnError: the suite cannot be read.
     """
     at = line - 1
-    if path.endswith(".jsonl"):
+    if is_json_lines(path):
         return Extent(path, (at, 0), (line, 0))
     begun, around = [], set()
     with open_rewindable(path, path) as file:

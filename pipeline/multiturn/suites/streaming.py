@@ -13,7 +13,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from multiturn.documents.json_lines import Lines, read_json_lines
+from multiturn.documents.json_lines import Lines, is_json_lines, read_json_lines
 from multiturn.documents.node import Node, Repeats
 from multiturn.documents.source import Source, open_rewindable
 from multiturn.documents.yaml_events import MERGE, Reader, read_documents
@@ -34,7 +34,7 @@ class Document(NamedTuple):
 @contextmanager
 def open_suite(path: str, name: str) -> Iterator[BinaryIO]:
     """Open a suite, or ``-``, for ``read_suite``."""
-    if path.endswith(".csv"):
+    if path.lower().endswith(".csv"):
         advice = f'write a suite beside it, with "tests: {os.path.basename(path)}"'
         raise MultiturnError(f"a CSV file is not a suite; {advice}", where=name)
     with open_rewindable(path, name) as file:
@@ -49,7 +49,7 @@ def read_suite(
     repeats: Repeats | None = None,
 ) -> Iterator[Document]:
     """Yield the documents of a suite; a ``.jsonl`` file is one, of which ``lines`` are a part."""
-    if path.endswith(".jsonl"):
+    if is_json_lines(path):
         empty = next(read_documents("evalcases: []", name))
         return iter([Document(empty, read_json_lines(file, name, lines))])
     return stream_documents(Source(file, name), repeats)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from multiturn.documents.json_lines import Lines
+from multiturn.documents.json_lines import Lines, is_json_lines
 from multiturn.documents.node import Node, RepeatsError
 from multiturn.documents.source import check_path
 from multiturn.documents.validation import read_as
@@ -141,14 +141,14 @@ class SuiteReader:
             return
         shared = self.reader.shared(self.suite, patterns, head)
         yield from self.reader.keys.warnings()
-        index = -1
+        index, is_lines = -1, is_json_lines(self.source)
         for index, node in enumerate(document.cases or head.children["evalcases"].children):
-            label = "" if self.source.endswith(".jsonl") else f"evalcases[{index}]"
+            label = "" if is_lines else f"evalcases[{index}]"
             if isinstance(node, Node) and isinstance(node.value, str):
                 yield from self.cases_of(node, label, shared)
             else:
                 yield from self.case(node, label, shared, self.reader)
-        if index < 0 and not self.source.endswith(".jsonl"):
+        if index < 0 and not is_lines:
             where = head.children.get("evalcases", head).place(self.name)
             yield Notice("suite.no_cases", where, "the suite has no cases; add one")
         yield from self.reader.keys.rest()
@@ -271,7 +271,7 @@ class SuiteReader:
             has_vars = bool(self.dialect.variables.messages)
             index = -1
             for index, node in enumerate(read_cases(text, name, repeats, has_vars=has_vars)):
-                label = "" if name.endswith(LINES) else f"[{index}]"
+                label = "" if name.lower().endswith(LINES) else f"[{index}]"
                 yield from self.case(node, label, inside, reader)
             if index < 0:
                 yield Notice("suite.no_cases", Place(name), "the file has no cases; add one")
