@@ -28,7 +28,7 @@ from multiturn import (
     run,
 )
 from multiturn.distributed import convert_bag, to_line
-from multiturn.engine.formats import samples_of
+from multiturn.engine.formats import grader_cases
 from multiturn.pipelines.contract import options_of
 from multiturn.testing import cases, convert
 from multiturn_stages.render_question import render_question
@@ -130,7 +130,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "cases": lambda: cases("evals/*.yaml", root="."),
     "convert": lambda: convert(Case(id="a", input_messages=(TestMessage("user", "Hi"),)), "spec"),
     "convert_bag": lambda: convert_bag("evals", "spec", root=".").compute(scheduler="sync"),
-    "dataset": lambda: samples_of(["evals"], "spec", ".", ()),
+    "dataset": lambda: grader_cases(["evals"], "spec", ".", ()),
 }
 LOOKUPS: dict[str, Callable[[], object]] = {
     "load_pipeline": load_pipeline,
@@ -139,7 +139,7 @@ LOOKUPS: dict[str, Callable[[], object]] = {
     "run without a pipeline": lambda: asked([], None),
     "cases": lambda: cases("evals/*.yaml"),
     "convert_bag": lambda: convert_bag("evals", "spec"),
-    "dataset": lambda: samples_of(["evals"], "spec", None, ()),
+    "dataset": lambda: grader_cases(["evals"], "spec", None, ()),
 }
 
 
@@ -313,8 +313,8 @@ def messages_by_command() -> list[Any]:
 
 
 def messages_by_inspect() -> list[Any]:
-    _, samples = samples_of((), None, None, ())
-    return [[{"role": m.role, "content": m.content} for m in sample.input] for sample in samples]
+    _, cases = grader_cases((), None, None, ())
+    return [[{"role": m.role, "content": m.content} for m in case.input] for case in cases]
 
 
 def toml(values: dict[str, Any]) -> str:

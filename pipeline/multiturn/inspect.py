@@ -42,18 +42,12 @@ def dataset(
         MultiturnError: there is no such suite or pipeline; or the first error in a case.
         TypeError: there is no suite.
     """
-    names, samples = formats.samples_of(suites, pipeline, root, guideline_patterns)
+    names, cases = formats.grader_cases(suites, pipeline, root, guideline_patterns)
     known: dict[str, str] = {}
-    cases = [
-        Sample(
-            id=sample.id,
-            input=_messages(sample.input, known),
-            target=sample.target,
-            metadata=sample.metadata,
-        )
-        for sample in samples
+    samples = [
+        Sample(**{**case._asdict(), "input": _messages(case.input, known)}) for case in cases
     ]
-    return MemoryDataset(cases, name=", ".join(names), location=names[0])
+    return MemoryDataset(samples, name=", ".join(names), location=names[0])
 
 
 def _messages(prompt: Iterable[ChatMessage], known: dict[str, str]) -> list[Any]:

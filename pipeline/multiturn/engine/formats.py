@@ -28,8 +28,8 @@ _PROMPTFOO_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens",
 _TEMPLATE = re.compile(r"\{[{%#]")  # what begins a template of Nunjucks
 
 
-class Sample(NamedTuple):
-    """A case as graders want it."""
+class GraderCase(NamedTuple):
+    """A case as graders want it, by the names of inspect_ai."""
 
     id: str  # unique among all suites: ``SUITE#ID``
     input: tuple[ChatMessage, ...]  # the messages to answer
@@ -54,17 +54,17 @@ def to_openai(conversion: Conversion) -> dict[str, Any]:
 
 def to_evals(conversion: Conversion) -> dict[str, Any]:
     """Return ``input`` and ``ideal``, as OpenAI's evals have them."""
-    sample, case = _with_answer(conversion), conversion.case
+    for_grader, case = _with_answer(conversion), conversion.case
     if conversion.tools:
         why = "OpenAI's evals have no place for tools; they are left out"
         warn(Notice("tools.left_out", case.where(), why, case_id=case.id))
-    return {"input": _as_chat(sample.input), "ideal": sample.target}
+    return {"input": _as_chat(for_grader.input), "ideal": for_grader.target}
 
 
 def to_inspect(conversion: Conversion) -> dict[str, Any]:
     """Return a sample of inspect_ai; warn if there is no answer to compare with."""
-    sample = _with_answer(conversion)
-    return {**sample._asdict(), "input": as_inspect(sample.input)}
+    for_grader = _with_answer(conversion)
+    return {**for_grader._asdict(), "input": as_inspect(for_grader.input)}
 
 
 def as_inspect(messages: Iterable[ChatMessage]) -> list[dict[str, Any]]:
@@ -101,15 +101,15 @@ def inspect_part(piece: str | Media) -> dict[str, Any]:
     return said if piece.detail is None else {**said, "detail": piece.detail}
 
 
-def _with_answer(conversion: Conversion) -> Sample:
+def _with_answer(conversion: Conversion) -> GraderCase:
     """Return a case as graders want it; warn if there is no answer to compare with."""
-    sample, case = sample_of(conversion), conversion.case
-    texts = [sample.target] if isinstance(sample.target, str) else sample.target
+    for_grader, case = grader_case(conversion), conversion.case
+    texts = [for_grader.target] if isinstance(for_grader.target, str) else for_grader.target
     if any(map(is_blank, texts)):
         what = "the expected answer is empty, and every answer contains it"
         why = f"{what}; add expected_messages or outcome"
         warn(Notice("answer.empty", case.where(), why, case_id=case.id))
-    return sample
+    return for_grader
 
 
 def to_promptfoo(conversion: Conversion) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def to_promptfoo(conversion: Conversion) -> dict[str, Any]:
 
     Its ``options`` are what promptfoo gives to its providers beside their own configuration.
     """
-    sample, request = sample_of(conversion), request_of(conversion)
+    for_grader, request = grader_case(conversion), request_of(conversion)
     tools, case = _tools_of(conversion), conversion.case
     if found := _TEMPLATE.search(json.dumps(tools)):
         # It renders options, and more than once, so that nothing can be escaped.
@@ -133,19 +133,19 @@ def to_promptfoo(conversion: Conversion) -> dict[str, Any]:
     }
     options = {name: value for name, value in given.items() if value is not None}
     return {
-        "description": sample.id,
-        "vars": {"messages": _as_chat(sample.input)},
+        "description": for_grader.id,
+        "vars": {"messages": _as_chat(for_grader.input)},
         **({"options": options} if options else {}),
-        "metadata": {**sample.metadata, "target": sample.target},
+        "metadata": {**for_grader.metadata, "target": for_grader.target},
     }
 
 
-def samples_of(
+def grader_cases(
     suites: Iterable[str | Path],
     pipeline: str | Path | Pipeline | None,
     root: str | Path | None,
     guideline_patterns: Iterable[str],
-) -> tuple[tuple[str, ...], list[Sample]]:
+) -> tuple[tuple[str, ...], list[GraderCase]]:
     """Return the suites of a data set, and each case of theirs with the messages that are sent.
 
     The arguments are those of ``multiturn.inspect.dataset``; the first error is raised.
@@ -153,16 +153,16 @@ def samples_of(
     with from_project(suites=tuple(suites) or None, pipeline=pipeline, root=root) as project:
         names, chosen = chosen_suites(project, 'dataset("evals/")'), chosen_pipeline(project)
         selection = select(names, root=project.root, guideline_patterns=guideline_patterns or None)
-    samples = []
+    cases = []
     for outcome in outcomes(selection, chosen):
         if outcome.error is not None:
             raise outcome.error
         if outcome.conversion is not None:
-            samples.append(sample_of(outcome.conversion, as_sent=True))
-    return names, samples
+            cases.append(grader_case(outcome.conversion, as_sent=True))
+    return names, cases
 
 
-def sample_of(conversion: Conversion, *, as_sent: bool = False) -> Sample:
+def grader_case(conversion: Conversion, *, as_sent: bool = False) -> GraderCase:
     """Return a case as graders want it.
 
     With ``as_sent``, a prompt without a system message gets the one that ``multiturn run`` sends.
@@ -183,7 +183,7 @@ def sample_of(conversion: Conversion, *, as_sent: bool = False) -> Sample:
     }
     said = {key: value for key, value in said.items() if value is not None}
     metadata = {**request.metadata, **said}
-    return Sample(f"{suite}#{request.eval_id}", messages, _target(request), metadata)
+    return GraderCase(f"{suite}#{request.eval_id}", messages, _target(request), metadata)
 
 
 def _prompt(conversion: Conversion) -> Turns:
