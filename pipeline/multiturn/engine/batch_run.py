@@ -12,10 +12,10 @@ from typing import BinaryIO, Unpack
 
 from msgspec.structs import replace
 
+from multiturn.engine.arguments import want_no_loop
 from multiturn.engine.batch_state import Waiting
 from multiturn.engine.batches import Batches
 from multiturn.engine.delivery import Delivery, answered, failed
-from multiturn.engine.loops import want_no_loop
 from multiturn.engine.run import Run, RunOptions
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline

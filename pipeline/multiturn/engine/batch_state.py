@@ -13,7 +13,9 @@ from msgspec import Struct
 from multiturn.documents.locks import lock, open_locked
 from multiturn.documents.output import open_output
 from multiturn.documents.regular import lines_of, open_regular
-from multiturn.errors import MultiturnError, Place
+from multiturn.errors import MultiturnError, Place, option
+from multiturn.providers.base import TargetProvider
+from multiturn.providers.batches import batches_of
 from multiturn.providers.batches.base import BatchPart
 from multiturn.providers.results import Result, key_of, state_path
 
@@ -204,3 +206,19 @@ class BatchState:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def check_batches(provider: TargetProvider, path: str, *, batch: bool, resume: bool) -> None:
+    """Make sure that no request is sent twice, before anything is read.
+
+    Raises:
+        MultiturnError: the provider has no batches, or one is under way that this run would not
+            continue.
+    """
+    if batch:
+        batches_of(provider)
+    if BatchState(path).under_way and not (batch and resume):
+        is_python = option("resume") == "resume="
+        how = "call run_batches with resume=True" if is_python else "add --resume --batch"
+        what = f"a batch for {path!r} is under way; {how} to get its results, or cancel it with:"
+        raise MultiturnError(f"{what} multiturn batch cancel {path}")

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Iterator
 
 from msgspec.structs import replace
 
+from multiturn.engine.arguments import want_no_loop
 from multiturn.engine.delivery import Delivery, failed
-from multiturn.engine.loops import want_no_loop
 from multiturn.engine.run import Run
 from multiturn.providers.counting import count_tokens, counter_of
 from multiturn.providers.failures import ENDS_RUN, ProviderError

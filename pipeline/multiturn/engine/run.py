@@ -8,6 +8,7 @@ from typing import Any, Self, TypedDict
 
 from msgspec.structs import replace
 
+from multiturn.engine.arguments import want
 from multiturn.engine.budget import Budget
 from multiturn.engine.costs import Estimate, model_of, price_for
 from multiturn.engine.delivery import Delivery, prepare, request_size, unless_known, unreadable
@@ -89,8 +90,11 @@ class Run:
             if number is not None and not number > 0:  # NaN is not
                 raise ValueError(f"{limit} must be a number above 0")
         self.record_wire, self.record_thinking = record_wire, record_thinking
-        if self.path is not None:
-            _check_batches(self.provider, self.path, batch=batch, resume=resume)
+        if self.path is not None and (batch or os.path.exists(state_path(self.path))):
+            # Most runs need nothing of what batches need.
+            from multiturn.engine.batch_state import check_batches
+
+            check_batches(self.provider, self.path, batch=batch, resume=resume)
         if not is_dry:
             self.provider.check()
         self.names = suite_names(self.selection)
@@ -257,27 +261,6 @@ def _chosen(
     return Selection(), cases, chosen, name
 
 
-def _check_batches(provider: TargetProvider, path: str, *, batch: bool, resume: bool) -> None:
-    """Make sure that no request is sent twice, before anything is read.
-
-    Raises:
-        MultiturnError: the provider has no batches, or one is under way that this run would not
-            continue.
-    """
-    if not batch and not os.path.exists(state_path(path)):
-        return  # most runs: no need to import what batches need
-    from multiturn.engine.batch_state import BatchState
-    from multiturn.providers.batches import batches_of
-
-    if batch:
-        batches_of(provider)
-    if BatchState(path).under_way and not (batch and resume):
-        is_python = option("resume") == "resume="
-        how = "call run_batches with resume=True" if is_python else "add --resume --batch"
-        what = f"a batch for {path!r} is under way; {how} to get its results, or cancel it with:"
-        raise MultiturnError(f"{what} multiturn batch cancel {path}")
-
-
 def _digests_at(
     revision: str,
     selection: Selection,
@@ -299,9 +282,3 @@ def _digests_at(
             with suppress(Exception):  # what a provider refuses has no digest
                 digests[key_of(result)] = provider.wire(request).digest()
     return digests
-
-
-def want(value: object, kind: Any, words: str) -> None:
-    """Raise a TypeError if an argument has the wrong type."""
-    if not isinstance(value, kind):
-        raise TypeError(f"{words}, not {type(value).__name__}")

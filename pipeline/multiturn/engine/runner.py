@@ -11,10 +11,11 @@ from typing import Unpack, get_args
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from multiturn.engine.arguments import want
 from multiturn.engine.counting import counted
 from multiturn.engine.delivery import Delivery, answered, failed
 from multiturn.engine.order import Order, Queue, in_order
-from multiturn.engine.run import Run, RunOptions, want
+from multiturn.engine.run import Run, RunOptions
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import Provider

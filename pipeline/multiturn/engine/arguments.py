@@ -1,6 +1,13 @@
-"""Calls that block until an event loop of their own has ended."""
+"""What calls in Python must be: their arguments, and where they are made."""
 
 import asyncio
+from typing import Any
+
+
+def want(value: object, kind: Any, words: str) -> None:
+    """Raise a TypeError if an argument has the wrong type."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{words}, not {type(value).__name__}")
 
 
 def want_no_loop(call: str) -> None:
