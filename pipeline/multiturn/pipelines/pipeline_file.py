@@ -77,7 +77,7 @@ def _load(source: str | Path, trail: tuple[Path, ...]) -> Pipeline:
         return _PipelineFile(str(source), path, trail).read(path.read_bytes())
     check_path(str(source))
     path = Path(source)
-    if not path.exists():
+    if not str(source) or not path.exists():
         near = nearest(path.name, names)
         hint = f'did you mean "{near}"?' if near else f"choose from: {', '.join(names)}, or a file"
         raise MultiturnError(f"no pipeline {str(source)!r}; {hint}")
