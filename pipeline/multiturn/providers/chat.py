@@ -28,7 +28,7 @@ from multiturn.providers.media_parts import (
 from multiturn.providers.tool_layout import (
     Choice,
     Names,
-    keep_thinking,
+    leave_out_thinking,
     pair_results,
     rename_ids,
     tell_errors,
@@ -46,7 +46,7 @@ def lay_out_for_chat(layout: Layout, *, is_asked: bool = True) -> None:
         is_asked: whether a model is to answer them, and not to learn from them.
     """
     if layout.has_more:
-        keep_thinking(layout, "", bool)
+        leave_out_thinking(layout, "T8", lambda *_: "that this API does not take")
         if is_asked:
             pair_results(layout)
         rename_ids(layout, _IDS)

@@ -15,10 +15,10 @@ from multiturn.files.media_json import Base64
 from multiturn.model.request import content_of
 from multiturn.model.turns import Part, Turn
 from multiturn.providers.layout import Layout
-from multiturn.providers.models import Abilities, Taken
+from multiturn.providers.models import Abilities, Accepted
 from multiturn.text import first_of, number_of
 
-_FEATURES: dict[MediaKind, Taken] = {  # by which models differ
+_FEATURES: dict[MediaKind, Accepted] = {  # by which models differ
     "image": "images",
     "document": "documents",
     "audio": "audio",

@@ -15,8 +15,9 @@ from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
 from multiturn.providers.tokens import Tokenizer
 
-# What a target may say.
-Taken = Literal[
+# What a target may say that its model takes.
+Accepted = Literal[
+    "temperature",
     "final_assistant",
     "later_system",
     "cache_breakpoints",
@@ -30,7 +31,6 @@ Taken = Literal[
     "addresses",
     "result_media",
 ]
-Accepted = Literal["temperature", Taken]
 Feature = Accepted | Literal["system", "roles", "limit", "tokenizer", "estimate", "cache_minimum"]
 
 SERVERS = "servers"  # the key of models.yaml for other servers with OpenAI's API
@@ -241,7 +241,7 @@ class Abilities(NamedTuple):
         taken = {"yes": True, "ignored": True, "only 1": value == 1, "no": False}
         return self._judge("temperature", lambda row: taken[row.temperature or "no"])
 
-    def takes(self, feature: Taken) -> Verdict:
+    def takes(self, feature: Accepted) -> Verdict:
         """Return whether the model takes a kind of message or content, or a mark in one."""
         return self._judge(feature, lambda row: getattr(row, feature) == "yes")
 

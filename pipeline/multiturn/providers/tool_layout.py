@@ -35,14 +35,12 @@ def keep_thinking(layout: Layout, vendor: str, takes: Callable[[Thinking], objec
 
     Args:
         layout: the messages.
-        vendor: whose models these are; empty for an API that takes no thinking.
+        vendor: whose models these are.
         takes: whether it takes a block of its own, which needs a signature.
     """
 
     def why(at: int, number: int) -> str:
         block = layout.messages[at].thinking[number]
-        if not vendor:
-            return "that this API does not take"
         if block.vendor != vendor:
             return "from another vendor"
         return "" if takes(block) else "without a signature"
@@ -60,19 +58,18 @@ def leave_out_thinking(layout: Layout, rule: str, why: Callable[[int, int], str]
             for one that stays.
     """
     kept: list[Turn] = []
-    lost: list[str] = []
+    lost: Counter[str] = Counter()  # number of blocks by the reason
     for at, message in enumerate(layout.messages):
         whys = [why(at, number) for number in range(len(message.thinking))]
         if any(whys):
-            lost += filter(None, whys)
+            lost.update(filter(None, whys))
             thinking = [block for block, why in zip(message.thinking, whys, strict=True) if not why]
             message = structs.replace(message, thinking=tuple(thinking))
             if is_blank(message.content) and not message.is_more:
                 continue  # so that no API gets a message which says nothing
         kept.append(message)
-    for reason in dict.fromkeys(lost):
-        count = number_of(lost.count(reason), "block")
-        layout.repair(rule, f"left out {count} of thinking {reason}")
+    for reason, count in lost.items():
+        layout.repair(rule, f"left out {number_of(count, 'block')} of thinking {reason}")
     if gone := len(layout.messages) - len(kept):
         layout.repair(rule, f"left out {number_of(gone, 'message')} with nothing but thinking")
     layout.messages = kept
