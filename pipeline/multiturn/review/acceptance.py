@@ -10,7 +10,7 @@ from multiturn.review.changes import FileChange
 from multiturn.review.differences import Difference
 from multiturn.review.lists import OtherSuites, RecordedLists, read_lists
 from multiturn.review.locations import Key, location_of
-from multiturn.review.recorded import case_in, files_in, messages_in
+from multiturn.review.recorded import case_in, messages_in
 from multiturn.review.target import LOCK
 from multiturn.review.update import SnapshotRun, write
 
@@ -133,12 +133,8 @@ class Acceptance:
         """Return the files of other suites, and of snapshots that are left as they were."""
         others = self._run.other_suites(self._folder, self._compared, self._stale)
         for change in _changes_of(self.pending):
-            if change.case is None:
-                continue
-            attached, promoted = files_in(change.old)
-            for paths, suites in ((attached, others.attaching), (promoted, others.promoting)):
-                for path in paths:
-                    suites.setdefault(path, set()).add(change.case[0])
+            if change.case:
+                others.add(change.case[0], change.old)
         return others
 
     def _refuse_changed(self, chosen: Iterable[Difference], recorded: RecordedLists) -> None:

@@ -125,6 +125,13 @@ class OtherSuites(Struct):
     attaching: dict[str, set[str]] = {}  # the suites, by the path of each file
     promoting: dict[str, set[str]] = {}  # those in whose system messages it is, or may be
 
+    def add(self, suite: str, text: str) -> None:
+        """Add the files of a recorded snapshot."""
+        attached, promoted = files_in(text)
+        for paths, suites in ((attached, self.attaching), (promoted, self.promoting)):
+            for path in paths:
+                suites.setdefault(path, set()).add(suite)
+
 
 def other_suites(
     folder: SnapshotFolder, covered: Iterable[str], stale: Iterable[Key]
@@ -138,10 +145,7 @@ def other_suites(
         case = case_in(text)
         if case is None or case in gone or location_of(*case) != name:
             continue
-        attached, promoted = files_in(text)
-        for paths, suites in ((attached, found.attaching), (promoted, found.promoting)):
-            for path in paths:
-                suites.setdefault(path, set()).add(case[0])
+        found.add(case[0], text)
     return found
 
 

@@ -45,17 +45,27 @@ function mark(then, now, lines) {
   });
 }
 
-/** Put the messages of two sides beside each other, with null where there is none. */
-function rowsOf(then, now) {
-  const keys = [then, now].map((messages) => messages.map(({ role, spans }) => `${role}\0${textOf(spans)}`));
-  const rows = [];
+/**
+ * Put the items of two sides beside each other, with null where there is none; those that differ
+ * are beside each other, too, or each is alone.
+ */
+function pairsOf(then, now, keyOf, areBeside) {
+  const keys = [then, now].map((items) => items.map(keyOf));
+  const pairs = [];
   let [at, to] = [0, 0];
   for (const [a, b, c, d] of [...differing(...keys), [then.length, then.length, now.length, now.length]]) {
-    while (at < a) rows.push({ pair: [then[at++], now[to++]], same: true });
-    while (at < b || to < d) rows.push({ pair: [at < b ? then[at++] : null, to < d ? now[to++] : null], same: false });
+    while (at < a) pairs.push({ pair: [then[at++], now[to++]], same: true });
+    while (at < b || to < d) {
+      const old = at < b ? then[at++] : null;
+      const fresh = to < d && (areBeside || !old) ? now[to++] : null;
+      pairs.push({ pair: [old, fresh], same: false });
+    }
   }
-  return rows;
+  return pairs;
 }
+
+/** Put the messages of two sides beside each other. */
+const rowsOf = (then, now) => pairsOf(then, now, ({ role, spans }) => `${role}\0${textOf(spans)}`, true);
 
 /** Return where the lines of a text begin, and where it ends. */
 function lineStarts(text) {
@@ -168,24 +178,11 @@ function groupsOf(spans, isSystem) {
   return groups.filter(({ spans: group }) => group.length);
 }
 
-/** Put the groups of two sides beside each other, with null where there is none. */
-function groupPairs(then, now) {
-  const pairs = [];
-  let [at, to] = [0, 0];
-  const paths = [then, now].map((groups) => groups.map(({ path }) => path));
-  for (const [a, b, c, d] of [...differing(...paths), [then.length, then.length, now.length, now.length]]) {
-    while (at < a) pairs.push([then[at++], now[to++]]);
-    while (at < b) pairs.push([then[at++], null]);
-    while (to < d) pairs.push([null, now[to++]]);
-  }
-  return pairs;
-}
-
 /** Show one message of two sides; with a filter of changes, only what has changed and passes. */
 function showPair(pair, isHidden = null) {
   const [then, now] = pair;
   const groups = pair.map((turn) => groupsOf(turn?.spans || [], turn?.role === "system"));
-  const shown = groupPairs(...groups).flatMap(([old, fresh]) => showGroup(old, fresh, isHidden));
+  const shown = pairsOf(...groups, ({ path }) => path, false).flatMap(({ pair: [old, fresh] }) => showGroup(old, fresh, isHidden));
   const roles = [then?.role, now?.role];
   const [was, is] = roles;
   const isMoved = was && is && was !== is;
@@ -197,13 +194,6 @@ function showPair(pair, isHidden = null) {
 
 /** Show two roles, of a text that has another one than before. */
 const moved = (was, is) => [make("del", {}, visible(was)), " → ", make("ins", {}, visible(is))];
-
-/** Show a message that is the same on both sides. */
-function showUnchanged({ role, spans }) {
-  const shown = groupsOf(spans, role === "system").map(({ path, spans: group }) =>
-    (path ? showFile(path, group, "", showOnce(group)) : showOnce(group)));
-  return make("li", { class: `turn ${roleOf(role)}` }, make("h3", {}, visible(role)), shown);
-}
 
 function showGroup(old, fresh, isHidden) {
   const path = (old || fresh).path;

@@ -3,14 +3,14 @@
 
 const box = (content) => make("div", { class: "text" }, content);
 
-/** Show spans of one side; in a system message, those of one file are folded. */
-const showSpans = (spans, isSystem) => groupsOf(spans, isSystem).map(({ path, spans: group }) => {
-  const shown = box(group.map((span) => showSpan(span, "")));
-  return path ? showFile(path, group, "", shown) : shown;
-});
+const showAll = (spans) => box(spans.map((span) => showSpan(span, "")));
 
-const showTurn = ({ role, spans }) =>
-  make("li", { class: `turn ${roleOf(role)}` }, make("h3", {}, visible(role)), showSpans(spans, role === "system"));
+/** Show a message of one side, or one that both have; in a system message, files are folded. */
+function showTurn({ role, spans }, showText) {
+  const shown = groupsOf(spans, role === "system").map(({ path, spans: group }) =>
+    (path ? showFile(path, group, "", showText(group)) : showText(group)));
+  return make("li", { class: `turn ${roleOf(role)}` }, make("h3", {}, visible(role)), shown);
+}
 
 const NO_CHAT = "The pipeline gives no chat prompt; these messages are sent in its place.";
 const absent = (what) => make("div", { class: "absent" }, what);
@@ -19,16 +19,16 @@ const heads = () => make("div", { class: "heads", "aria-hidden": "true" }, make(
 function showChat({ then, now }) {
   if (!then || !now) {
     const { chat, lacksChat } = then || now;
-    return [lacksChat ? absent(NO_CHAT) : "", make("ol", { class: "turns" }, chat.map(showTurn))];
+    return [lacksChat ? absent(NO_CHAT) : "", make("ol", { class: "turns" }, chat.map((turn) => showTurn(turn, showAll)))];
   }
   const notes = [then, now].map(({ lacksChat }) => make("div", {}, lacksChat ? absent(NO_CHAT) : ""));
-  const rows = rowsOf(then.chat, now.chat).flatMap(({ pair, same }) => (same ? showUnchanged(pair[1]) : showPair(pair)));
+  const rows = rowsOf(then.chat, now.chat).flatMap(({ pair, same }) => (same ? showTurn(pair[1], showOnce) : showPair(pair)));
   return [heads(), then.lacksChat || now.lacksChat ? make("div", { class: "columns" }, notes) : "", make("ol", {}, rows)];
 }
 
 function showQuestion({ then, now }) {
   const side = then || now;
-  if (!then || !now) return make("div", { class: "turn" }, showSpans(side.question, false));
+  if (!then || !now) return make("div", { class: "turn" }, showAll(side.question));
   return [heads(), make("div", { class: "turn" }, showSplit(then.question, now.question))];
 }
 
