@@ -18,10 +18,12 @@ import standins
 from comparing import data_of, report_of, run, summary, title, without_growth, write
 from multiturn import Call, Case, Conversion, Notice, TestMessage, load_pipeline
 from multiturn.engine.git import commit_of
+from multiturn.engine.spans import text_of
 from multiturn.logs import warnings_to
 from multiturn.review.report import markdown
 from multiturn.review.report.html import to_html
 from multiturn.review.report.payloads import Payloads, sample_providers
+from multiturn.review.report.suites import texts_of
 from multiturn.review.reviewed import review
 from repositories import FILES, STAGE, SUITE, TONE, commit, git, replace
 from running import wait_for
@@ -602,7 +604,8 @@ def payloads(*messages: TestMessage) -> dict[str, Any]:
     case = Case(id="x", input_messages=messages, suite="a.yaml")
     samples = sample_providers()
     converted = review(load_pipeline("spec")(Conversion(case)))
-    found = Payloads(samples.values(), lambda pieces: pieces).of(converted)
+    texts = list(map(text_of, texts_of(converted)))
+    found = Payloads(samples.values(), lambda pieces: pieces).of(converted.request, texts)
     return {name: body for name, (_, body) in zip(samples, found, strict=True)}
 
 

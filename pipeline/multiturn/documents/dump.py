@@ -80,10 +80,15 @@ def _block(text: str, indent: str) -> str:
     ending = "-" if body == text else "" if len(text) == len(body) + 1 else "+"
     # YAML takes the indentation from the first line, which must then not begin with white space.
     hint = "2" if text[0] in " \t\n" else ""
-    lines = [indent + line if line else "" for line in text.split("\n")]
-    if body != text:
-        del lines[-1]
-    return f" |{hint}{ending}\n" + "\n".join(lines) + "\n"
+    return f" |{hint}{ending}\n{indented(text if body == text else text[:-1], indent)}\n"
+
+
+def indented(text: str, indent: str) -> str:
+    """Return a text with each line indented, unless it is empty."""
+    lines = indent + text.replace("\n", f"\n{indent}")
+    if "\n\n" not in f"\n{text}\n":
+        return lines
+    return re.sub(f"^{indent}$", "", lines, flags=re.MULTILINE)
 
 
 def _lines(text: str, indent: str) -> str:

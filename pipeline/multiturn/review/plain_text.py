@@ -4,11 +4,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from multiturn.documents.dump import dump
+from multiturn.documents.dump import dump, indented
 from multiturn.review.recorded import EDITED, recorded_in
 from multiturn.text import utf8
 
-_EMPTY = re.compile("^  $", re.MULTILINE)
 _DIGEST = re.compile("(SHA-256 [0-9a-f]{12})[0-9a-f]{52}")
 
 
@@ -79,7 +78,9 @@ def _message(message: Mapping[str, Any]) -> Iterator[str]:
 
 def _content(content: str | list[Any]) -> str:
     pieces = [content] if isinstance(content, str) else content
-    return "".join(_indented(piece) if isinstance(piece, str) else _file(piece) for piece in pieces)
+    return "".join(
+        f"{indented(piece, '  ')}\n" if isinstance(piece, str) else _file(piece) for piece in pieces
+    )
 
 
 def _file(piece: Mapping[str, Any]) -> str:
@@ -102,12 +103,6 @@ def _input_file(file: Mapping[str, Any]) -> str:
     sha256 = known.pop("sha256", None)
     line = ", ".join(_as_yaml({key: value}).rstrip("\n") for key, value in known.items())
     return f"- {line}\n" + (f"- SHA-256 {sha256}\n" if sha256 else "")
-
-
-def _indented(text: str) -> str:
-    """Return a text with each line indented, unless it is empty."""
-    lines = f"  {text}\n".replace("\n", "\n  ")[:-2]
-    return _EMPTY.sub("", lines) if "\n\n" in f"\n{text}\n" else lines
 
 
 def _as_yaml(value: Any) -> str:

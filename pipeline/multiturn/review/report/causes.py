@@ -86,6 +86,8 @@ def _of_pipeline(
     changes: Sequence[PipelineChange], new: ReviewedCase, old: ReviewedCase
 ) -> list[Candidate]:
     """Return the changes of the pipeline; first those of stages that wrote what differs."""
+    if not changes:
+        return []
     sides = ({(s.stage, s.text) for t in texts_of(case) for s in t} for case in (new, old))
     stages = {stage for stage, _ in set.symmetric_difference(*sides)}
     ordered = sorted(changes, key=lambda change: change.stage not in stages)

@@ -196,6 +196,7 @@ class _Data:
     def side(self, case: ReviewedCase) -> dict[str, Any]:
         """Return the texts of one side of a case: three numbers a span, and what is sent."""
         numbers, texts = self.numbers, texts_of(case)
+        payloads = self.payloads.of(case.request, list(map(text_of, texts)))
         media: list[tuple[int, int, int]] = []
         for at, spans in enumerate(texts):
             if has_media(spans):
@@ -209,7 +210,7 @@ class _Data:
                 [numbers[text] for s in spans for text in (s.text, s.origin, s.path)]
                 for spans in texts
             ],
-            "payloads": [self.sent(case.sent)] if case.sent else [*self.payloads.of(case)],
+            "payloads": [self.sent(case.sent)] if case.sent else list(payloads),
             **({"media": media} if media else {}),
         }
 

@@ -2,13 +2,12 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, get_args
 
 import msgspec
 from msgspec.structs import replace
 
-from multiturn.engine.spans import text_of
 from multiturn.logs import warnings_to
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import is_blank
@@ -17,8 +16,6 @@ from multiturn.providers.failures import ProviderError
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.models import Accepted
 from multiturn.providers.targets import KINDS
-from multiturn.review.report.suites import texts_of
-from multiturn.review.reviewed import ReviewedCase
 
 # No suite can contain it, because nobody knows it before.
 _TOKEN = os.urandom(8).hex()
@@ -54,17 +51,16 @@ class Payloads:
     def __init__(self, providers: Iterable[TargetProvider], show: _Show) -> None:
         self._providers = list(enumerate(providers))
         self._show = show
-        self._marked: dict[tuple[int, bytes], Any] = {}  # bodies, by the request
+        self._patterns: dict[tuple[int, bytes], Any] = {}  # by the request
 
-    def of(self, case: ReviewedCase) -> Iterator[Payload]:
-        """Yield what each provider would send of a case."""
-        marked = _marked(case.request)
+    def of(self, request: ProviderRequest, texts: Sequence[str]) -> Iterator[Payload]:
+        """Yield what each provider would send; the texts are the question and the messages."""
+        marked = _marked(request)
         key = msgspec.msgpack.encode(marked, enc_hook=repr)
-        texts = [text_of(spans) for spans in texts_of(case)]
         for number, provider in self._providers:
             try:
-                repairs, body = _sent(provider, case.request)
-                pattern = self._pattern(number, provider, marked, key, case.request)
+                repairs, body = _sent(provider, request)
+                pattern = self._pattern(number, provider, marked, key, request)
             except ProviderError as error:
                 yield (f"refused: {error.what}",), None
             else:
@@ -78,16 +74,16 @@ class Payloads:
         key: bytes,
         request: ProviderRequest,
     ) -> Any:
-        """Return the body with marks; most cases have the roles of others, and so their body."""
+        """Return the pattern of a body; most cases have the roles of others, and so their body."""
         if not isinstance(provider, HttpProvider):  # an agent gets files, and the system message
             system = request.system if request.chat_prompt else marked.system
             whole = replace(marked, input_files=request.input_files, system=system)
-            return _sent(provider, whole)[1]
-        if (number, key) not in self._marked:
-            if len(self._marked) > _MOST_PATTERNS:
-                self._marked.clear()
-            self._marked[number, key] = _sent(provider, marked)[1]
-        return self._marked[number, key]
+            return _pattern_of(_sent(provider, whole)[1])
+        if (number, key) not in self._patterns:
+            if len(self._patterns) > _MOST_PATTERNS:
+                self._patterns.clear()
+            self._patterns[number, key] = _pattern_of(_sent(provider, marked)[1])
+        return self._patterns[number, key]
 
 
 def _sent(provider: TargetProvider, request: ProviderRequest) -> Payload:
@@ -98,20 +94,30 @@ def _sent(provider: TargetProvider, request: ProviderRequest) -> Payload:
     return wire.repairs, wire.shown.decode()
 
 
-def _in_pieces(body: Any, marked: Any, texts: list[str], show: _Show) -> Any:
+def _pattern_of(marked: Any) -> Any:
+    """Return a body with marks, with its pieces in place of each text; none for one of no marks."""
+    if isinstance(marked, str):
+        split = _MARK.split(marked)
+        pieces = (int(p) if at % 2 else p for at, p in enumerate(split) if at % 2 or p)
+        return tuple(pieces) if len(split) > 1 else ()
+    if isinstance(marked, list | tuple):
+        return [_pattern_of(each) for each in marked]
+    if isinstance(marked, dict):
+        return {key: _pattern_of(value) for key, value in marked.items()}
+    return None
+
+
+def _in_pieces(body: Any, pattern: Any, texts: Sequence[str], show: _Show) -> Any:
     """Return a payload's body with its texts made from pieces."""
     if isinstance(body, str):
-        if _TOKEN not in marked:
-            return show((body,) if body else ())
-        split = _MARK.split(marked)
-        pieces = tuple(int(p) if at % 2 else p for at, p in enumerate(split) if at % 2 or p)
-        shown = "".join(texts[piece] if isinstance(piece, int) else piece for piece in pieces)
-        return show(pieces if shown == body else (body,))  # the provider edited it
+        shown = "".join([texts[piece] if isinstance(piece, int) else piece for piece in pattern])
+        # The provider may have edited the text.
+        return show(pattern if shown == body else (body,))
     if isinstance(body, list | tuple):
-        return [_in_pieces(*pair, texts, show) for pair in zip(body, marked, strict=True)]
+        return [_in_pieces(*pair, texts, show) for pair in zip(body, pattern, strict=True)]
     if isinstance(body, dict):
         return {
-            key: value if key == "role" else _in_pieces(value, marked[key], texts, show)
+            key: value if key == "role" else _in_pieces(value, pattern[key], texts, show)
             for key, value in body.items()
         }
     return body
