@@ -78,20 +78,17 @@ class Dialect:
 
     def check_repeats(self, node: Node) -> None:
         """Refuse a case if the suite has given too many values to its cases by now."""
+        keys = _children(node)
+        inputs = [keys[key] for key in INPUT_KEYS if key in keys]
+        if name := self.variables.messages:
+            given = _children(keys.get("vars")).get(name, self.variables.defaults.get(name))
+            inputs += [given] if given is not None else []
         # A text that is a list of messages in JSON may be the same in all cases, by an alias.
-        values = self._values_given + sum(map(values_in_text, self._inputs(_children(node))))
+        values = self._values_given + sum(map(values_in_text, inputs))
         if values and self.repeats.add(values, node.mark):
             what = "the suite gives too many values to its cases, by its input, guidelines,"
             what += " metadata, vars or aliases; split it, or give less"
             raise RepeatsError(what, where=node.place(self.name))
-
-    def _inputs(self, keys: Mapping[str, Node]) -> list[Node]:
-        """Return what a case, as it is written, may have as its input."""
-        found = [keys[key] for key in INPUT_KEYS if key in keys]
-        if name := self.variables.messages:
-            given = _children(keys.get("vars")).get(name, self.variables.defaults.get(name))
-            found += [given] if given is not None else []
-        return found
 
     def case(self, node: Node, label: str) -> tuple[Node, Wording]:
         """Return a case by our names, and how to call its messages; ``label`` is the case's."""
