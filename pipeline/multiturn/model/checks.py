@@ -15,8 +15,11 @@ _KINDS: tuple[str, ...] = get_args(InTurn)
 _OTHERS: Mapping[str, type] = {"message": int, "content": int, "line": int, "media": Media}
 
 
-def check_turns(turns: Any) -> None:
-    """Raise a ValueError that says what a stage made, if that is not turns."""
+def check_turns(turns: Any, *, wholly: bool = False) -> None:
+    """Raise a ValueError that says what a stage made, if that is not turns.
+
+    ``wholly`` looks at all that is in the parts, not only at what is sent of them.
+    """
     if not isinstance(turns, (tuple, list)):
         raise ValueError(f"{kind_of(turns)} in place of a tuple of turns")
     for turn in turns:
@@ -27,7 +30,7 @@ def check_turns(turns: Any) -> None:
             raise ValueError(f"a turn with the role {turn.role!r}; choose from: {choices}")
         if not isinstance(turn.message, (int, NoneType)):
             raise ValueError(f"a Turn whose message is {kind_of(turn.message)}")
-        check_parts(turn.parts)
+        check_parts(turn.parts, wholly=wholly)
         if turn.calls or turn.thinking or turn.answers is not None:
             _check_calls(turn)
 
@@ -46,7 +49,7 @@ def _check_calls(turn: Turn) -> None:
         raise ValueError(f"a Turn of the role {turn.role} that answers {kind_of(turn.answers)}")
 
 
-def check_parts(parts: Any) -> None:
+def check_parts(parts: Any, *, wholly: bool = False) -> None:
     """Raise a ValueError that says what a stage made, if that is not parts."""
     if not isinstance(parts, (tuple, list)):
         raise ValueError(f"{kind_of(parts)} in place of a tuple of parts")
@@ -54,11 +57,15 @@ def check_parts(parts: Any) -> None:
         if not isinstance(part, Part):
             raise ValueError(f"{kind_of(part)} in place of a Part")
         is_plain = isinstance(part.text, str) and isinstance(part.separator, str)
-        if not is_plain or part.media is not None or part.kind == "media":
-            check_fields(part)
+        if wholly or not is_plain or part.media is not None or part.kind == "media":
+            _check_fields(part)
+        if wholly and part.media is not None and part.text != part.media.text:
+            # The transcript would name other media than an API is sent.
+            what = f"a Part whose text is {part.text!r}, and its media are {part.media.text}"
+            raise ValueError(f"{what}; give it text=media.text, too")
 
 
-def check_fields(part: Part) -> None:
+def _check_fields(part: Part) -> None:
     """Raise a ValueError that names the first field of a part that has a wrong type."""
     wrong = _wrong_field(tuple(map(type, structs.astuple(part))))
     if wrong:
@@ -70,13 +77,6 @@ def check_fields(part: Part) -> None:
     if part.media is not None and not part.media.has_bytes and part.media.url is None:
         what = f"{part.media.text} without its bytes"
         raise ValueError(f"{what}; to change media, use media.replace() or Media.of()")
-
-
-def check_media_text(part: Part) -> None:
-    """Raise a ValueError if the transcript would name other media than an API is sent."""
-    if part.media is not None and part.text != part.media.text:
-        what = f"a Part whose text is {part.text!r}, and its media are {part.media.text}"
-        raise ValueError(f"{what}; give it text=media.text, too")
 
 
 @cache

@@ -9,7 +9,7 @@ from msgspec import structs
 from multiturn.logs import Notice
 from multiturn.model.calls import Tool
 from multiturn.model.case import Case
-from multiturn.model.checks import check_fields, check_media_text, check_parts, check_turns, kind_of
+from multiturn.model.checks import check_parts, check_turns, kind_of
 from multiturn.model.conversion import Conversion, changed, parts_of
 from multiturn.model.views import calls_of, signed, signed_turn, texts_of
 from multiturn.pipelines.contract import Stage, contract_of, in_order
@@ -109,12 +109,10 @@ def _signed(before: Conversion, after: Conversion, stage: str) -> Conversion:
     texts = (after.turns, after.guidelines, after.system_prompt)
     if texts == (before.turns, before.guidelines, before.system_prompt):
         return after
-    check_turns(after.turns)
-    check_parts(after.guidelines)
-    check_parts([after.system_prompt] if after.system_prompt is not None else [])
-    for part in parts_of(after):
-        check_fields(part)
-        check_media_text(part)
+    check_turns(after.turns, wholly=True)
+    check_parts(after.guidelines, wholly=True)
+    if after.system_prompt is not None:
+        check_parts((after.system_prompt,), wholly=True)
     if not before.turns:  # the stage has read the suite
         return after
     known = texts_of(parts_of(before))
