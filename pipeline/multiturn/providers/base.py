@@ -156,7 +156,7 @@ class TargetProvider:
     title: ClassVar[str] = ""  # what reports call its payload; empty for none of its own
     accepts: Collection[str] = frozenset()  # as for ``AxProvider``
     rules_by: ClassVar[tuple[str, ...]] = ()  # the addresses that say whose rules hold
-    overhead: ClassVar[Overhead] = Overhead()  # what the vendor adds to the tokens of texts
+    overhead = Overhead()  # what the vendor adds to the tokens of texts
     place = Place()  # of the target, if it is of a file
 
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
