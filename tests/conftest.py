@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -36,6 +37,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("unhurried")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def frozen() -> None:
+    """Keep what is there already, such as imported SDKs, out of each collection of garbage.
+
+    pytest starts some at the end of each run inside a test, and there are a million objects.
+    """
+    gc.freeze()
 
 
 @pytest.fixture
