@@ -5,7 +5,7 @@ import re
 import click
 
 from multiturn.cli.failures import Failures, say_written, writing
-from multiturn.cli.options import PATH, output_option, start_log, verbose_option
+from multiturn.cli.options import PATH, debug_option, output_option, start_log, verbose_option
 from multiturn.errors import MultiturnError
 
 
@@ -23,7 +23,7 @@ from multiturn.errors import MultiturnError
     is_flag=True,
     help="Treat what cannot be kept as an error, and write nothing after an error.",
 )
-@click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
+@debug_option
 @verbose_option
 def import_(
     files: tuple[str, ...],

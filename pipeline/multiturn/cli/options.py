@@ -83,6 +83,7 @@ def preview_provider(target: str | None, targets_file: str | None) -> "TargetPro
 
 
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print no summary.")
+debug_option = click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
 verbose_option = click.option(  # for start_log
     "-v",
     "--verbose",
@@ -133,7 +134,7 @@ _SUITE_OPTIONS = (
         " After an error, convert, run and snapshot write and send nothing; run prepares all"
         " requests before it sends the first.",
     ),
-    click.option("--debug", is_flag=True, help="Show tracebacks of errors."),
+    debug_option,
     verbose_option,
 )
 
