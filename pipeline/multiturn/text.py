@@ -12,7 +12,7 @@ _WIDEST, _MOST_ITEMS = 88, 6  # of a repr
 _SEEN_ASCII = bytes([*b"\t\n", *range(0x20, 0x7F)])
 # A name stands in headers and markers, where a line break would forge another line.
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATE = "[\ud800-\udfff]"
 _JOINED = "\u0600-\u0dff"  # letters of scripts that are joined, or kept apart, by a sign
 _SEEN = (
     f"[{_EMOJI}]\ufe0f",
@@ -24,7 +24,7 @@ _SEEN = (
 
 # The first line of a merge conflict, or its second half with the last line: without both, the
 # text is that of our side.
-CONFLICT = re.compile("^(?:<<<<<<< [^\n]*|=======\n.*?^>>>>>>> [^\n]*)\n", re.M | re.DOTALL)
+CONFLICT = "(?ms)^(?:<<<<<<< [^\n]*|=======\n.*?^>>>>>>> [^\n]*)\n"
 # Unicode's controls, formats, private and default-ignorable characters, and letters that are
 # blank; but not where they make an emoji or a word what it is. JavaScript reads it, too.
 UNSEEN = (
@@ -62,7 +62,7 @@ def utf8(text: str) -> str:
     try:
         text.encode()  # faster than a search for what it refuses
     except UnicodeEncodeError:
-        return _LONE_SURROGATE.sub("\ufffd", text)
+        return re.sub(_LONE_SURROGATE, "\ufffd", text)
     return text
 
 
@@ -228,4 +228,4 @@ def has_host(address: str) -> bool:
 
 def has_conflict(text: str) -> bool:
     """Return whether git could not merge a file."""
-    return CONFLICT.search(text) is not None
+    return re.search(CONFLICT, text) is not None

@@ -14,10 +14,10 @@ from multiturn.errors import MultiturnError, Place, quoted
 # In bytes: a case of 10 million characters, whatever they are, and 50 MB of media in base64.
 MAX_LINE = 110_000_000
 # In linear time: a string that does not end matches up to the end, and nothing backtracks.
-_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)', re.DOTALL)
+_STRING = r'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)'
 _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
-_HALF = re.compile("[\ud800-\udfff]")
-_EMPTY = re.compile(r"\[\s*\]|\{\s*\}")
+_HALF = "[\ud800-\udfff]"
+_EMPTY = r"\[\s*\]|\{\s*\}"
 
 
 class _Mark(Struct, gc=False):
@@ -97,7 +97,7 @@ def read_json(text: str) -> Any:
         )
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
-    if "\\u" in text and (half := _HALF.search(json.dumps(value, ensure_ascii=False))):
+    if "\\u" in text and (half := re.search(_HALF, json.dumps(value, ensure_ascii=False))):
         raise ValueError(f"\\u{ord(half[0]):x} is half of a character; write both halves")
     return value
 
@@ -126,8 +126,8 @@ def _check_size(text: str) -> None:
 
 def values_in_json(text: str) -> int:
     """Return how many values a JSON text has, without reading them."""
-    text = _STRING.sub("", text)
-    return 1 + sum(map(text.count, ",[{")) - len(_EMPTY.findall(text))
+    text = re.sub(_STRING, "", text)
+    return 1 + sum(map(text.count, ",[{")) - len(re.findall(_EMPTY, text))
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -30,10 +30,11 @@ _OLD_LINE_BREAK = re.compile("|".join(_OLD_LINE_BREAKS).encode())
 # YAML 1.2 too; such files are rare, so that here any character may follow it: the answer "perhaps"
 # costs time, and the answer "no" would be wrong.
 _MARGINS = (re.compile(rb"\n[^ \r\n#\-]"), re.compile(rb"\r(?!\n)"))
-_PRIVATE = re.compile(rb"\xf3[\xb0-\xbf][\x80-\xbf]{2}")
-_SPELLED = re.compile(rb"(?i)(?=(f[0-9a-f]{4}))")  # overlapping: the digits may begin anywhere
+# These are compiled for the streams that need them: nearly all need none.
+_PRIVATE = rb"\xf3[\xb0-\xbf][\x80-\xbf]{2}"
+_SPELLED = rb"(?i)(?=(f[0-9a-f]{4}))"  # overlapping: the digits may begin anywhere
 # JSON escapes a character beyond U+FFFF as two halves, which libyaml refuses.
-_ESCAPED_PAIR = re.compile(
+_ESCAPED_PAIR = (
     rb"(?<!\\)((?:\\\\)*+)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
 )
 _PAIR_SIZE = 12
@@ -157,7 +158,7 @@ class Source:
             directives += chunk.count(b"\n%TAG") + chunk.count(b"\r%TAG")
             if directives > MAX_DIRECTIVES:  # libyaml compares each with all others
                 raise MultiturnError(f"over {MAX_DIRECTIVES} %TAG directives", where=name)
-            has_pairs = has_pairs or (b"\\u" in chunk and bool(_ESCAPED_PAIR.search(chunk)))
+            has_pairs = has_pairs or (b"\\u" in chunk and bool(re.search(_ESCAPED_PAIR, chunk)))
             # A substring test is much faster than the regex and almost always says no.
             if b"\xc2\x85" in chunk or b"\xe2\x80" in chunk:
                 found.update(_OLD_LINE_BREAK.findall(chunk))
@@ -179,7 +180,7 @@ class Source:
             while b"\\" in pieces[-1][-_PAIR_SIZE:]:
                 pieces.append(self._file.read(_CHUNK))
             pair = rf"\1{self._backslash}u\2{self._backslash}u\3"
-            data = _ESCAPED_PAIR.sub(pair.encode(), b"".join(pieces))
+            data = re.sub(_ESCAPED_PAIR, pair.encode(), b"".join(pieces))
         if self._stand_ins:
             data += self._file.read(_missing(data))  # never end within a character
             data = _OLD_LINE_BREAK.sub(lambda match: self._stand_ins[match[0]], data)
@@ -246,8 +247,8 @@ class Source:
         """Yield private-use characters that the stream neither holds nor spells as an escape."""
         used: set[str] = set()
         for chunk in self._chunks():
-            used.update(char.decode() for char in set(_PRIVATE.findall(chunk)))
-            used.update(chr(int(digits, 16)) for digits in set(_SPELLED.findall(chunk)))
+            used.update(char.decode() for char in set(re.findall(_PRIVATE, chunk)))
+            used.update(chr(int(digits, 16)) for digits in set(re.findall(_SPELLED, chunk)))
         yield from (char for char in map(chr, range(0xF0000, 0xFFFFE)) if char not in used)
         raise MultiturnError("it uses every private character there is", where=self.name)
 

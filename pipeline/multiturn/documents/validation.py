@@ -23,7 +23,7 @@ _WORDS = {
     "null": "null",
 }
 LARGEST_NUMBER = 1e300  # a limit for numbers that must be finite
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+_STEP = r"\.([^.\[]+)|\[(\d+)\]"
 
 
 def read_as(
@@ -50,7 +50,7 @@ def read_as(
     except msgspec.ValidationError as error:
         what, _, path = str(error).partition(" - at `$")
     path = path.rstrip("`").partition("[...]")[0]
-    for match in _STEP.finditer(path):
+    for match in re.finditer(_STEP, path):
         node = node.children[match[1] if match[1] else int(match[2])]
     key = called(path.lstrip("."))
     if what.startswith("Object missing"):
@@ -75,7 +75,7 @@ def _missing(
 
 def _keys_at(type_: Any, path: str) -> tuple[str, ...]:
     """Return the keys of the struct at a path in another, through lists of them."""
-    for key, _ in _STEP.findall(path):
+    for key, _ in re.findall(_STEP, path):
         type_ = typing.get_type_hints(type_)[key] if key else typing.get_args(type_)[0]
         if isinstance(type_, types.UnionType) or typing.get_origin(type_) is typing.Union:
             # The list or the struct among others that have no keys, such as None or words.

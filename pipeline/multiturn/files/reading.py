@@ -9,7 +9,7 @@ from multiturn.errors import AttachmentError, OutsideRootError
 from multiturn.files.media import HEAD, TYPES, too_large, type_of
 from multiturn.files.paths import FILE, open_below
 
-_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_BINARY = rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]"
 
 
 def read_regular(
@@ -55,7 +55,7 @@ def _text_of(data: bytes, shown: str) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        is_text = data.startswith((b"\xff\xfe", b"\xfe\xff")) or not _BINARY.search(data)
+        is_text = data.startswith((b"\xff\xfe", b"\xfe\xff")) or not re.search(_BINARY, data)
         what = f"{shown} is not UTF-8 text (byte {error.start}); save the file as UTF-8"
         if not is_text:
             what = f"{shown} is neither UTF-8 text nor {TYPES}; convert it to one of these"

@@ -1,5 +1,6 @@
 """What a snapshot says when it is read: its case, its messages in spans, and its files."""
 
+import re
 from collections.abc import Container
 from functools import lru_cache
 from typing import Any, get_args
@@ -22,7 +23,7 @@ _LINE_BREAK = Span("\n", "")
 
 def case_in(text: str) -> Key | None:
     """Return the case at the start of a snapshot, merged or not; None if it is not a snapshot."""
-    head, found, _ = CONFLICT.sub("", text).partition(HEAD_ENDS)
+    head, found, _ = re.sub(CONFLICT, "", text).partition(HEAD_ENDS)
     try:
         documents = [node.value for node in read_documents(f"{head}\n", "")] if found else []
     except MultiturnError:
