@@ -360,6 +360,28 @@ def test_a_report_shows_what_the_target_of_the_snapshots_gets(folder: Path) -> N
     assert run(folder, "report", "a.eval.yaml", "--format", "markdown") == before != plain
 
 
+def differences_of(folder: Path) -> list[tuple[str, int]]:
+    """Return the key of each difference of a page, and the number of its cases."""
+    run(folder, "report", "a.eval.yaml", "--against", "HEAD", "--output", "r.html")
+    head = json.loads(data_of((folder / "r.html").read_text()).strip("\n").split("\n")[-1])
+    return [(each["key"], len(each["cases"])) for each in head["differences"]]
+
+
+def test_a_page_has_the_keys_of_a_check_also_for_a_target(folder: Path) -> None:
+    (folder / "multiturn.toml").write_text('snapshot_target = "gpt"\n')
+    git(folder, "init", "-q")
+    run(folder, "snapshot", "a.eval.yaml")
+    commit(folder)
+    replace(folder, "a.eval.yaml", "Find it", "Find them")
+    done = commands.run("snapshot", "a.eval.yaml", "--check", "--format", "json", folder=folder)
+    (line,) = map(json.loads, done.stdout.splitlines())
+    assert differences_of(folder) == [(line["key"], 1)]
+    # The difference of target.lock has a key in a check, but the page shows it case by case.
+    replace(folder, "a.eval.yaml", "Find them", "Find it")
+    replace(folder, "targets.yaml", "gpt-4.1", "gpt-5")
+    assert differences_of(folder) == [("", 2)]
+
+
 def test_a_temperature_of_a_case_is_in_its_snapshot(folder: Path) -> None:
     warm = "evalcases:\n  - id: one\n    execution: {temperature: 0.5}\n"
     (folder / "a.eval.yaml").write_text(f"{warm}    input_messages: [{{role: user, content: Hi}}]")

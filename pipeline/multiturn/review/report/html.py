@@ -21,6 +21,7 @@ from multiturn.review.report.overview import Overview, titled
 from multiturn.review.report.payloads import Payload, Payloads, Pieces, sample_providers
 from multiturn.review.report.suites import texts_of
 from multiturn.review.reviewed import ReviewedCase, SentPrompt
+from multiturn.review.target import LOCK
 from multiturn.text import UNSEEN, utf8
 
 _HERE = Path(__file__).parent
@@ -181,8 +182,9 @@ class _Data:
 
     def difference(self, difference: Difference, title: str, share: str) -> dict[str, Any]:
         """Return what the page says of a difference; it shows the texts of the first case."""
+        is_of_lock = any(change.name == LOCK for change in difference.changes)
         return {
-            "key": difference.key,
+            "key": "" if is_of_lock else difference.key,  # the lock has a key of its own in a check
             "kind": difference.kind,
             "title": title,
             "share": share,

@@ -58,7 +58,7 @@ function showDifference(number) {
       showTick("d", number)),
     showFacts(difference),
     make("div", { class: "facts" }, showCases(cases), growth ? make("span", { class: "growth" }, growth) : null,
-      make("code", { class: "growth" }, `--accept ${key}`)),
+      key ? make("code", { class: "growth" }, `--accept ${key}`) : null),
     showContent(kind, path, cases[0]));
 }
 

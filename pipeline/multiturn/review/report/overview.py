@@ -19,6 +19,7 @@ from multiturn.review.promotion import changes_of_privilege
 from multiturn.review.report.comparison import Comparison, Report, promoted_in
 from multiturn.review.reviewed import ReviewedCase
 from multiturn.review.snapshots import record_of
+from multiturn.review.target import LOCK
 from multiturn.text import number_of
 
 
@@ -99,6 +100,7 @@ class Overview:
         self.locks = [promoted_in(side) for side in (report.then, report.now) if side]
         changes = changes_of_privilege(*self.locks) if report.then else ()
         self.promoted = {change.path: change for change in changes}
+        self.shared = [side.stages.shared if side else {} for side in (report.then, report.now)]
         self.files: dict[str, _File] = {}
         self.media_before: dict[str, str] = {}  # digests, by path
         self.attached_before: set[str] = set()  # files, by cases that are not the same
@@ -123,7 +125,7 @@ class Overview:
         changed = [p for p in files if was.get(p) != files[p] or p in promoted]
         for path in changed:
             self.add_file(path, comparison, was.get(path), new)
-        if (change := _change(comparison, old, new)) is None:
+        if (change := self.change(comparison, old, new)) is None:
             return
         # A file that changed has a difference of its own, with its cause and its privilege.
         others = [each for each in comparison.causes if not _is_of(each, changed)]
@@ -133,6 +135,23 @@ class Overview:
         growth = prompt_growth(before, after, was, {**was, **files})
         facts = Facts(privileges, others or comparison.causes, growth)
         self.found.add(change, facts, change.old, change.new)
+
+    def change(
+        self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
+    ) -> FileChange | None:
+        """Return how the snapshot of a case differs; None if only files that it names do."""
+        sides = list(zip((old, new), self.shared, strict=True))
+        records = [case and record_of(case, shared=shared) for case, shared in sides]
+        key, was = comparison.case.key, comparison.was
+        name = location_of(*key)
+        if records[0] == records[1] and self.shared[0] != self.shared[1]:
+            records, name = [case and record_of(case) for case, _ in sides], LOCK
+        if records[0] == records[1]:
+            return None
+        before, now = (plain_text_of(record) if record else "" for record in records)
+        if before == now and was is None:  # only the size of an image or the like
+            return None
+        return FileChange(name, key, before, now, location_of(*was.key) if was else "")
 
     def add_file(
         self, path: str, comparison: Comparison, old: Attached | None, new: ReviewedCase | None
@@ -188,20 +207,6 @@ class Overview:
             if comparison.status == "same":
                 old, _ = self.report.texts(comparison)
                 self.attached_before.update(old.files if old else ())
-
-
-def _change(
-    comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
-) -> FileChange | None:
-    """Return how the snapshot of a case differs; None if only files that it names do."""
-    records = [side and record_of(side) for side in (old, new)]
-    if records[0] == records[1]:
-        return None
-    before, now = (plain_text_of(record) if record else "" for record in records)
-    key, was = comparison.case.key, comparison.was
-    if before == now and was is None:  # only the size of an image or the like
-        return None
-    return FileChange(location_of(*key), key, before, now, location_of(*was.key) if was else "")
 
 
 def _is_of(cause: str, paths: list[str]) -> bool:

@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 from msgspec import Struct
@@ -28,6 +28,7 @@ from multiturn.review.promotion import Promotion
 from multiturn.review.report.images import images_in
 from multiturn.review.reviewed import ReviewedCase, review_outcome
 from multiturn.review.snapshots import record_of
+from multiturn.review.target import shared_parameters
 from multiturn.suites.suite import STDIN
 
 _SHIPPED = os.path.realpath(multiturn_stages.__path__[0])
@@ -86,6 +87,7 @@ class Stages(Struct, frozen=True):
     pipeline: str = ""  # its name
     stages: tuple[Stage, ...] = ()
     target: str = ""  # whose prompts are compared; empty for the pipeline's
+    shared: Mapping[str, Any] = {}  # what the target is sent of every case, as in target.lock
     sample: str = ""  # which part of the cases is compared; empty for all of them
 
 
@@ -117,9 +119,13 @@ def items(
     Raises:
         MultiturnError: a suite is outside its root.
     """
-    target = "" if provider is None else provider.name
-    sample = "" if selection.sample is None else str(selection.sample)
-    yield Stages(pipeline.name, tuple(_stages_of(pipeline)), target, sample)
+    yield Stages(
+        pipeline=pipeline.name,
+        stages=tuple(_stages_of(pipeline)),
+        target="" if provider is None else provider.name,
+        shared={} if provider is None else shared_parameters(provider),
+        sample="" if selection.sample is None else str(selection.sample),
+    )
     given: set[str] = set()
     for outcome in outcomes:
         case, error = review_outcome(outcome, provider)
