@@ -2,16 +2,15 @@
 
 import os
 import random
-import subprocess
 import tempfile
 from pathlib import Path
 
 from measuring import MULTITURN, usage
+from repositories import commit, git
 
 _CASES, _IMAGES, _SIZE = 2_000, 20, 1_000_000
 _MOST = 120  # MB more than for texts
 _PNG = b"\x89PNG\r\n\x1a\n" + bytes.fromhex("0000000d494844520000000100000001")
-_IDENTITY = ("-c", "user.name=bench", "-c", "user.email=bench@example.org")
 _RECORD = ("snapshot", "s.eval.yaml", "--quiet")
 _REPORT = ("report", "s.eval.yaml", "--against", "HEAD", "--quiet", "--output")
 
@@ -37,8 +36,8 @@ def peaks(extension: str) -> dict[str, float]:
         os.chdir(folder)
         write("Look", extension, 1)
         found = {"snapshot": usage(MULTITURN, *_RECORD)[1]}
-        for arguments in (["init", "-q"], ["add", "."], [*_IDENTITY, "commit", "-qm", "before"]):
-            subprocess.run(("git", *arguments), check=True)
+        git(Path(), "init", "-q")
+        commit(Path())
         found["snapshot --check"] = usage(MULTITURN, *_RECORD, "--check")[1]
         write("See", extension, 2)
         found["report --against"] = usage(MULTITURN, *_REPORT, "r.html")[1]

@@ -8,6 +8,7 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 
 from measuring import MULTITURN, usage
+from run import served
 
 CASES, IMAGES, SIZE, CONCURRENCY = 2_000, 20, 1_000_000, 8
 # The targets of runs: the path of the server, and MB at eight requests at a time. An SDK of Google
@@ -79,13 +80,5 @@ def main(url: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    serves = Path(__file__).with_name("run.py")
-    with (
-        Popen([sys.executable, serves, "--serve"], stdout=PIPE, text=True) as server,
-        tempfile.TemporaryDirectory() as name,
-    ):
-        assert server.stdout is not None, "it is a pipe"
-        try:
-            main(f"http://127.0.0.1:{server.stdout.readline().strip()}", Path(name))
-        finally:
-            server.kill()
+    with served() as url, tempfile.TemporaryDirectory() as name:
+        main(url, Path(name))

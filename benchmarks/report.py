@@ -2,7 +2,6 @@
 
 import os
 import statistics
-import subprocess
 import tempfile
 from pathlib import Path
 from time import perf_counter
@@ -11,8 +10,8 @@ from playwright.sync_api import Browser
 
 from browser import open_browser
 from measuring import MULTITURN, show, usage, write_suite
+from repositories import commit, git
 
-_IDENTITY = ("-c", "user.name=bench", "-c", "user.email=bench@example.org")
 # To find what is different once takes a fifth of the time where each case changes at many places.
 _TIMES = {"20": 3.2, "all": 9.0, "kinds": 8.0}  # of the time that multiturn convert takes
 _MOST = {"20": (200, 1), "all": (400, 8), "kinds": (400, 8)}  # MiB of memory, MB of the page
@@ -89,8 +88,8 @@ def main() -> None:
         os.chdir(name)  # where git looks for the repository
         suite, page, bare = Path("large.eval.yaml"), Path("report.html"), Path("bare.html")
         write_suite(suite, 2_000)
-        for arguments in (["init", "-q"], ["add", "."], [*_IDENTITY, "commit", "-qm", "before"]):
-            subprocess.run(("git", *arguments), check=True)
+        git(Path(), "init", "-q")
+        commit(Path())
         cpu, memory = measured(suite, page)
         show(f"2,000 cases, {suite.stat().st_size / 1e6:.1f} MB, CPU time", cpu, "s", **_TIMES)
         print("\npeak memory and size of the page")

@@ -4,7 +4,8 @@ import asyncio
 import json
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -60,6 +61,17 @@ async def serve() -> None:
     server = await asyncio.get_running_loop().create_server(Server, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """Start a process that serves; give its address."""
+    with Popen([sys.executable, __file__, "--serve"], stdout=PIPE, text=True) as server:
+        assert server.stdout is not None, "it is a pipe"
+        try:
+            yield f"http://127.0.0.1:{server.stdout.readline().strip()}"
+        finally:
+            server.kill()
 
 
 Call = Callable[[], Awaitable[Any]]
@@ -150,12 +162,5 @@ def main(url: str, folder: Path) -> None:
 if __name__ == "__main__":
     if "--serve" in sys.argv:
         asyncio.run(serve())
-    with (
-        Popen([sys.executable, __file__, "--serve"], stdout=PIPE, text=True) as server,
-        tempfile.TemporaryDirectory() as name,
-    ):
-        assert server.stdout is not None, "it is a pipe"
-        try:
-            main(f"http://127.0.0.1:{server.stdout.readline().strip()}", Path(name))
-        finally:
-            server.kill()
+    with served() as url, tempfile.TemporaryDirectory() as name:
+        main(url, Path(name))
