@@ -90,8 +90,7 @@ def snapshot_annotations(
 
     found = [*_of_findings(update), *((error.where, message_of(error)) for error in errors)]
     found += _of_differences(update)
-    is_dangerous = [each for each in found if each[1].startswith(_PRIVILEGE)]
-    found = is_dangerous + [each for each in found if each not in is_dangerous]
+    found.sort(key=lambda each: not each[1].startswith(_PRIVILEGE))
     yield from (at(where, message) for where, message in found[:_MOST])
     if len(found) > _MOST:
         more = number_of(len(found) - _MOST, "more difference")
@@ -134,19 +133,16 @@ def _of_differences(update: Update) -> Iterator[tuple[Place, str]]:
 def _message(difference: Difference) -> str:
     """Return a difference in words, with the start of its lines."""
     if difference.kind == "file":
-        what = difference.what
+        words = difference.what
+    elif difference.kind == "renamed":
+        words = first_of(list(map(str, difference.changes)), most=1)
     elif difference.cases:
-        what = "the prompt is not as recorded"
+        words = "the prompt is not as recorded"
     else:
-        what = "what the target is sent is not as recorded"
-    if difference.kind == "renamed":
-        what = first_of(list(map(str, difference.changes)), most=1)
-    where = [name_cases(difference.cases)] if difference.cases else []
-    words = (
-        f"{what} ({', '.join(filter(None, [*where, difference.growth_in_words]))})"
-        if where
-        else what
-    )
+        words = "what the target is sent is not as recorded"
+    if difference.cases:
+        details = [name_cases(difference.cases), difference.growth_in_words]
+        words += f" ({', '.join(filter(None, details))})"
     lines = [f"{_PRIVILEGE}{each}" for each in difference.privileges if each != difference.what]
     first = _PRIVILEGE * (difference.what in difference.privileges) + words
     shown = _shortened(difference.lines) if difference.is_compared else ""
