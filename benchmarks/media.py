@@ -61,7 +61,7 @@ def main(url: str, folder: Path) -> None:
     )
     sends = ("--targets", str(targets), "--concurrency", str(CONCURRENCY))
     print(f"\n{CASES} cases, of {IMAGES} images of {SIZE / 1_000_000:g} MB; peak, and CPU seconds")
-    commands = [
+    commands: list[tuple[str, tuple[str, ...], int]] = [
         (f"run with {sdk}", ("run", *sends, "--target", sdk), most)
         for sdk, (_, most) in SDKS.items()
     ]
