@@ -59,13 +59,18 @@ _FORMS: Mapping[str, Mapping[str, Any]] = {
         "vendor": Vendor | None,
     },
 }
-# By the places that the vocabulary has them under.
-BLOCK_FORMS: dict[str, type[Struct]] = {}
-for _place, _keys in _FORMS.items():
-    _fields = [
-        (key, it, None) if NoneType in get_args(it) else (key, it) for key, it in _keys.items()
+
+
+def _form(keys: Mapping[str, Any]) -> type[Struct]:
+    fields = [
+        (key, type_, None) if NoneType in get_args(type_) else (key, type_)
+        for key, type_ in keys.items()
     ]
-    BLOCK_FORMS[_place] = defstruct("Form", _fields, kw_only=True)
+    return defstruct("Form", fields, kw_only=True)
+
+
+# By the places that the vocabulary has them under.
+BLOCK_FORMS = {place: _form(keys) for place, keys in _FORMS.items()}
 
 
 def segment_of(block: Mapping[str, Any]) -> Segment | None:

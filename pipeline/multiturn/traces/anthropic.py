@@ -24,7 +24,7 @@ _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 def read_anthropic(body: Values) -> Trace:
     """Return what a body says."""
     given = [*mappings(body.get("messages"))]
-    messages = system(texts(pieces(body.get("system"))))
+    messages = system(pieces(body.get("system")))
     for each in given:
         messages += _messages(each)
     target: Values = {}

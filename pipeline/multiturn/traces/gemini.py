@@ -17,7 +17,6 @@ from multiturn.traces.trace import (
     mappings,
     message,
     system,
-    texts,
     thought,
     tool,
 )
@@ -35,7 +34,7 @@ def read_gemini(body: Values) -> Trace:
         what = "refers to messages that Google stores; import a request that has all of them"
         raise MultiturnError(f"cachedContent {what}")
     reader = _Reader()
-    messages = system(texts(_pieces(body.get("systemInstruction"))))
+    messages = system(_pieces(body.get("systemInstruction")))
     for each in _listed(body.get("contents")):
         messages += reader.messages(each)
     config = body.get("generationConfig")

@@ -31,7 +31,7 @@ def read_responses(body: Values) -> Trace:
         what = "refers to messages that OpenAI stores; import a request that has all of them"
         raise MultiturnError(f"{stored[0]} {what}")
     items = [*mappings(_items(body.get("input")))]
-    instructions = system(texts(pieces(body.get("instructions"))))
+    instructions = system(pieces(body.get("instructions")))
     target = {"api": "responses", **system_role(items)}
     if instructions:
         target["system_as"] = "instructions"

@@ -17,7 +17,6 @@ from multiturn.traces.trace import (
     message,
     parsed,
     system,
-    texts,
     thought,
     tool,
 )
@@ -43,7 +42,7 @@ def read_telemetry(attributes: Values) -> Trace:
     given = {key: parsed(value) for key, value in attributes.items() if key.startswith("gen_ai.")}
     named = given.get("gen_ai.provider.name", given.get("gen_ai.system"))
     provider = _PROVIDERS.get(str(named), "openai")
-    messages = system(texts(_pieces(given.get(SYSTEM))))
+    messages = system(_pieces(given.get(SYSTEM)))
     for at, each in enumerate(mappings(given.get(INPUT))):
         messages += _messages(each, provider, f"{INPUT}[{at}]")
     settings = {

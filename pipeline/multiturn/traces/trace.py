@@ -57,10 +57,10 @@ def message(
     return {"role": role, **given, **said, **calls}
 
 
-def system(texts: Iterable[str]) -> list[Values]:
-    """Return the message of a system prompt, if there is any."""
-    found = [*texts]
-    return [message("system", found)] if found else []
+def system(pieces: Iterable[Any]) -> list[Values]:
+    """Return the message of a system prompt, if there is any; it has only texts."""
+    said = texts(pieces)
+    return [message("system", said)] if said else []
 
 
 def call(call_id: Any, name: Any, arguments: Any, signature: Any = None) -> Values:
