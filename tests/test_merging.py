@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from commands import run, start
+from limits import limited
+from multiturn.review.lock_files import sides_of
 from repositories import commit, git
 
 LISTS = {"snapshots/promoted.lock", "snapshots/files.lock"}
@@ -209,6 +211,17 @@ def test_a_guideline_that_is_not_merged_is_a_warning_of_each_command(
     said = [line for line in (done.stdout + done.stderr).splitlines() if "merge conflict" in line]
     what = "it has lines of a merge conflict; if it is one, merge it, and run this again"
     assert said == [f"a.rules.md: warning: {what}"]
+
+
+def test_lines_that_look_like_half_a_conflict_take_no_time(tmp_path: Path) -> None:
+    """Signs also underline headings."""
+    project(tmp_path, one=["a.rules.md"])
+    (tmp_path / "a.rules.md").write_text("=======\n" * 100_000)
+    with limited():
+        done = run("convert", ".", folder=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        halves = "<<<<<<< a\n||||||| b\n=======\n" * 30_000
+        assert sides_of(halves) == (halves, halves)
 
 
 def test_a_file_that_is_not_merged_yet_is_named_when_lists_are_resolved(tmp_path: Path) -> None:

@@ -24,9 +24,11 @@ _COMMENTS = {
     PROMOTED: "# The files in system messages: a change of this list is a change of privilege.\n",
     FILES: "# The files that snapshots name in place of their content: the SHA-256 of each.\n",
 }
+_LINES = r"(?:(?!<<<<<<< |\|{7}(?!\|)|=======\n|>>>>>>> ).*\n)*+"
 _CONFLICT = re.compile(
-    "^<<<<<<< [^\n]*\n(.*?)(?:^\\|{7}[^\n]*\n.*?)?^=======\n(.*?)^>>>>>>> [^\n]*\n",
-    re.MULTILINE | re.DOTALL,
+    rf"^<<<<<<< .*\n(?P<ours>{_LINES})(?:\|{{7}}(?!\|).*\n{_LINES})?"
+    rf"=======\n(?P<theirs>{_LINES})>>>>>>> .*\n",
+    re.MULTILINE,
 )
 
 FilesLock = Mapping[str, tuple[str, ...]]  # the digests of each file, by its path
@@ -71,7 +73,7 @@ def read_files(text: str | None, name: str) -> FilesLock:
 
 def sides_of(text: str) -> tuple[str, str]:
     """Return a text with a merge conflict as it is on our side, and as it is on theirs."""
-    return _CONFLICT.sub(r"\1", text), _CONFLICT.sub(r"\2", text)
+    return _CONFLICT.sub(r"\g<ours>", text), _CONFLICT.sub(r"\g<theirs>", text)
 
 
 def _read(text: str | None, name: str, entry: type[_T]) -> dict[str, _T]:
