@@ -53,10 +53,9 @@ def _message(given: Values, key: str) -> Values | None:
         case "user":
             return message("user", pieces(content))
         case "assistant":
-            said = texts(pieces(content)) or texts([given.get("refusal")])
             listed = enumerate(mappings(given.get("tool_calls")))
             calls = [_call(each, f"{key}.tool_calls[{at}]") for at, each in listed]
-            return message("assistant", said, tool_calls=calls)
+            return message("assistant", said_in(given), tool_calls=calls)
         case "tool":
             return message("tool", pieces(content), tool_call_id=given.get("tool_call_id"))
         case "function":
@@ -70,6 +69,13 @@ def _call(given: Values, key: str) -> Values:
         raise MultiturnError(f"{key} is not a call of a function")
     arguments = decoded(function.get("arguments"), f"{key}.function.arguments")
     return call(given.get("id"), function.get("name"), arguments)
+
+
+def said_in(given: Values) -> list[str]:
+    """Return the texts of an assistant's message, or else of its refusal."""
+    content = given.get("content")
+    refusals = [each.get("refusal") for each in (*mappings(content), given)]
+    return texts(pieces(content)) or texts(refusals)
 
 
 def functions_of(body: Values) -> Iterator[Values]:

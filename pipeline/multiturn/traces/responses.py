@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from multiturn.errors import MultiturnError
-from multiturn.traces.chat import chosen, functions_of, system_role
+from multiturn.traces.chat import chosen, functions_of, said_in, system_role
 from multiturn.traces.trace import (
     Trace,
     Values,
@@ -60,7 +60,7 @@ def _messages(items: Iterable[Values]) -> Iterator[Values]:
         elif kind == "message" and role == "assistant":
             if turn.pieces or turn.calls:
                 yield from turn.done()
-            turn.pieces += _said(item)
+            turn.pieces += said_in(item)
         else:
             yield from turn.done()
             if kind == "function_call_output":
@@ -97,13 +97,6 @@ def reasoning(item: Values) -> list[Values]:
     first, *others = summary or [None]
     blocks = [thought("openai", first, item.get("id"), data)]
     return blocks + [thought("openai", text, item.get("id")) for text in others]
-
-
-def _said(item: Values) -> list[str]:
-    """Return the texts of an assistant's message; a refusal is one."""
-    content = item.get("content")
-    refusals = [each.get("refusal") for each in mappings(content)]
-    return texts(pieces(content)) or texts(refusals)
 
 
 def _items(given: Any) -> list[Any]:
