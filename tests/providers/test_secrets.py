@@ -6,8 +6,10 @@ import traceback
 
 import pytest
 
+from limits import limited
 from loopback import KEY, Server
 from multiturn import ProviderError
+from multiturn.providers.base import LARGEST_ANSWER
 from multiturn.providers.client import status_error
 from vendors import HELLO, Connect, answer_of, ask, each_vendor, failure, openai
 
@@ -47,6 +49,13 @@ def test_bytes_that_a_vendor_repeats_are_not_shown(connect: Connect, server: Ser
     assert str(failure(connect(server.url))).startswith(
         "HTTP 400: bad image_url '(base64)' in messages[1]"
     )
+
+
+@pytest.mark.parametrize("piece", ["a" * 199 + "-", "data:" + "a" * 190, "data:a-;base64"])
+def test_a_large_error_is_shown_in_little_time(piece: str) -> None:
+    text = piece * (LARGEST_ANSWER // len(piece))
+    with limited(seconds=3):
+        assert status_error(400, text, [KEY]).what == f"HTTP 400: {text[:500]}"
 
 
 @each_vendor

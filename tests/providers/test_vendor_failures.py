@@ -167,7 +167,9 @@ LOCALIZED = {"@type": "type.googleapis.com/google.rpc.LocalizedMessage", "locale
         pytest.param('{"error":{"message":null,"code":7}}', "None", "http", id="a message of null"),
         pytest.param('[{"error":7}]', '[{"error":7}]', "http", id="a list"),
         pytest.param('{"error":{"message":"content_filter"}}', "content_filter", "http", id="text"),
-        pytest.param(PAGE + "no " * 300, (PAGE + "no " * 300)[:500], "http", id="the page of a proxy"),
+        pytest.param(
+            PAGE + "no " * 300, (PAGE + "no " * 300)[:500], "http", id="the page of a proxy"
+        ),
         pytest.param(
             json.dumps({"error": {"message": "No.", "details": [LOCALIZED, REASON]}}),
             *("No.", "access_denied"),

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from msgspec import Meta, structs
 
@@ -74,7 +74,6 @@ class AgentSettings(Settings, frozen=True, kw_only=True):
 class AgentProvider(TargetProvider):
     """The base of providers that give an agent the transcript; subclasses define ``work``."""
 
-    kind: ClassVar[str]
     gets_instructions = True  # the system prompt, and the guidelines without a file
     # The sentence above the images, documents and audio.
     media_intro = "Open these files, which the conversation has in brackets:"

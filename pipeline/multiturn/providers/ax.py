@@ -105,7 +105,6 @@ class AxProvider(ABC):
 class ChatProvider(TargetProvider, AxProvider):
     """The base of the providers of targets with a model; subclasses define ``body``."""
 
-    kind: ClassVar[str]
     accepts = frozenset({"calls", "media"})
     address_settings: ClassVar[tuple[str, ...]] = ()  # the names of those that say where it is
 

@@ -21,7 +21,7 @@ from multiturn.providers.secrets import hide
 _LONGEST_DELAY = 60  # seconds
 _LONGEST_MESSAGE = 500
 # The bytes of an image or a document, where an error repeats the request. No word is that long.
-_BASE64 = re.compile(r"(?:data:[\w/.+-]*;base64,)?[A-Za-z0-9+/]{200,}={0,2}")
+_BASE64 = re.compile(r"(?<![A-Za-z0-9+/])(?:data:[\w/.+-]*;base64,)?[A-Za-z0-9+/]{200,}={0,2}")
 _KINDS = {401: "access_denied", 403: "access_denied", 429: "rate_limit"}
 
 

@@ -135,7 +135,6 @@ def move_from_results(
 
 def _told(part: Part, rule: str) -> Part:
     """Return a sentence in place of media."""
-    media = part.media
-    what = "" if media is None else f"The {media.kind} {media.name}"
-    text = f"{what} is in the next message of the user."
+    assert part.media is not None  # noqa: S101 - only media are moved
+    text = f"The {part.media.kind} {part.media.name} is in the next message of the user."
     return Part("text", text, part.separator, stage=f"rule {rule}")
