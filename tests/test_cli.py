@@ -362,3 +362,19 @@ def test_a_long_command_counts_on_a_terminal_if_it_prints_no_cases_there(tmp_pat
     }
     with ThreadPoolExecutor() as pool:  # as they are slow
         assert dict(zip(expected, pool.map(last_line, expected), strict=True)) == expected
+
+
+def test_an_error_begins_a_line_beside_the_counts(tmp_path: Path) -> None:
+    write_stage(tmp_path, "import time; time.sleep(0.6)")
+    cases = "".join(f"- {{id: {each}, input: {each}}}\n" for each in "abc")
+    (tmp_path / "slow.eval.yaml").write_text(f"tests:\n{cases}")
+    (tmp_path / "x.eval.yaml").write_text("tests: 5\n")
+    shown = read_terminal(
+        *("check", "slow.eval.yaml", "x.eval.yaml", "--pipeline", "p.yaml"),
+        folder=tmp_path,
+        stream="stdout stderr",
+        env={**os.environ, "TERM": "xterm"},
+    )
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    assert "3 cases 0:0" in plain
+    assert any(line.startswith("x.eval.yaml:1:") for line in re.split(r"[\r\n]+", plain))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from multiturn.cli.failures import Failures, say
 from multiturn.cli.options import PATH, say_summary, targets_option
 from multiturn.text import in_line, number_of
 
@@ -77,7 +78,7 @@ def send_batch(run: "Run", tally: "Tally", *, poll: float, wait: bool) -> None:
 
 
 def _say(text: str) -> None:
-    click.echo(in_line(text), err=True)
+    say(in_line(text))
 
 
 @click.group()
@@ -90,7 +91,6 @@ def batch() -> None:
 @targets_option
 def status(results: str, targets_file: str | None) -> None:
     """Print the state of each batch of the results file RESULTS."""
-    from multiturn.cli.failures import Failures
     from multiturn.providers.failures import ProviderError
 
     failures = Failures()

@@ -40,12 +40,18 @@ class Failures:
     def say(self, message: str) -> None:
         """Count a failure, and say why on standard error."""
         self.count += 1
-        click.echo(indented(message), err=True)
+        say(indented(message))
 
     def finish(self) -> None:
         """End the process with exit code 1 if anything failed."""
         if self.count:
             sys.exit(1)
+
+
+def say(text: str) -> None:
+    """Print a line on standard error, also while counts are shown there."""
+    # click.echo writes to the bytes below the stream of rich, which erases the counts.
+    print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager
