@@ -24,20 +24,8 @@ from multiturn.suites.calls import (
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.media import check_segment, size_of_data
 from multiturn.suites.messages import PROMPT_FILE, Wording
-from multiturn.suites.paths import (
-    AS_GUIDELINE,
-    ATTACH,
-    may_be_path,
-    warn_of_file_key,
-    warn_of_path,
-)
-from multiturn.suites.schema import (
-    CaseKeys,
-    ChosenKeys,
-    ExecutionKeys,
-    Metadata,
-    MetadataKeys,
-)
+from multiturn.suites.paths import AS_GUIDELINE, ATTACH, may_be_path, warn_of_file_key, warn_of_path
+from multiturn.suites.schema import CaseKeys, ChosenKeys, ExecutionKeys, Metadata, MetadataKeys
 from multiturn.suites.tools import check_choice, read_tools
 from multiturn.suites.vocabulary import OF_MESSAGES
 
