@@ -110,12 +110,15 @@ def suite_names(
     for path in selection.suites:
         name = name_of(path) if name_of else selection.name_of(path)
         if name in paths:
-            what = f"two suites are {name!r} in their roots"
-            raise MultiturnError(
-                f"{what}; name a root that holds both ({option('root')})", where=path
-            )
+            raise one_name(name, where=path)
         paths[name] = path
     return {path: name for name, path in paths.items()}
+
+
+def one_name(name: str, *, where: str = "") -> MultiturnError:
+    """Return the error of two suites that have one name in their roots."""
+    what = f"two suites are {name!r} in their roots"
+    return MultiturnError(f"{what}; name a root that holds both ({option('root')})", where=where)
 
 
 def select(

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 import multiturn_stages
 from multiturn.engine.outcomes import Outcome
 from multiturn.engine.revision import Revision
-from multiturn.engine.selection import Selection
+from multiturn.engine.selection import Selection, one_name
 from multiturn.engine.spans import Spans
-from multiturn.errors import MultiturnError, option
+from multiturn.errors import MultiturnError
 from multiturn.files.paths import root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
@@ -212,8 +212,7 @@ class ReviewedSuites:
         if entry.error and (not entry.id or entry.key in self.cases):
             self.errors.append(entry.error)
         elif entry.key in self.cases:
-            what = f"two suites are {entry.suite!r} in their roots"
-            raise MultiturnError(f"{what}; name a root that holds both ({option('root')})")
+            raise one_name(entry.suite)
         else:
             self.cases[entry.key] = replace(entry, at=self._file.tell())
             self._file.write(texts)
