@@ -281,3 +281,15 @@ def test_a_digest_of_ours_is_short_and_one_in_a_text_is_shown_in_full() -> None:
         f"-- SHA-256 {'0' * 12}…",
         f"+- SHA-256 {'1' * 12}…",
     ]
+
+
+def test_a_suite_that_is_attached_and_its_messages_are_two_causes(tmp_path: Path) -> None:
+    line = "  - {id: own, input_messages: [{role: user, content: [{type: file, value: %s}, %s]}]}\n"
+    then, now = (
+        {"evals/own.eval.yaml": "evalcases:\n" + line % ("own.eval.yaml", word)}
+        for word in ("Hello", "Hi")
+    )
+    messages = "evals/own.eval.yaml line 2: the messages of 'own'"
+    file, case = found_in(tmp_path, then, now)
+    assert (file.path, file.causes) == ("evals/own.eval.yaml", ("evals/own.eval.yaml line 2",))
+    assert (case.path, case.causes) == ("", (messages,))

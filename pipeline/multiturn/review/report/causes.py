@@ -4,6 +4,7 @@ A candidate is a cause if the case, converted without this one change, is anothe
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -22,10 +23,17 @@ _ASKED = ("temperature", "max_output_tokens", "tool_choice")  # by ``execution``
 _MOST = 4  # candidates of a case that are undone one by one
 
 
+class Cause(NamedTuple):
+    """What has changed a prompt."""
+
+    words: str
+    file: str = ""  # the attached file that has changed, from the root
+
+
 def causes(
     entry: Entry, was: Entry, new: ReviewedCase, old: ReviewedCase | None, undoing: Undoing
-) -> Iterator[str]:
-    """Yield the causes of a changed prompt, in words.
+) -> Iterator[Cause]:
+    """Yield the causes of a changed prompt.
 
     Args:
         entry: the case as it is.
@@ -35,9 +43,9 @@ def causes(
         undoing: converts it again.
     """
     if old is None:
-        yield f"{entry.suite}: it could not be converted before"
+        yield Cause(f"{entry.suite}: it could not be converted before")
         return
-    found = list(_files_found(new, old))
+    found = list(map(Cause, _files_found(new, old)))
     candidates = [
         *_own_candidates(entry, new, old),
         *_of_target(new, old),
@@ -47,9 +55,9 @@ def causes(
         candidates, lambda undone: undoing.digest(new, old, undone), entry.digest, was.digest
     )
     for group in groups:
-        words = [candidate.words for candidate in group]
-        found.append(SEVERAL * (len(words) > 1) + first_of(words))
-    yield from found or [UNKNOWN_CODE]
+        words, is_one = [candidate.words for candidate in group], len(group) == 1
+        found.append(Cause(SEVERAL * (not is_one) + first_of(words), group[0].file * is_one))
+    yield from found or [Cause(UNKNOWN_CODE)]
 
 
 def acting(

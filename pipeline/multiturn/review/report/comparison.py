@@ -1,7 +1,7 @@
 """What is different between two sides: cases, grouped by cause, and the changes of privilege."""
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, get_args
 
 from msgspec import Struct
@@ -54,6 +54,7 @@ class Comparison(Struct, frozen=True):
     now: Entry | None  # None if it was removed
     then: Entry | None = None  # None if it was not there, or nothing is compared
     causes: tuple[str, ...] = ()  # what has changed its texts, in words
+    files: Mapping[str, str] = {}  # those of them that are attached files, by path
     privileges: tuple[Warned, ...] = ()
 
     @property
@@ -192,10 +193,14 @@ def _comparisons(
                 yield Comparison("added", case, privileges=tuple(privileges))
                 continue
             old = None if was.error else then.read(was)
-            why = tuple(causes(case, was, new, old, undoing))
+            found = list(causes(case, was, new, old, undoing))
+            why, files = (
+                tuple(each.words for each in found),
+                {e.file: e.words for e in found if e.file},
+            )
             privileges += _other_privileges(new, old, why, undoing.changes, promoted)
             status: Status = "renamed" if key in names else "changed"
-            yield Comparison(status, case, was, why, tuple(privileges))
+            yield Comparison(status, case, was, why, files, tuple(privileges))
     renamed = set(names.values())
     for key, case in then.cases.items():
         if key in now.cases or key in renamed:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from multiturn.errors import quoted
 from multiturn.files.media import Media
-from multiturn.review.attached import Attached, change_in_words, is_of, media_in, new_in_words
+from multiturn.review.attached import Attached, change_in_words, media_in, new_in_words
 from multiturn.review.changes import FileChange
 from multiturn.review.diff import compare_texts
 from multiturn.review.differences import ChangedText, Difference, Differences, Facts, known_of
@@ -128,7 +128,8 @@ class Overview:
         if (change := self.change(comparison, old, new)) is None:
             return
         # A file that changed has a difference of its own, with its cause and its privilege.
-        others = [each for each in comparison.causes if not _is_of(each, changed)]
+        own_causes = {comparison.files.get(path) for path in changed}
+        others = [each for each in comparison.causes if each not in own_causes]
         own = {each.what for each in self.promoted.values() if not each.is_new}
         privileges = [str(p) for p in comparison.privileges if p.identity not in own]
         before, after = ((*side.prompt, *side.tools) if side else () for side in (old, new))
@@ -167,7 +168,8 @@ class Overview:
         if isinstance(old, str) and isinstance(file.new, str):
             number = occurrences(path, file.new, new.prompt)
             file.growth += text_growth(old, file.new, number)
-        file.causes.update(dict.fromkeys(c for c in comparison.causes if _is_of(c, [path])))
+        if path in comparison.files:
+            file.causes[comparison.files[path]] = None
 
     def texts(self) -> Iterator[ChangedText]:
         """Yield the files with another text, and those that no case attached before."""
@@ -207,8 +209,3 @@ class Overview:
             if comparison.status == "same":
                 old, _ = self.report.texts(comparison)
                 self.attached_before.update(old.files if old else ())
-
-
-def _is_of(cause: str, paths: list[str]) -> bool:
-    """Return whether a cause is a changed file."""
-    return any(is_of(cause, path) for path in paths)
