@@ -226,23 +226,23 @@ def test_lines_that_look_like_half_a_conflict_take_no_time(tmp_path: Path) -> No
 
 def test_a_file_that_is_not_merged_yet_is_named_when_lists_are_resolved(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "main")
-    project(tmp_path, one=["a.rules.md"], two=["a.rules.md"])
+    project(tmp_path, one=["a.rules.md"], two=["a.rules.md", "b.txt"])
     snapshot(tmp_path)
     commit(tmp_path)
     for branch in ("ours", "theirs"):
         git(tmp_path, "checkout", "-q", "-b", branch, "main")
         (tmp_path / "a.rules.md").write_text(f"The text of {branch}\n")
+        (tmp_path / "b.txt").write_text(f"The text of {branch}\n")
         snapshot(tmp_path)
         commit(tmp_path)
     with pytest.raises(subprocess.CalledProcessError):
         git(tmp_path, "merge", "-q", "ours")
     done = snapshot(tmp_path, "--resolve")
-    assert (done.returncode, done.stderr) == (
-        0,
-        "a.rules.md: warning: it has lines of a merge conflict; if it is one, merge it, and run"
-        " this again\n",
-    )
-    (tmp_path / "a.rules.md").write_text("The text of both\n")
+    what = "it has lines of a merge conflict; if it is one, merge it, and run this again"
+    said = [f"{name}: warning: {what}" for name in ("a.rules.md", "b.txt")]
+    assert (done.returncode, done.stderr.splitlines()) == (0, said)
+    for name in ("a.rules.md", "b.txt"):
+        (tmp_path / name).write_text("The text of both\n")
     assert snapshot(tmp_path, "--resolve").stderr == ""
 
 

@@ -15,11 +15,6 @@ def shown(attached: Attached) -> str:
     return attached if isinstance(attached, str) else attached.facts
 
 
-def texts_in(files: Mapping[str, Attached]) -> dict[str, str]:
-    """Return those of some files that are text."""
-    return {path: file for path, file in files.items() if isinstance(file, str)}
-
-
 def media_in(files: Mapping[str, Attached]) -> dict[str, Media]:
     """Return those of some files that are images, documents or audio."""
     return {path: file for path, file in files.items() if isinstance(file, Media)}
@@ -58,11 +53,6 @@ def cause_in_words(path: str, old: Attached, new: Attached) -> str:
     if isinstance(old, str) and isinstance(new, str):
         return f"{path} {changed_lines(old, new)}"
     return change_in_words(path, old, new)
-
-
-def is_of(cause: str, path: str) -> bool:
-    """Return whether ``cause_in_words`` has said this of a file."""
-    return cause.startswith((f"{path} line", f"{path}: "))
 
 
 def _what(attached: Attached) -> str:

@@ -11,7 +11,6 @@ from multiturn.engine.outcomes import Outcome
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.providers.base import TargetProvider
-from multiturn.review.attached import texts_in
 from multiturn.review.changes import FileChange
 from multiturn.review.findings import Compared, Update, judged
 from multiturn.review.folder import SnapshotFolder
@@ -146,9 +145,8 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
             if error is not None:
                 compared.broken.add(self.scope.names[outcome.suite])
             elif case is not None:
-                for path, text in texts_in(case.files).items() if self.resolve else ():
-                    if case.case.files is not None:
-                        case.case.files.warn_of_conflict(path, text)
+                if self.resolve:
+                    _warn_of_conflicts(outcome, case)
                 text = snapshot_text(case, inline=self.inline, shared=shared)
                 error = self._compare_case(case, text, folder, compared)
                 lists.add(case, inline=self.inline)
@@ -198,6 +196,14 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
             yield from folder.snapshots(folder_of(suite))
         for _, prefix in self.scope.folders:
             yield from folder.snapshots(legal_path(prefix), below=True)
+
+
+def _warn_of_conflicts(outcome: Outcome, case: ReviewedCase) -> None:
+    """Warn of the attached texts that are not merged yet: the lists would have their digests."""
+    files = None if outcome.conversion is None else outcome.conversion.case.files
+    for path, file in case.files.items():
+        if files is not None and isinstance(file, str):
+            files.warn_of_conflict(path, file)
 
 
 def _with_renames(
