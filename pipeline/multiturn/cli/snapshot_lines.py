@@ -10,9 +10,8 @@ from multiturn.cli.lines import CaseId
 from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
-    from multiturn.review.changes import Finding
     from multiturn.review.differences import Difference
-    from multiturn.review.findings import Update
+    from multiturn.review.findings import Finding, Update
     from multiturn.review.locations import Key
 
 

@@ -1,4 +1,4 @@
-"""What ``multiturn snapshot`` finds, to be printed in any format."""
+"""The files of the folder of snapshots that change, and cases by their names."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -44,19 +44,6 @@ class FileChange(Struct, frozen=True):
             _, *rest = old.partition(HEAD_ENDS)
             old = "".join([self.new.partition(HEAD_ENDS)[0], *rest])
         return old, self.new
-
-
-class Finding(Struct, frozen=True):
-    """A change of privilege, or of an attached file, in some cases."""
-
-    what: str  # the change, in words
-    cases: Sequence[Key]  # that have it
-    is_privilege: bool
-    path: str = ""  # of the file that it is about, from the root; empty for none
-
-    def __str__(self) -> str:
-        """Return it with the cases that have it, in words."""
-        return f"{self.what} ({name_cases(self.cases)})"
 
 
 def name_cases(cases: Sequence[Key]) -> str:

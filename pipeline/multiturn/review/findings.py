@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from multiturn.engine.spans import Message
 from multiturn.errors import Place
 from multiturn.review.attached import Attached
-from multiturn.review.changes import FileChange, Finding, State
+from multiturn.review.changes import FileChange, State, name_cases
 from multiturn.review.differences import Difference, Differences, Facts
 from multiturn.review.growth import prompt_growth
 from multiturn.review.lists import Before, ChangedFile, Lists, RecordedLists
@@ -62,6 +62,19 @@ class Compared(Struct):
         # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
         inline = dict.fromkeys(inline_guidelines_in(change.old), "")
         return prompt_growth(before, now, {}, {**self.files.get(change.case, {}), **inline})
+
+
+class Finding(Struct, frozen=True):
+    """A change of privilege, or of an attached file, in some cases."""
+
+    what: str  # the change, in words
+    cases: Sequence[Key]  # that have it
+    is_privilege: bool
+    path: str = ""  # of the file that it is about, from the root; empty for none
+
+    def __str__(self) -> str:
+        """Return it with the cases that have it, in words."""
+        return f"{self.what} ({name_cases(self.cases)})"
 
 
 class Update(Struct, frozen=True, kw_only=True):
