@@ -21,9 +21,12 @@ _SUITE_EXTENSION = re.compile(r"\.(eval\.yaml|eval\.yml|eval\.jsonl|yaml|yml|jso
 
 def digest(file: str | Media) -> str:
     """Return the SHA-256 of a text as it is sent, in UTF-8, after rule 3; or of media's bytes."""
-    if isinstance(file, Media):
-        return file.digest
-    return hashlib.sha256(file.encode("utf-8", "surrogatepass")).hexdigest()
+    return file.digest if isinstance(file, Media) else _sha256(file)
+
+
+@lru_cache(maxsize=16)  # many cases attach the same file
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def suite_of(case: Case) -> str:
