@@ -11,6 +11,7 @@ import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
+from batch_server import BatchServer
 from comparing import write
 from loopback import Server
 from repositories import FILES, commit, git
@@ -70,6 +71,14 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     with Server() as server:
+        yield server
+
+
+@pytest.fixture
+def batch_server(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with BatchServer() as server:
         yield server
 
 

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -86,11 +85,8 @@ def test_a_run_takes_no_file_that_another_has_replaced_meanwhile(
 
 
 @pytest.fixture
-def server(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with BatchServer() as server:
-        yield server
+def server(batch_server: BatchServer) -> BatchServer:
+    return batch_server
 
 
 def cancel(folder: Path) -> commands.Process:

@@ -6,7 +6,6 @@ tests/test_batch_run.py has what may go wrong in between.
 import json
 import signal
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +35,8 @@ each_vendor = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def server(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    with BatchServer() as server:
-        yield server
+def server(batch_server: BatchServer) -> BatchServer:
+    return batch_server
 
 
 @pytest.fixture

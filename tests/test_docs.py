@@ -81,36 +81,32 @@ def test_the_page_of_providers_has_every_key_of_a_result() -> None:
 
 
 def test_the_page_of_providers_works_as_it_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_server: BatchServer
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with BatchServer() as server:
-        server.lag = 2
-        api = "    provider: openai\n    api_key: ${{ OPENAI_API_KEY }}\n"
-        text = page("providers.md").replace(api, f"{api}    base_url: {server.url}/v1\n")
-        text = text.replace("https://api.openai.com/v1", f"{server.url}/v1")
-        for name, number in {"batch_abc": "batch_2", "batch_def": "batch_5"}.items():
-            text = text.replace(name, number)
-        assert play(text, tmp_path) == 24
-        assert server.sent() == {"Hello": 2, "Goodbye": 2}  # once for each of the two runs
+    batch_server.lag = 2
+    api = "    provider: openai\n    api_key: ${{ OPENAI_API_KEY }}\n"
+    text = page("providers.md").replace(api, f"{api}    base_url: {batch_server.url}/v1\n")
+    text = text.replace("https://api.openai.com/v1", f"{batch_server.url}/v1")
+    for name, number in {"batch_abc": "batch_2", "batch_def": "batch_5"}.items():
+        text = text.replace(name, number)
+    assert play(text, tmp_path) == 24
+    assert batch_server.sent() == {"Hello": 2, "Goodbye": 2}  # once for each of the two runs
 
 
 def test_the_page_of_the_api_runs_suites_as_it_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_server: BatchServer
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with BatchServer() as server:
-        model = "    model: gpt-5-mini\n"
-        text = page("api.md").replace(model, f"{model}    base_url: {server.url}/v1\n")
-        text = text.replace("batch_abc", "batch_2")
-        write_files(text, tmp_path)
-        git(tmp_path, "init", "-q")
-        commit(tmp_path)
-        assert play(text, tmp_path) == 6
-        assert server.operations.count("nothing") == 2  # hello and bye, by the first command
-        assert server.sent() == {"Hello": 1, "Bye": 1}
+    model = "    model: gpt-5-mini\n"
+    text = page("api.md").replace(model, f"{model}    base_url: {batch_server.url}/v1\n")
+    text = text.replace("batch_abc", "batch_2")
+    write_files(text, tmp_path)
+    git(tmp_path, "init", "-q")
+    commit(tmp_path)
+    assert play(text, tmp_path) == 6
+    assert batch_server.operations.count("nothing") == 2  # hello and bye, by the first command
+    assert batch_server.sent() == {"Hello": 1, "Bye": 1}
 
 
 def test_the_page_of_pipelines_works_as_it_stands(tmp_path: Path) -> None:

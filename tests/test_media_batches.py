@@ -3,7 +3,6 @@
 import base64
 import signal
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,10 +24,8 @@ ASK = ("a.eval.yaml", "--batch", "--output", "out.jsonl", "--poll", "0.001")
 
 
 @pytest.fixture
-def server(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    with BatchServer() as server:
-        yield server
+def server(batch_server: BatchServer) -> BatchServer:
+    return batch_server
 
 
 def write_images(folder: Path, images: dict[str, bytes]) -> None:

@@ -251,18 +251,19 @@ def test_a_dry_run_of_a_provider_of_ones_own_asks_it_nothing(folder: Path) -> No
 # Batches
 
 
-def test_batches_that_are_not_waited_for_are_collected_by_a_later_call(folder: Path) -> None:
+def test_batches_that_are_not_waited_for_are_collected_by_a_later_call(
+    folder: Path, batch_server: BatchServer
+) -> None:
     write_suite(folder, ["one", "two", "one"])
     said: list[str] = []
-    with BatchServer() as server:
-        server.lag = 1
-        given: Any = ("a.eval.yaml", "spec", openai(server.url), "out.jsonl")
-        assert list(run_batches(*given, wait=False, say=said.append)) == []
-        advice = r"a batch for 'out\.jsonl' is under way; call run_batches with resume=True to get"
-        with pytest.raises(MultiturnError, match=advice):
-            results_of("a.eval.yaml", results="out.jsonl", resume=True)
-        results = list(run_batches(*given, resume=True, poll=0.001, say=said.append))
-        assert server.sent() == {"one": 1, "two": 1}
+    batch_server.lag = 1
+    given: Any = ("a.eval.yaml", "spec", openai(batch_server.url), "out.jsonl")
+    assert list(run_batches(*given, wait=False, say=said.append)) == []
+    advice = r"a batch for 'out\.jsonl' is under way; call run_batches with resume=True to get"
+    with pytest.raises(MultiturnError, match=advice):
+        results_of("a.eval.yaml", results="out.jsonl", resume=True)
+    results = list(run_batches(*given, resume=True, poll=0.001, say=said.append))
+    assert batch_server.sent() == {"one": 1, "two": 1}
     assert {each.id: each.response for each in results} == {
         "c0": text_for("one"),
         "c1": text_for("two"),
@@ -274,18 +275,19 @@ def test_batches_that_are_not_waited_for_are_collected_by_a_later_call(folder: P
     assert (": 2 requests, " in said[0], said[-1].endswith(": completed")) == (True, True)
 
 
-def test_inside_an_event_loop_batches_need_a_thread(folder: Path) -> None:
+def test_inside_an_event_loop_batches_need_a_thread(
+    folder: Path, batch_server: BatchServer
+) -> None:
     write_suite(folder, ["one"])
 
-    async def main(url: str) -> list[Result]:
-        given: Any = ("a.eval.yaml", "spec", openai(url), "out.jsonl")
+    async def main() -> list[Result]:
+        given: Any = ("a.eval.yaml", "spec", openai(batch_server.url), "out.jsonl")
         with pytest.raises(RuntimeError, match="call it in a thread"):
             next(run_batches(*given))
         assert not Path("out.jsonl").exists()
         return await asyncio.to_thread(list, run_batches(*given, poll=0.001))
 
-    with BatchServer() as server:
-        (result,) = asyncio.run(main(server.url))
+    (result,) = asyncio.run(main())
     assert result.response == text_for("one")
 
 
