@@ -181,6 +181,14 @@ def test_progress_shows_on_a_terminal_once_a_run_lasts_a_second(folder: Path) ->
     assert read_terminal("convert", "a.eval.yaml", folder=folder, stream="stderr") == ""
 
 
+def test_a_terminal_gets_no_page_of_html(folder: Path) -> None:
+    shown = read_terminal("report", "a.eval.yaml", folder=folder, stream="stdout stderr")
+    assert "nobody reads a page of HTML here; add --output report.html" in shown
+    assert "<html" not in shown
+    given = ("report", "a.eval.yaml", "--format", "markdown")
+    assert "2 cases" in read_terminal(*given, folder=folder, stream="stdout stderr")
+
+
 def test_cases_are_counted_ten_times_a_second_however_many_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

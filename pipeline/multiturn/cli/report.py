@@ -1,6 +1,7 @@
 """The command that shows reviewers what the prompts are, and what has changed in them."""
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -45,7 +46,10 @@ if TYPE_CHECKING:
     *("html", "markdown", "json"),
     help="A page to read, a summary for $GITHUB_STEP_SUMMARY, or a line of JSON for each case.",
 )
-@output_option("Write to this file, whole or not at all.  [default: standard output]")
+@output_option(
+    "Write to this file, whole or not at all.  [default: standard output, which must not be a"
+    " terminal for a page]"
+)
 def report(
     options: SuiteOptions,
     pipeline: str,
@@ -81,6 +85,8 @@ def report(
     from multiturn.review.report.markdown import to_markdown
     from multiturn.review.report.suites import ReviewedSuites, items, items_of
 
+    if format_ == "html" and output is None and sys.stdout.isatty():
+        raise click.UsageError("nobody reads a page of HTML here; add --output report.html")
     chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
     selection = options.select(may_be_gone=against is not None)
     refuse_output(output, selection)
