@@ -213,11 +213,18 @@ def test_several_processes_show_the_same(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["check", "convert", "diff --to design", "explain", "report", "snapshot"]
+    "command", ["check", "convert", "diff --to design", "explain", "report", "run", "snapshot"]
 )
 def test_a_targets_file_without_a_target_is_refused(folder: Path, command: str) -> None:
     arguments = (*command.split(), "a.eval.yaml", "--targets", "targets.yaml")
     assert "Error: --targets is for --target; add it" in run(folder, *arguments, code=2)
+
+
+def test_the_target_of_the_project_is_looked_for_in_the_given_file(folder: Path) -> None:
+    (folder / "multiturn.toml").write_text('target = "gpt"\n')
+    (folder / "targets.yaml").rename(folder / "others.yaml")
+    arguments = ("--case", "ends", "--targets", "others.yaml", "--dry-run")
+    assert '"target":"gpt"' in run(folder, "run", "a.eval.yaml", *arguments)
 
 
 def test_json_of_explain_names_the_target(folder: Path) -> None:

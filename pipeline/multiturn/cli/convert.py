@@ -85,8 +85,8 @@ def convert(
     SUITE is a YAML file, a JSON Lines file (*.jsonl, one case a line), a folder (every *.eval.yaml,
     *.eval.yml, *.eval.json and *.eval.jsonl below it, except in hidden folders and node_modules),
     or - for YAML on standard input. Its messages may attach text, images, PDFs and audio. A case
-    that cannot be converted is reported and skipped; the exit code is then 1. With -v, text that
-    poses as a marker is logged, too.
+    that cannot be converted is reported and skipped; the exit code is then 1. With --strict,
+    nothing is written after an error. With -v, text that poses as a marker is logged, too.
     """
     from multiturn.cli.progress import show_progress
     from multiturn.cli.rendering import render

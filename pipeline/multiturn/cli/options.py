@@ -130,9 +130,7 @@ _SUITE_OPTIONS = (
     click.option(
         "--strict",
         is_flag=True,
-        help="Treat warnings as errors, and text that is lost without a rule that explains it."
-        " After an error, convert, run and snapshot write and send nothing; run prepares all"
-        " requests before it sends the first.",
+        help="Treat warnings as errors, and text that is lost without a rule that explains it.",
     ),
     debug_option,
     verbose_option,

@@ -145,17 +145,20 @@ def run(
     """Convert eval suites, and send the prompts to a target.
 
     SUITE is what convert takes. A case that fails is reported and does not stop the others; the
-    exit code is then 1.
+    exit code is then 1. With --strict, all requests are prepared first, and nothing is sent after
+    an error.
     """
     from multiturn.cli.batch import preview_batch, send_batch
     from multiturn.cli.failures import Failures, writing
     from multiturn.cli.sending import Tally, preview, print_json, print_text, send
     from multiturn.engine.counting import counted
     from multiturn.engine.run import Run
-    from multiturn.providers.targets import find_target
+    from multiturn.providers.targets import DEFAULT, find_target
     from multiturn.text import number_of
 
     resume, against = run_options["resume"], run_options["against"]
+    if targets_file is not None and target == DEFAULT and is_default("target"):
+        raise click.UsageError("--targets is for --target; add it")
     if resume and output is None:
         raise click.UsageError("--resume continues the file that --output names; add --output")
     if batch and output is None:

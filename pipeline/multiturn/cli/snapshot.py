@@ -106,6 +106,7 @@ def snapshot(
     snapshots are removed. Beside the snapshots, promoted.lock lists each file that reaches a
     system message, and files.lock the digest of each file that snapshots name. With --case or
     --sample, only the snapshots of these cases are written or compared, and no list is written.
+    With --strict, nothing is written after an error.
     """
     from multiturn.cli.progress import show_progress
     from multiturn.cli.review import refuse_no_terminal
