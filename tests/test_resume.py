@@ -1,7 +1,9 @@
 """``--resume``: a results file is the cache, and no finished result is ever lost."""
 
 import json
+import os
 import signal
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -133,6 +135,17 @@ def test_suites_of_one_name_in_two_projects_need_a_root(folder: Path, output: Pa
     assert not output.exists()
     assert run("one", "two", "--root", ".", *OUTPUT, folder=folder).returncode == 0
     assert len(records(output)) == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other file systems have no such names")
+def test_suites_that_records_cannot_tell_apart_are_refused(folder: Path, output: Path) -> None:
+    write_suite(folder, ["one"])
+    for name in (b"\xfe.eval.yaml", b"\xff.eval.yaml"):
+        (folder / os.fsdecode(name)).write_text((folder / "a.eval.yaml").read_text())
+    done = run(".", *OUTPUT, folder=folder)
+    assert done.returncode == 2
+    assert "two suites are '\ufffd.eval.yaml' in their roots" in done.stderr
+    assert not output.exists()
 
 
 # What is asked again, and what is kept

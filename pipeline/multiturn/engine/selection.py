@@ -108,7 +108,8 @@ def suite_names(
     """
     paths: dict[str, str] = {}  # by the names
     for path in selection.suites:
-        name = name_of(path) if name_of else selection.name_of(path)
+        # As records have it: of bytes that are not UTF-8, one is as another.
+        name = utf8(name_of(path) if name_of else selection.name_of(path))
         if name in paths:
             raise one_name(name, where=path)
         paths[name] = path
