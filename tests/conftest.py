@@ -58,25 +58,25 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of one authority: each client of an SDK would read all, and no test speaks TLS."""
+@pytest.fixture(autouse=True, scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Name a file of one authority: clients of SDKs would read all, and no test speaks TLS."""
     end = "-----END CERTIFICATE-----\n"
     file = tmp_path_factory.mktemp("authorities") / "one.pem"
     file.write_text(Path(certifi.where()).read_text(encoding="utf-8").partition(end)[0] + end)
-    return file
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(file))
+        yield
 
 
 @pytest.fixture
-def server(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+def server() -> Iterator[Server]:
     with Server() as server:
         yield server
 
 
 @pytest.fixture
-def batch_server(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+def batch_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with BatchServer() as server:
         yield server
