@@ -155,9 +155,9 @@ def test_on_a_terminal_text_is_the_default(
 
 
 def test_a_misspelled_command_is_told_which_one_it_may_be(tmp_path: Path) -> None:
-    done = run("chek", "a.eval.yaml", folder=tmp_path)
+    done = run("snapshoot", "a.eval.yaml", folder=tmp_path)
     assert done.returncode == 2
-    assert "No such command 'chek'. (Did you mean one of: 'check', 'schema'?)" in done.stderr
+    assert "No such command 'snapshoot'. Did you mean 'snapshot'?" in done.stderr
 
 
 def test_progress_shows_on_a_terminal_once_a_run_lasts_a_second(folder: Path) -> None:
