@@ -28,6 +28,7 @@ from multiturn.suites.unused import UnusedPatterns
 from multiturn.text import utf8
 
 STDIN = "<stdin>"
+_FORMS = 'a suite has "evalcases:", a bare case has "input_messages:"'
 _OF_A_LINE = frozenset((*MESSAGES_KEYS, "vars", "input_files"))
 MAX_CASES_FILE = 40_000_000  # bytes of a file of cases that a suite names
 
@@ -111,13 +112,14 @@ class SuiteReader:
             except MultiturnError as error:
                 yield error
         if document is None:
-            what = 'it is empty; a suite has "evalcases:", a bare case has "input_messages:"'
-            raise MultiturnError(what, where=self.name)
+            raise MultiturnError(f"it is empty; {_FORMS}", where=self.name)
 
     def cases(self, document: Document) -> Iterator[SuiteItem]:
         """Yield each case of a document, or the error in its place."""
-        if isinstance(document.head.value, list):
-            what = 'this must be a mapping, not a list; write the cases below "evalcases:"'
+        if not isinstance(document.head.value, dict):
+            what = f"{_FORMS}; this has neither"
+            if isinstance(document.head.value, list):
+                what = 'this must be a mapping, not a list; write the cases below "evalcases:"'
             raise MultiturnError(what, where=document.head.place(self.name))
         head = self.dialect.suite(document.head)
         suite = read_as(head, SuiteKeys, where=self.name)
@@ -294,5 +296,4 @@ class SuiteReader:
             return MultiturnError(what, where=head.children["evalcases"].key_place(self.name))
         if found == "neither":
             self.reader.keys.refuse_misspelled(head, (*CASES_KEYS, *MESSAGES_KEYS))
-        what = f'a suite has "evalcases:", a bare case has "input_messages:"; this has {found}'
-        return MultiturnError(what, where=head.place(self.name))
+        return MultiturnError(f"{_FORMS}; this has {found}", where=head.place(self.name))

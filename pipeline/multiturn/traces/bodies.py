@@ -48,7 +48,10 @@ def values_in(path: str) -> Iterator[tuple[Place, Any]]:
         yield Place(name), error
         return
     if is_empty:
-        yield Place(name), MultiturnError("the file is empty; it has JSON", where=name)
+        yield (
+            Place(name),
+            MultiturnError("the file is empty; there is nothing to import", where=name),
+        )
 
 
 def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
