@@ -288,7 +288,7 @@ def test_a_file_has_bodies_in_several_ways(
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        (b"", "the file is empty; there is nothing to import"),
+        (b"", "the file is empty"),
         (b"[1, ", "not JSON: Expecting value: line 1 column 5 (char 4)"),
         (b"[\xff]", "this is not UTF-8; save the file as UTF-8"),
         (b'["a"]', "[0]: this must be a JSON object, a request body"),

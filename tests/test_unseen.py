@@ -135,12 +135,8 @@ COMMANDS = [
     *("convert . --output OUTPUT/x", "report . --output OUTPUT.html", "snapshot . --dir FOLDER"),
     *("snapshot . --dir FOLDER --check", "snapshot . --dir FOLDER --check --all", "show PIPELINE"),
     *("batch status OUTPUT", "batch cancel OUTPUT", "init SUITE", "list SUITE.gone", "init"),
-    *(
-        "run . --output OUTPUT --batch",
-        "run . --target gpt --targets OUTPUT",
-        "show SUITE",
-        "stages SUITE",
-    ),
+    *("run . --output OUTPUT --batch", "run . --target gpt --targets OUTPUT"),
+    *("show SUITE", "stages SUITE"),
 ]
 
 

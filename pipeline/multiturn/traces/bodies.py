@@ -48,10 +48,7 @@ def values_in(path: str) -> Iterator[tuple[Place, Any]]:
         yield Place(name), error
         return
     if is_empty:
-        yield (
-            Place(name),
-            MultiturnError("the file is empty; there is nothing to import", where=name),
-        )
+        yield Place(name), MultiturnError("the file is empty", where=name)
 
 
 def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
