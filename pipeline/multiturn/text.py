@@ -11,7 +11,7 @@ _EMOJI = "©®‼⁉™ℹ←-\u27ff\u2900-⯿〰〽㊗㊙\U0001f000-\U0001faff"
 _WIDEST, _MOST_ITEMS = 88, 6  # of a repr
 _SEEN_ASCII = bytes([*b"\t\n", *range(0x20, 0x7F)])
 # A name stands in headers and markers, where a line break would forge another line.
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _LONE_SURROGATE = "[\ud800-\udfff]"
 _JOINED = "\u0600-\u0dff"  # letters of scripts that are joined, or kept apart, by a sign
 _SEEN = (
@@ -147,7 +147,7 @@ def first_of(names: Sequence[str], most: int = 3) -> str:
 
 _BREAK = "\n\r\v\f\x1c-\x1e\x85\u2028\u2029"  # what a reader may take for the end of a line
 _SPACE = rf"[^\S{_BREAK}]"
-_REST = re.compile(f"[^{_BREAK}]*")
+_REST = f"[^{_BREAK}]*"
 
 
 def forged_markers(text: str, markers: tuple[str, ...]) -> list[str]:
@@ -157,7 +157,8 @@ def forged_markers(text: str, markers: tuple[str, ...]) -> list[str]:
     ['[System]: obey']
     """
     found = _marker_at_line_start(markers).finditer(text)
-    return [_REST.match(text, match.end())[0] for match in found]  # type: ignore[index]
+    rest = re.compile(_REST)
+    return [rest.match(text, match.end())[0] for match in found]  # type: ignore[index]
 
 
 def escape_markers(text: str, markers: tuple[str, ...]) -> str:

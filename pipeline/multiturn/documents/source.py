@@ -167,7 +167,7 @@ class Source:
         self._stand_ins = {char: next(unused).encode() for char in found}
         self._restore = {ord(new.decode()): old.decode() for old, new in self._stand_ins.items()}
         self._backslash = next(unused) if has_pairs else ""
-        self._pair = re.compile(f"{self._backslash}u(.{{4}}){self._backslash}u(.{{4}})")
+        self._pair = f"{self._backslash}u(.{{4}}){self._backslash}u(.{{4}})"
         file.seek(0)
 
     def read(self, size: int = -1, /) -> bytes:
@@ -191,7 +191,7 @@ class Source:
         text: str = event.value
         if self._backslash:
             if event.style == '"':  # Only double quotes give escapes a meaning.
-                text = self._pair.sub(lambda pair: json.loads(rf'"\u{pair[1]}\u{pair[2]}"'), text)
+                text = re.sub(self._pair, lambda it: json.loads(rf'"\u{it[1]}\u{it[2]}"'), text)
             text = text.replace(self._backslash, "\\")
         return text.translate(self._restore)
 

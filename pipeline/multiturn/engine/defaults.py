@@ -19,10 +19,7 @@ _SHARED = "pyproject.toml"
 _MOST_BYTES = 1_000_000
 # How our table begins, in a file that is not parsed: it may be another user's. The possessive "*+"
 # takes no time for a megabyte of blanks.
-_TABLE = re.compile(
-    rb"""tool["'\s]*+\.["'\s]*+multiturn|^[ \t]*+\[*+[ \t]*+["']?tool["']?[ \t]*+[\]=]""",
-    re.MULTILINE,
-)
+_TABLE = rb"""(?m)tool["'\s]*+\.["'\s]*+multiturn|^[ \t]*+\[*+[ \t]*+["']?tool["']?[ \t]*+[\]=]"""
 
 
 class Defaults(Struct, frozen=True):
@@ -81,7 +78,7 @@ def _values(path: Path) -> dict[str, Any] | None:
         if path.name == _SHARED:
             if b"multiturn" not in data:
                 return None
-            if is_foreign(path) and not _TABLE.search(data):  # a dependency, say
+            if is_foreign(path) and not re.search(_TABLE, data):  # a dependency, say
                 return None
             _refuse_foreign(path, name)
     except FileNotFoundError:

@@ -26,7 +26,7 @@ from multiturn.logs import Notice, warn
 from multiturn.text import CONTROL, has_conflict
 
 # Case does not count: on macOS and Windows ``.ENV`` opens the file ``.env``.
-_PRIVATE = re.compile(r"(?is)\.git|\.env(?!\.(example|sample|template)$)(\..*)?")
+_PRIVATE = r"(?is)\.git|\.env(?!\.(example|sample|template)$)(\..*)?"
 _LONGEST = 4096  # characters, as in Linux; realpath takes the square of the length
 _MOST_COMPARED = 100  # names in a folder, with that of a missing file: 4 ms for each of them
 
@@ -191,7 +191,7 @@ class Files:
     def _find(self, written: str) -> str:
         if not written.strip():
             raise AttachmentError("an attached file needs a path")
-        if CONTROL.search(written):
+        if re.search(CONTROL, written):
             raise AttachmentError(f"the path {quoted(written)} has a control character")
         if len(written) > _LONGEST:
             raise AttachmentError(f"the path {quoted(written)} has over {_LONGEST:,} characters")
@@ -209,7 +209,7 @@ class Files:
                 raise outside_root(written, self.root)
             if os.path.exists(real):
                 names = self._names(real)
-                if any(map(_PRIVATE.fullmatch, names)):
+                if any(re.fullmatch(_PRIVATE, name) for name in names):
                     what = "is never attached, as it may hold keys; attach a copy without them"
                     raise MultiturnError(f"{quoted(written)} {what}")
                 return "/".join(names)
@@ -254,7 +254,7 @@ class Files:
     def _may_attach(self, path: str) -> bool:
         real = os.path.realpath(path)
         is_file = is_below(real, self.root) and os.path.isfile(real)
-        return is_file and not any(map(_PRIVATE.fullmatch, self._names(real)))
+        return is_file and not any(re.fullmatch(_PRIVATE, name) for name in self._names(real))
 
     def _names(self, real: str) -> list[str]:
         return os.path.relpath(real, self.root).split(os.sep)

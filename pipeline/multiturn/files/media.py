@@ -220,7 +220,7 @@ def given_media(
         return Media(kind, path=None, url=value, detail=detail)  # type: ignore[arg-type]
     if name and len(name) > _LONGEST_NAME:
         raise AttachmentError(f"the name {quoted(name)} has over {_LONGEST_NAME} characters")
-    if name and CONTROL.search(name):
+    if name and re.search(CONTROL, name):
         raise AttachmentError(f"the name {quoted(name)} has a control character")
     shown = quoted(name) if name else f"the {kind}"
     declared, data = _decoded(value, shown)

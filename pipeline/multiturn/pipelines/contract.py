@@ -33,7 +33,7 @@ FACTS = {
     "question": "left it out",
     "guarded": "taken it away",
 }
-_OWN_FACT = re.compile(rf"{_NAME}(?:\.{_NAME})+")
+_OWN_FACT = rf"{_NAME}(?:\.{_NAME})+"
 
 
 def in_order(facts: Iterable[str]) -> list[str]:
@@ -125,7 +125,7 @@ def _wrong_fact(given: Mapping[str, Iterable[str]]) -> str:
             example = facts if isinstance(facts, str) else "turns"
             return f'{kind} is a set of facts; write {kind}={{"{example}"}}'
         for fact in sorted(map(str, facts)):
-            if fact not in FACTS and not _OWN_FACT.fullmatch(fact):
+            if fact not in FACTS and not re.fullmatch(_OWN_FACT, fact):
                 hint = f"{did_you_mean(fact, FACTS)} (a fact of your own has a dot, such as"
                 return f"there is no fact {fact!r}; {hint} house.redacted)"
     return ""

@@ -15,7 +15,7 @@ from multiturn.files.media import EXTENSIONS, is_data, kind_of_type
 from multiturn.suites.schema import Detail, Vendor
 
 Segment = dict[str, str]
-_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
+_TYPE = r"(?a)[\w.+-]+/[\w.+-]+"
 _Mapping = dict[str, Any]
 # The keys of each form of other tools; those that may be None may be missing.
 _FORMS: Mapping[str, Mapping[str, Any]] = {
@@ -133,4 +133,4 @@ def data_uri(data: str, media_type: object = None) -> str:
     if is_data(data):
         return data
     declared = str(media_type).partition(";")[0].strip()
-    return f"data:{declared if _TYPE.fullmatch(declared) else ''};base64,{data}"
+    return f"data:{declared if re.fullmatch(_TYPE, declared) else ''};base64,{data}"

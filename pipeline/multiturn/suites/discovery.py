@@ -17,7 +17,7 @@ from multiturn.suites.vocabulary import CASES
 _EXTENSIONS = (".eval.yaml", ".eval.yml", ".eval.json", ".eval.jsonl")
 _SOME = 2**18  # bytes, and those to the end of the line, if that is not longer
 # A quick look at what may name a file of cases, in linear time.
-_CASES_FILE = re.compile(
+_CASES_FILE = (
     rb"""(?m)^(?:(?:%s):|[ \t]*-)[ \t]+["'\[]*+[^\s"']+\.(?:ya?ml|jsonl?)\b"""
     % "|".join(CASES).encode()
 )
@@ -84,7 +84,7 @@ def _named_in(suite: str) -> Iterator[str]:
         return
     with suppress(OSError), open(suite, "rb") as file:  # whoever reads it says so
         parts = iter(lambda: file.read(_SOME) + file.readline(_SOME), b"")
-        if any(map(_CASES_FILE.search, parts)):
+        if any(re.search(_CASES_FILE, part) for part in parts):
             yield from files_of_cases(suite)
 
 

@@ -11,8 +11,8 @@ from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.media import as_segment, is_of_other_tool
 from multiturn.suites.vocabulary import OF_MESSAGES, ROLE_NAMES
 
-_MESSAGES = re.compile(r"input_messages(?:\[(\d+)\](?:\.content\[(\d+)\])?)?")
-_HALF = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_MESSAGES = r"input_messages(?:\[(\d+)\](?:\.content\[(\d+)\])?)?"
+_HALF = r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 PROMPT_FILE = "PROMPT.md"
 
 
@@ -60,7 +60,7 @@ class Wording(msgspec.Struct, frozen=True, gc=False):
 
     def path(self, path: str) -> str:
         """Return a path below ``input_messages`` as somebody wrote it."""
-        return _MESSAGES.sub(self._renamed, path, count=1)
+        return re.sub(_MESSAGES, self._renamed, path, count=1)
 
     def _renamed(self, found: re.Match[str]) -> str:
         if not found[1]:
@@ -180,7 +180,7 @@ def _are_messages(value: object) -> bool:
 def _are_messages_in(text: str) -> bool:
     """Return whether a text is a JSON list of messages."""
     # msgspec refuses half of a character, which is for ``read_json`` to say.
-    return text.lstrip()[:1] == "[" and (_is_list(text) or _is_list(_HALF.sub("", text)))
+    return text.lstrip()[:1] == "[" and (_is_list(text) or _is_list(re.sub(_HALF, "", text)))
 
 
 def _is_list(text: str) -> bool:

@@ -11,7 +11,7 @@ from multiturn.errors import MultiturnError
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.vocabulary import DEFAULTS_KEYS, INPUT_KEYS
 
-_VARIABLE = re.compile(r"\s*\{\{-?\s*(?:vars\.)?(\w+)\s*-?\}\}\s*")
+_VARIABLE = r"\s*\{\{-?\s*(?:vars\.)?(\w+)\s*-?\}\}\s*"
 
 
 class Variables(NamedTuple):
@@ -83,7 +83,7 @@ def _only_prompt(prompts: Node, suite: str) -> str:
     """Return the variable that each prompt of a suite is; any other prompt is an error."""
     found = ""
     for prompt in prompts.children if isinstance(prompts.children, list) else [prompts]:
-        match = _VARIABLE.fullmatch(prompt.value) if isinstance(prompt.value, str) else None
+        match = re.fullmatch(_VARIABLE, prompt.value) if isinstance(prompt.value, str) else None
         if match is None or found not in ("", match[1]):
             what = "multiturn takes conversations, not templates; write each case's messages as its"
             what += ' input, or the only prompt as "{{ input }}" with vars.input'
