@@ -7,6 +7,7 @@ import re
 import select
 import signal
 import termios
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -234,6 +235,22 @@ def test_several_keys_at_once_answer_nothing(folder: Path) -> None:
     for keys in ("as", "\x1b[A"):
         assert plain(terminal.answer(keys)).endswith(f"{ALONE}\n")
     assert "2 of 4" in plain(terminal.answer("s"))
+    terminal.answer("q")
+    assert terminal.end() == 0
+    assert changed(folder) == []
+
+
+@pytest.mark.parametrize("pieces", ["\x1b [ A", "\x1b [1;2 A", "\x1b O A", "\x1b a"])
+def test_an_arrow_that_comes_in_pieces_answers_nothing(folder: Path, pieces: str) -> None:
+    terminal = Terminal(folder)
+    shown = [terminal.screen(), terminal.answer("s"), terminal.answer("s")][-1]
+    assert "[A]ll like this" in shown
+    for piece in pieces.split():
+        wait_for(lambda: not termios.tcgetattr(terminal.ours)[3] & termios.ICANON)
+        os.write(terminal.ours, piece.encode())
+        time.sleep(0.2)  # as a slow line does
+    terminal.screen()
+    assert "4 of 4" in plain(terminal.answer("s"))
     terminal.answer("q")
     assert terminal.end() == 0
     assert changed(folder) == []

@@ -1,5 +1,6 @@
 """Accepting the differences of snapshots one by one: by their keys, or at a terminal."""
 
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -135,7 +136,16 @@ def _answer(keys: Sequence[str], lines: list[str]) -> str:
 
 
 def _key() -> str:
+    """Return a key; empty for one that is no letter, ``q`` at the end of input.
+
+    A slow line brings an arrow in pieces, of which the last may be a letter that is an answer.
+    """
     try:
-        return click.getchar()
+        if (key := click.getchar()) != "\x1b":
+            return key
+        rest = ""
+        while not re.fullmatch(r"\[[0-9;]*[A-Za-z~]|O[A-Za-z]|[^\[O].*", rest):
+            rest += click.getchar()
     except EOFError:
         return "q"
+    return ""
