@@ -6,8 +6,8 @@ which is busy gives the same ratios as one which is not.
 
 The limits of whole processes are what they take with Python 3.11: 3.5 x for the large suite and
 6.5 x for tiny cases, where the aims were 3.2 x and 5.5 x. No step is left whose cost a library or
-less code would save: of a tiny case, reading takes two fifths, of which libyaml's part is a third;
-the stages and the checks of what they made take a third, the record and the output a fifth.
+less code would save: of a tiny case, reading takes nearly half, of which libyaml's part is a third;
+the stages and the checks of what they made take a third, the record and the output an eighth.
 """
 
 import json
