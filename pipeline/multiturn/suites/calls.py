@@ -122,7 +122,7 @@ def check_finite(written: Node, key: str, name: str, label: str) -> None:
     try:
         json.dumps(written.value, allow_nan=False)
     except ValueError:
-        what = f"{key} have a number that is not finite, which JSON cannot hold"
+        what = f"{key}: a number in it is not finite, and JSON cannot hold it; quote it"
         raise MultiturnError(what, where=written.place(name, label)) from None
 
 

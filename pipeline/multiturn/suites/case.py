@@ -15,6 +15,7 @@ from multiturn.model.case import PROMPT_KEY, Case, TestMessage
 from multiturn.model.turns import ROLES
 from multiturn.suites.calls import (
     check_called,
+    check_finite,
     check_pairs,
     is_thinking,
     read_answers,
@@ -33,6 +34,7 @@ MAX_CASE_SIZE = 10_000_000
 Choice = str | Mapping[str, str] | None
 _TEXT_KEYS = {"type", "value"}
 _ONLY_MESSAGES = {"id", "input_messages"}
+_JSON_KEYS = {"metadata", "execution", "outcome", "expected_messages"}  # of any values
 _NO_EXECUTION = ExecutionKeys()
 
 
@@ -121,6 +123,8 @@ class CaseReader:
         prompt, execution = self._system_prompt(node, label), self._execution(node, label)
         tools, limit = read_tools(node, self.keys, label), execution.max_output_tokens
         temperature, said = execution.temperature, node.value
+        for key in _JSON_KEYS & said.keys():
+            check_finite(node.children[key], key, self.name, label)
         return {
             "system_prompt": shared.system_prompt if prompt is None else prompt,
             "guidelines": shared.guidelines + tuple(said.get("guidelines") or ()),
