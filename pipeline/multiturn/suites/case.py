@@ -34,7 +34,7 @@ MAX_CASE_SIZE = 10_000_000
 Choice = str | Mapping[str, str] | None
 _TEXT_KEYS = {"type", "value"}
 _ONLY_MESSAGES = {"id", "input_messages"}
-_JSON_KEYS = {"metadata", "execution", "outcome", "expected_messages"}  # of any values
+_JSON_KEYS = ("metadata", "execution", "outcome", "expected_messages")  # of any values
 _NO_EXECUTION = ExecutionKeys()
 
 
@@ -123,8 +123,9 @@ class CaseReader:
         prompt, execution = self._system_prompt(node, label), self._execution(node, label)
         tools, limit = read_tools(node, self.keys, label), execution.max_output_tokens
         temperature, said = execution.temperature, node.value
-        for key in _JSON_KEYS & said.keys():
-            check_finite(node.children[key], key, self.name, label)
+        for key in _JSON_KEYS:
+            if key in said:
+                check_finite(node.children[key], key, self.name, label)
         return {
             "system_prompt": shared.system_prompt if prompt is None else prompt,
             "guidelines": shared.guidelines + tuple(said.get("guidelines") or ()),
