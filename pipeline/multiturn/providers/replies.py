@@ -65,7 +65,7 @@ def receive(
 
 
 def _check_depth(value: Any, depth: int) -> None:
-    """Raise a ValueError for lists and objects inside each other that could not be written again."""
+    """Raise a ValueError for lists and objects inside each other that could not be written."""
     if isinstance(value, list | dict):
         if not depth:
             raise ValueError(f"lists and objects are nested deeper than {_DEEPEST} levels")
