@@ -82,14 +82,14 @@ def test_a_key_that_is_a_word_of_the_vendors_changes_no_reading(
 def test_a_key_in_json_that_an_answer_quotes_is_hidden(connect: Connect) -> None:
     provider = connect(api_key='"sk-1\\2"')
     body = answer_of(provider, 'Headers: {"key": "\\"sk-1\\\\2\\""}')
-    assert provider.answer(json.dumps(body)).text == 'Headers: {"key": "***"}'
+    assert provider.answer(json.dumps(body).encode()).text == 'Headers: {"key": "***"}'
 
 
 @each_vendor
 def test_a_key_in_a_malformed_answer_is_hidden(connect: Connect) -> None:
     body = {"choices": {KEY: 1}, "content": [{KEY: 1}], "candidates": {KEY: 1}}
     with pytest.raises(ProviderError) as caught:
-        connect().answer(json.dumps(body))
+        connect().answer(json.dumps(body).encode())
     assert KEY not in everything(caught.value)
 
 
