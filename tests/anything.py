@@ -27,11 +27,11 @@ from multiturn.engine.selection import Selection
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.case import CASES_KEYS
 from multiturn.providers.results import read_stored
-from multiturn.review.lock_files import PROMOTED, lock_text, read_promoted
-from multiturn.review.report.comparison import compare
-from multiturn.review.report.html import to_html
-from multiturn.review.report.markdown import to_markdown
-from multiturn.review.report.suites import ReviewedSuites, items
+from multiturn.report.comparison import compare
+from multiturn.report.html import to_html
+from multiturn.report.markdown import to_markdown
+from multiturn.report.sides import ReviewedSuites, items
+from multiturn.snapshots.lock_files import PROMOTED, lock_text, read_promoted
 from multiturn.suites.patterns import guideline_matcher
 from multiturn.suites.vocabulary import IRRELEVANT
 from multiturn.traces.answers import answered

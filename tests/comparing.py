@@ -17,8 +17,8 @@ from layout import laid_out
 from multiturn import Pipeline, load_pipeline
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import select
-from multiturn.review.report.comparison import Report, compare
-from multiturn.review.report.suites import ReviewedSuites, items
+from multiturn.report.comparison import Report, compare
+from multiturn.report.sides import ReviewedSuites, items
 
 
 def write(folder: Path, files: Mapping[str, str | bytes]) -> None:

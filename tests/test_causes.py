@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from comparing import report_of, side
-from multiturn.review.report.causes import UNKNOWN_CODE, acting
-from multiturn.review.report.undo import Candidate
+from multiturn.report.causes import UNKNOWN_CODE, acting
+from multiturn.report.undo import Candidate
 
 SUITE = "evals/s.eval.yaml"
 OPTIONS = {

@@ -42,8 +42,8 @@ from multiturn.pipelines.pipeline_file import pipeline_names
 from multiturn.pipelines.trial import built_in_case, try_out
 from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.providers.failures import ProviderError
-from multiturn.review.reviewed import review
-from multiturn.review.snapshots import snapshot_text
+from multiturn.snapshots.reviewed_case import review
+from multiturn.snapshots.snapshot_file import snapshot_text
 from multiturn_stages.embed_files import embed_files
 from multiturn_stages.extract_guidelines import extract_guidelines
 from multiturn_stages.render_question import render_question

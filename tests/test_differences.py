@@ -8,12 +8,12 @@ import pytest
 
 import commands
 from comparing import report_of, write
-from multiturn.review.changes import FileChange
-from multiturn.review.differences import Difference, Differences, Facts
-from multiturn.review.growth import growth_in_words, total_in_words
-from multiturn.review.plain_text import plain_text
-from multiturn.review.report.comparison import promotions
-from multiturn.review.report.overview import overview
+from multiturn.report.comparison import promotions
+from multiturn.report.overview import overview
+from multiturn.snapshots.changes import FileChange
+from multiturn.snapshots.differences import Difference, Differences, Facts
+from multiturn.snapshots.growth import growth_in_words, total_in_words
+from multiturn.snapshots.plain_text import plain_text
 from repositories import FILES, TONE
 
 SHOP = "evals/shop.eval.yaml"

@@ -16,10 +16,10 @@ from comparing import report_of, write
 from media_files import data_uri, image, padded, pdf, wav
 from multiturn.documents.yaml_events import read_documents
 from multiturn.files.media import Media
-from multiturn.review.attached import change_in_words
-from multiturn.review.report.comparison import Report
-from multiturn.review.report.markdown import to_markdown
-from multiturn.review.report.overview import overview
+from multiturn.report.comparison import Report
+from multiturn.report.markdown import to_markdown
+from multiturn.report.overview import overview
+from multiturn.snapshots.attached import change_in_words
 from repositories import commit, git
 
 Files = Mapping[str, str | bytes]

@@ -38,7 +38,7 @@ from multiturn.model.request import message_of, prompt_of
 from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.ax import ChatProvider
-from multiturn.review.reviewed import review
+from multiturn.snapshots.reviewed_case import review
 from running import records
 from vendors import Connect, each_vendor
 

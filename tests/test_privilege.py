@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from multiturn.engine.spans import Message, Span
-from multiturn.review.privilege import privilege_changes
-from multiturn.review.recorded import messages_in
+from multiturn.snapshots.privilege import privilege_changes
+from multiturn.snapshots.recorded import messages_in
 
 
 def says(role: str, *texts: str | Span) -> Message:

@@ -20,11 +20,11 @@ from multiturn import Call, Case, Conversion, Notice, TestMessage, load_pipeline
 from multiturn.engine.git import commit_of
 from multiturn.engine.spans import text_of
 from multiturn.logs import warnings_to
-from multiturn.review.report import markdown
-from multiturn.review.report.html import to_html
-from multiturn.review.report.payloads import Payloads, sample_providers
-from multiturn.review.report.suites import texts_of
-from multiturn.review.reviewed import review
+from multiturn.report import markdown
+from multiturn.report.html import to_html
+from multiturn.report.payloads import Payloads, sample_providers
+from multiturn.report.sides import texts_of
+from multiturn.snapshots.reviewed_case import review
 from repositories import FILES, STAGE, SUITE, TONE, commit, git, replace
 from running import wait_for
 

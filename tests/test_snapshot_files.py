@@ -17,16 +17,16 @@ from multiturn import Conversion, MultiturnError, load_suite, stage
 from multiturn.documents.dump import dump
 from multiturn.documents.yaml_events import read_documents
 from multiturn.engine.spans import Span, text_of
-from multiturn.review.folder import SnapshotFolder
-from multiturn.review.locations import folder_of, location_of
-from multiturn.review.recorded import (
+from multiturn.snapshots.folder import SnapshotFolder
+from multiturn.snapshots.locations import folder_of, location_of
+from multiturn.snapshots.recorded import (
     files_in,
     inline_guidelines_in,
     messages_in,
     named_files_in,
 )
-from multiturn.review.reviewed import review
-from multiturn.review.snapshots import _content, snapshot_text
+from multiturn.snapshots.reviewed_case import review
+from multiturn.snapshots.snapshot_file import _content, snapshot_text
 
 # What is in one
 

@@ -10,10 +10,10 @@ from multiturn.cli.lines import Severity, message_of
 from multiturn.errors import MultiturnError, Place
 from multiturn.files.paths import root_of
 from multiturn.logs import Notice
-from multiturn.review.changes import FileChange, State, name_cases
-from multiturn.review.differences import Difference
-from multiturn.review.findings import Update
-from multiturn.review.locations import Key
+from multiturn.snapshots.changes import FileChange, State, name_cases
+from multiturn.snapshots.differences import Difference
+from multiturn.snapshots.findings import Update
+from multiturn.snapshots.locations import Key
 from multiturn.text import first_of, number_of, visible
 
 _LONGEST = 2_000  # characters of a difference; the report has all

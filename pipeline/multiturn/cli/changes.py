@@ -7,11 +7,11 @@ from typing import Literal
 import click
 
 from multiturn.cli.drawing import as_text_diff, colored_lines
-from multiturn.review.changes import FileChange, name_cases
-from multiturn.review.diff import unified_diff
-from multiturn.review.differences import Difference
-from multiturn.review.findings import Update
-from multiturn.review.growth import growth_in_words
+from multiturn.snapshots.changes import FileChange, name_cases
+from multiturn.snapshots.differences import Difference
+from multiturn.snapshots.findings import Update
+from multiturn.snapshots.growth import growth_in_words
+from multiturn.snapshots.text_diff import unified_diff
 from multiturn.text import in_line, visible
 
 _NAMED = 3  # files of a folder that are named where there are many

@@ -23,7 +23,7 @@ from multiturn.cli.options import (
 from multiturn.text import number_of
 
 if TYPE_CHECKING:
-    from multiturn.review.report.suites import TargetThen
+    from multiturn.report.sides import TargetThen
 
 
 @click.command()
@@ -80,10 +80,10 @@ def report(
     from multiturn.engine.record import to_json
     from multiturn.engine.revision import reading_at
     from multiturn.pipelines.pipeline_file import read_pipeline
-    from multiturn.review.report.comparison import compare
-    from multiturn.review.report.html import to_html
-    from multiturn.review.report.markdown import to_markdown
-    from multiturn.review.report.suites import ReviewedSuites, items, items_of
+    from multiturn.report.comparison import compare
+    from multiturn.report.html import to_html
+    from multiturn.report.markdown import to_markdown
+    from multiturn.report.sides import ReviewedSuites, items, items_of
 
     if format_ == "html" and output is None and sys.stdout.isatty():
         raise click.UsageError("nobody reads a page of HTML here; add --output report.html")
@@ -136,7 +136,7 @@ def _target_then(name: str | None, file: str | None) -> "TargetThen | None":
     from multiturn.engine.git import git
     from multiturn.files.paths import is_below
     from multiturn.providers.targets import find_targets
-    from multiturn.review.report.suites import TargetThen
+    from multiturn.report.sides import TargetThen
 
     now = find_targets(file)
     if file is not None and is_below(os.path.realpath(file), git("rev-parse", "--show-toplevel")):

@@ -11,8 +11,8 @@ import click
 from multiturn.text import first_of, in_line, number_of
 
 if TYPE_CHECKING:
-    from multiturn.review.acceptance import Acceptance
-    from multiturn.review.differences import Difference
+    from multiturn.snapshots.acceptance import Acceptance
+    from multiturn.snapshots.differences import Difference
 
 _ANSWERS = {
     "a": "[a]ccept",
@@ -89,7 +89,7 @@ def _screen(
     """Yield the lines of a screen: what it is, where it is, where it comes from, and the diff."""
     from multiturn.cli.changes import in_one_line, privilege_heading
     from multiturn.cli.drawing import colored_lines
-    from multiturn.review.changes import name_cases
+    from multiturn.snapshots.changes import name_cases
 
     more = f", and {like:,} more like this" * bool(like and not difference.privileges)
     yield click.style(f"{heading}: {difference.kind}{more}", bold=True)

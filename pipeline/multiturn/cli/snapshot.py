@@ -24,7 +24,7 @@ from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
     from multiturn.engine.outcomes import Outcome
-    from multiturn.review.update import SnapshotRun
+    from multiturn.snapshots.update import SnapshotRun
 
 Show = Literal["once", "stat", "all"]
 
@@ -112,8 +112,8 @@ def snapshot(
     from multiturn.cli.review import refuse_no_terminal
     from multiturn.engine.outcomes import outcomes
     from multiturn.pipelines.pipeline_file import read_pipeline
-    from multiturn.review.scope import Scope
-    from multiturn.review.update import SnapshotRun
+    from multiturn.snapshots.scope import Scope
+    from multiturn.snapshots.update import SnapshotRun
 
     if ((stat or show_all) and not check) or (stat and show_all):
         raise click.UsageError("--stat and --all are for --check, one of them")
@@ -155,7 +155,7 @@ def _decide(
 ) -> None:
     """Write the differences with these keys, or without keys those that somebody accepts."""
     from multiturn.cli.review import accept_keys, review
-    from multiturn.review.acceptance import Acceptance
+    from multiturn.snapshots.acceptance import Acceptance
 
     acceptance = Acceptance(run, converted, failures.add)
     if run.selection.strict:
@@ -225,8 +225,8 @@ def _refuse_modes(modes: list[str], options: SuiteOptions) -> None:
 def _show_conflicts(snapshots: str) -> None:
     """Print how the two sides of a merge conflict differ in the lists of a folder."""
     from multiturn.cli.drawing import as_text_diff
-    from multiturn.review.folder import SnapshotFolder
-    from multiturn.review.lists import conflicts_in
+    from multiturn.snapshots.folder import SnapshotFolder
+    from multiturn.snapshots.lists import conflicts_in
 
     for change in conflicts_in(SnapshotFolder(snapshots)):
         names = (f"{change.name} · {side}" for side in ("ours", "theirs"))

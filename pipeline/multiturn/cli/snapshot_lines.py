@@ -10,9 +10,9 @@ from multiturn.cli.lines import CaseId
 from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
-    from multiturn.review.differences import Difference
-    from multiturn.review.findings import Finding, Update
-    from multiturn.review.locations import Key
+    from multiturn.snapshots.differences import Difference
+    from multiturn.snapshots.findings import Finding, Update
+    from multiturn.snapshots.locations import Key
 
 
 class SnapshotCase(Struct, frozen=True):

@@ -24,15 +24,15 @@ from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import find_target
-from multiturn.review.diff import compare_texts
-from multiturn.review.folder import SnapshotFolder
-from multiturn.review.locations import digest, folder_of, location_of, name_in_root, suite_of
-from multiturn.review.lock_files import FILES, FilesLock, lock_text, read_files
-from multiturn.review.plain_text import plain_text
-from multiturn.review.recorded import named_files_in
-from multiturn.review.reviewed import review
-from multiturn.review.snapshots import snapshot_text
-from multiturn.review.target import COMMENT, LOCK, shared_parameters, target_text
+from multiturn.snapshots.folder import SnapshotFolder
+from multiturn.snapshots.locations import digest, folder_of, location_of, name_in_root, suite_of
+from multiturn.snapshots.lock_files import FILES, FilesLock, lock_text, read_files
+from multiturn.snapshots.plain_text import plain_text
+from multiturn.snapshots.recorded import named_files_in
+from multiturn.snapshots.reviewed_case import review
+from multiturn.snapshots.snapshot_file import snapshot_text
+from multiturn.snapshots.target_lock import COMMENT, LOCK, shared_parameters, target_text
+from multiturn.snapshots.text_diff import compare_texts
 from multiturn.text import visible
 
 # The snapshots that there should be, by suite; among them None, where an id is not known.

@@ -10,22 +10,22 @@ from msgspec.structs import replace
 from multiturn.errors import quoted
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
-from multiturn.review.attached import shown
-from multiturn.review.locations import Key
-from multiturn.review.privilege import privilege_changes
-from multiturn.review.promotion import (
+from multiturn.report.causes import UNKNOWN_CODE, causes
+from multiturn.report.sides import Entry, ReviewedSuites
+from multiturn.report.undo import PipelineChange, Undoing, pipeline_changes
+from multiturn.snapshots.attached import shown
+from multiturn.snapshots.locations import Key
+from multiturn.snapshots.privilege import privilege_changes
+from multiturn.snapshots.promotion import (
     PromotedChange,
     PromotedLock,
     changes_of_privilege,
     in_order,
     lock_of,
 )
-from multiturn.review.renames import renames
-from multiturn.review.report.causes import UNKNOWN_CODE, causes
-from multiturn.review.report.suites import Entry, ReviewedSuites
-from multiturn.review.report.undo import PipelineChange, Undoing, pipeline_changes
-from multiturn.review.reviewed import ReviewedCase
-from multiturn.review.snapshots import snapshot_text
+from multiturn.snapshots.renames import renames
+from multiturn.snapshots.reviewed_case import ReviewedCase
+from multiturn.snapshots.snapshot_file import snapshot_text
 
 Status = Literal["failed", "changed", "renamed", "added", "removed", "same"]
 # Shown at once: a browser would need longer to lay out thousands of them than the rest of the page.

@@ -23,12 +23,12 @@ from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import DEFAULT, find_target, find_targets, read_target
 from multiturn.providers.variables import environment
-from multiturn.review.locations import Key, digest, name_in_root
-from multiturn.review.promotion import Promotion
-from multiturn.review.report.images import images_in
-from multiturn.review.reviewed import ReviewedCase, review_outcome
-from multiturn.review.snapshots import record_of
-from multiturn.review.target import shared_parameters
+from multiturn.report.images import images_in
+from multiturn.snapshots.locations import Key, digest, name_in_root
+from multiturn.snapshots.promotion import Promotion
+from multiturn.snapshots.reviewed_case import ReviewedCase, review_outcome
+from multiturn.snapshots.snapshot_file import record_of
+from multiturn.snapshots.target_lock import shared_parameters
 from multiturn.suites.suite import STDIN
 
 _SHIPPED = os.path.realpath(multiturn_stages.__path__[0])

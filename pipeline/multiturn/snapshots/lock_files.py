@@ -15,7 +15,7 @@ from multiturn.documents.node import MAX_VALUES
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
-from multiturn.review.promotion import PromotedLock, Promotion
+from multiturn.snapshots.promotion import PromotedLock, Promotion
 from multiturn.text import has_conflict, utf8
 
 _T = TypeVar("_T")

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from multiturn.files.media import Media
-from multiturn.review.diff import changed_lines
-from multiturn.review.locations import digest
+from multiturn.snapshots.locations import digest
+from multiturn.snapshots.text_diff import changed_lines
 from multiturn.text import first_of, size_in_words
 
 Attached = str | Media  # a file: its text, or its media

@@ -11,22 +11,22 @@ from multiturn.engine.outcomes import Outcome
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.providers.base import TargetProvider
-from multiturn.review.changes import FileChange
-from multiturn.review.findings import Compared, Update, judged
-from multiturn.review.folder import SnapshotFolder
-from multiturn.review.lists import (
+from multiturn.snapshots.changes import FileChange
+from multiturn.snapshots.findings import Compared, Update, judged
+from multiturn.snapshots.folder import SnapshotFolder
+from multiturn.snapshots.lists import (
     Lists,
     OtherSuites,
     other_suites,
     read_lists,
 )
-from multiturn.review.locations import Key, folder_of, legal_path, location_of
-from multiturn.review.recorded import case_in
-from multiturn.review.renames import renames
-from multiturn.review.reviewed import ReviewedCase, review_outcome
-from multiturn.review.scope import Scope
-from multiturn.review.snapshots import snapshot_text
-from multiturn.review.target import (
+from multiturn.snapshots.locations import Key, folder_of, legal_path, location_of
+from multiturn.snapshots.recorded import case_in
+from multiturn.snapshots.renames import renames
+from multiturn.snapshots.reviewed_case import ReviewedCase, review_outcome
+from multiturn.snapshots.scope import Scope
+from multiturn.snapshots.snapshot_file import snapshot_text
+from multiturn.snapshots.target_lock import (
     change_of_lock,
     refuse_other_target,
     shared_parameters,

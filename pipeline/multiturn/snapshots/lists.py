@@ -8,14 +8,20 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from multiturn.files.media import Media
-from multiturn.review.attached import Attached, cause_in_words, change_in_words, new_in_words, shown
-from multiturn.review.changes import FileChange
-from multiturn.review.differences import ChangedText, known_of
-from multiturn.review.earlier import earlier_text
-from multiturn.review.folder import SnapshotFolder
-from multiturn.review.growth import occurrences, text_growth
-from multiturn.review.locations import Key, digest, folder_of, location_of
-from multiturn.review.lock_files import (
+from multiturn.snapshots.attached import (
+    Attached,
+    cause_in_words,
+    change_in_words,
+    new_in_words,
+    shown,
+)
+from multiturn.snapshots.changes import FileChange
+from multiturn.snapshots.differences import ChangedText, known_of
+from multiturn.snapshots.earlier import earlier_text
+from multiturn.snapshots.folder import SnapshotFolder
+from multiturn.snapshots.growth import occurrences, text_growth
+from multiturn.snapshots.locations import Key, digest, folder_of, location_of
+from multiturn.snapshots.lock_files import (
     FILES,
     PROMOTED,
     FilesLock,
@@ -24,15 +30,15 @@ from multiturn.review.lock_files import (
     read_promoted,
     sides_of,
 )
-from multiturn.review.promotion import (
+from multiturn.snapshots.promotion import (
     PromotedChange,
     PromotedLock,
     Promotion,
     changes_of_privilege,
     lock_of,
 )
-from multiturn.review.recorded import case_in, files_in
-from multiturn.review.reviewed import ReviewedCase
+from multiturn.snapshots.recorded import case_in, files_in
+from multiturn.snapshots.reviewed_case import ReviewedCase
 from multiturn.text import has_conflict, utf8
 
 # What snapshots that have changed said of their files; None of a text.

@@ -5,8 +5,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from multiturn.review.locations import Key
-from multiturn.review.recorded import HEAD_ENDS
+from multiturn.snapshots.locations import Key
+from multiturn.snapshots.recorded import HEAD_ENDS
 
 State = Literal["new", "changed", "renamed", "removed"]
 

@@ -13,10 +13,10 @@ from multiturn.errors import MultiturnError, option
 from multiturn.model.request import ChatMessage, ProviderRequest, prompt_of
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.failures import ProviderError
-from multiturn.review.changes import FileChange
-from multiturn.review.folder import SnapshotFolder
-from multiturn.review.locations import folder_of
-from multiturn.review.scope import Scope
+from multiturn.snapshots.changes import FileChange
+from multiturn.snapshots.folder import SnapshotFolder
+from multiturn.snapshots.locations import folder_of
+from multiturn.snapshots.scope import Scope
 from multiturn.text import utf8
 
 LOCK = "target.lock"

@@ -9,18 +9,18 @@ from msgspec.structs import replace
 
 from multiturn.engine.spans import Message
 from multiturn.errors import Place
-from multiturn.review.attached import Attached
-from multiturn.review.changes import FileChange, State, name_cases
-from multiturn.review.differences import Difference, Differences, Facts
-from multiturn.review.growth import prompt_growth
-from multiturn.review.lists import Before, ChangedFile, Lists, RecordedLists
-from multiturn.review.locations import Key
-from multiturn.review.lock_files import FILES, PROMOTED
-from multiturn.review.plain_text import plain_text
-from multiturn.review.privilege import PrivilegeChange, privilege_changes
-from multiturn.review.promotion import PromotedChange
-from multiturn.review.recorded import files_before, inline_guidelines_in, messages_in
-from multiturn.review.target import is_lock
+from multiturn.snapshots.attached import Attached
+from multiturn.snapshots.changes import FileChange, State, name_cases
+from multiturn.snapshots.differences import Difference, Differences, Facts
+from multiturn.snapshots.growth import prompt_growth
+from multiturn.snapshots.lists import Before, ChangedFile, Lists, RecordedLists
+from multiturn.snapshots.locations import Key
+from multiturn.snapshots.lock_files import FILES, PROMOTED
+from multiturn.snapshots.plain_text import plain_text
+from multiturn.snapshots.privilege import PrivilegeChange, privilege_changes
+from multiturn.snapshots.promotion import PromotedChange
+from multiturn.snapshots.recorded import files_before, inline_guidelines_in, messages_in
+from multiturn.snapshots.target_lock import is_lock
 from multiturn.text import number_of
 
 _STATES: tuple[State, ...] = ("new", "changed", "renamed", "removed")

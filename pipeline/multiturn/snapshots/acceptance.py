@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiturn.engine.outcomes import Outcome
 from multiturn.engine.spans import text_of
 from multiturn.errors import MultiturnError
-from multiturn.review.changes import FileChange
-from multiturn.review.differences import Difference
-from multiturn.review.lists import OtherSuites, RecordedLists, read_lists
-from multiturn.review.locations import Key, location_of
-from multiturn.review.recorded import case_in, messages_in
-from multiturn.review.target import LOCK
-from multiturn.review.update import SnapshotRun, write
+from multiturn.snapshots.changes import FileChange
+from multiturn.snapshots.differences import Difference
+from multiturn.snapshots.lists import OtherSuites, RecordedLists, read_lists
+from multiturn.snapshots.locations import Key, location_of
+from multiturn.snapshots.recorded import case_in, messages_in
+from multiturn.snapshots.target_lock import LOCK
+from multiturn.snapshots.update import SnapshotRun, write
 
 _ORIGINS = 3  # that are named
 

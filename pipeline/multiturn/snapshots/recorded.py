@@ -12,7 +12,7 @@ from multiturn.engine.spans import Message, Span, Spans
 from multiturn.errors import MultiturnError
 from multiturn.files.media import Media, MediaKind
 from multiturn.model.calls import Tool
-from multiturn.review.locations import Key
+from multiturn.snapshots.locations import Key
 from multiturn.text import CONFLICT
 
 # What reading a snapshot may raise: somebody may have edited it by hand.

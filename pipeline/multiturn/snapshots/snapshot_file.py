@@ -9,9 +9,9 @@ from multiturn.documents.dump import Pieces, dump
 from multiturn.engine.spans import Message, Span, Spans, has_media, text_of
 from multiturn.files.media import Media
 from multiturn.model.request import InputFile, ProviderRequest
-from multiturn.review.attached import Attached
-from multiturn.review.locations import digest
-from multiturn.review.reviewed import ReviewedCase, SentPrompt
+from multiturn.snapshots.attached import Attached
+from multiturn.snapshots.locations import digest
+from multiturn.snapshots.reviewed_case import ReviewedCase, SentPrompt
 from multiturn.text import utf8
 
 _NONE: Mapping[str, Any] = {}

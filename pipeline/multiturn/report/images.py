@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from multiturn.files.media import HEAD, Media, type_of
-from multiturn.review.report.pixels import SHOWN, pixels_of
-from multiturn.review.reviewed import ReviewedCase
+from multiturn.report.pixels import SHOWN, pixels_of
+from multiturn.snapshots.reviewed_case import ReviewedCase
 from multiturn.text import size_in_words
 
 MOST_BYTES = 5_000_000  # of all images of a page

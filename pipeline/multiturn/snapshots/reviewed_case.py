@@ -27,9 +27,9 @@ from multiturn.model.request import ProviderRequest
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.failures import ProviderError
-from multiturn.review.attached import Attached
-from multiturn.review.locations import Key, suite_of
-from multiturn.review.promotion import Promotion, promotions_of
+from multiturn.snapshots.attached import Attached
+from multiturn.snapshots.locations import Key, suite_of
+from multiturn.snapshots.promotion import Promotion, promotions_of
 
 
 class SentPrompt(Struct, frozen=True, kw_only=True):

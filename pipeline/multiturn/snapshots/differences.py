@@ -17,14 +17,14 @@ from typing import Literal
 from msgspec import Struct
 
 from multiturn.files.media import Media
-from multiturn.review.attached import Attached, shown
-from multiturn.review.changes import FileChange, State
-from multiturn.review.diff import compare_texts, said_once, shared_ends
-from multiturn.review.growth import growth_in_words, total
-from multiturn.review.locations import Key
-from multiturn.review.plain_text import with_short_digest, with_short_digests
-from multiturn.review.promotion import Promotion, in_order
-from multiturn.review.recorded import named_media_in
+from multiturn.snapshots.attached import Attached, shown
+from multiturn.snapshots.changes import FileChange, State
+from multiturn.snapshots.growth import growth_in_words, total
+from multiturn.snapshots.locations import Key
+from multiturn.snapshots.plain_text import with_short_digest, with_short_digests
+from multiturn.snapshots.promotion import Promotion, in_order
+from multiturn.snapshots.recorded import named_media_in
+from multiturn.snapshots.text_diff import compare_texts, said_once, shared_ends
 
 Kind = Literal["file", State]
 # Dangerous ones are always first. Then comes what changes most prompts with least to read.

@@ -10,8 +10,8 @@ from multiturn.documents.locks import lock
 from multiturn.documents.partial import create_partial, remove_abandoned
 from multiturn.errors import MultiturnError, option
 from multiturn.files.paths import FILE, FOLDER, open_below
-from multiturn.review.locations import Key, location_of
-from multiturn.review.recorded import case_in
+from multiturn.snapshots.locations import Key, location_of
+from multiturn.snapshots.recorded import case_in
 from multiturn.text import utf8
 
 _PARTIAL = ".multiturn-"  # begins the name of a file that is being written

@@ -8,18 +8,18 @@ from msgspec import Struct
 
 from multiturn.errors import quoted
 from multiturn.files.media import Media
-from multiturn.review.attached import Attached, change_in_words, media_in, new_in_words
-from multiturn.review.changes import FileChange
-from multiturn.review.diff import compare_texts
-from multiturn.review.differences import ChangedText, Difference, Differences, Facts, known_of
-from multiturn.review.growth import occurrences, prompt_growth, text_growth
-from multiturn.review.locations import Key, digest, location_of
-from multiturn.review.plain_text import plain_text_of, with_short_digests
-from multiturn.review.promotion import changes_of_privilege
-from multiturn.review.report.comparison import Comparison, Report, promoted_in
-from multiturn.review.reviewed import ReviewedCase
-from multiturn.review.snapshots import record_of
-from multiturn.review.target import LOCK
+from multiturn.report.comparison import Comparison, Report, promoted_in
+from multiturn.snapshots.attached import Attached, change_in_words, media_in, new_in_words
+from multiturn.snapshots.changes import FileChange
+from multiturn.snapshots.differences import ChangedText, Difference, Differences, Facts, known_of
+from multiturn.snapshots.growth import occurrences, prompt_growth, text_growth
+from multiturn.snapshots.locations import Key, digest, location_of
+from multiturn.snapshots.plain_text import plain_text_of, with_short_digests
+from multiturn.snapshots.promotion import changes_of_privilege
+from multiturn.snapshots.reviewed_case import ReviewedCase
+from multiturn.snapshots.snapshot_file import record_of
+from multiturn.snapshots.target_lock import LOCK
+from multiturn.snapshots.text_diff import compare_texts
 from multiturn.text import number_of
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from multiturn.engine.git import git
 from multiturn.errors import MultiturnError
-from multiturn.review.locations import digest
+from multiturn.snapshots.locations import digest
 
 # A pull request is checked out as a merge; -m compares that with both of its parents.
 _LOG = ("log", "-m", "--format=", "--raw", "--no-abbrev", "--no-renames", "--max-count=20")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from multiturn.model.conversion import Conversion
-from multiturn.review.locations import digest
+from multiturn.snapshots.locations import digest
 from multiturn.suites.patterns import matching_pattern
 from multiturn.text import utf8
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from multiturn.engine.selection import Selection, suite_names
 from multiturn.errors import MultiturnError
 from multiturn.files.paths import root_of
-from multiturn.review.locations import name_in_root
+from multiturn.snapshots.locations import name_in_root
 
 _FOLDER = "snapshots"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from multiturn.documents.dump import dump, indented
-from multiturn.review.recorded import EDITED, recorded_in
+from multiturn.snapshots.recorded import EDITED, recorded_in
 from multiturn.text import utf8
 
 _DIGEST = re.compile("(SHA-256 [0-9a-f]{12})[0-9a-f]{52}")

@@ -19,10 +19,10 @@ from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.registry import find_stage
 from multiturn.pipelines.step import Step
 from multiturn.providers.base import TargetProvider
-from multiturn.review.attached import media_in
-from multiturn.review.diff import changed_lines
-from multiturn.review.report.suites import Stage, Stages, digest_of
-from multiturn.review.reviewed import ReviewedCase, review
+from multiturn.report.sides import Stage, Stages, digest_of
+from multiturn.snapshots.attached import media_in
+from multiturn.snapshots.reviewed_case import ReviewedCase, review
+from multiturn.snapshots.text_diff import changed_lines
 
 FAILS = b""  # in place of a digest: the case cannot be converted so
 

@@ -5,18 +5,18 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
-from multiturn.review.changes import name_cases
-from multiturn.review.differences import Difference
-from multiturn.review.growth import total_in_words
-from multiturn.review.report.causes import SEVERAL
-from multiturn.review.report.comparison import (
+from multiturn.report.causes import SEVERAL
+from multiturn.report.comparison import (
     MOST_PRIVILEGES,
     STATUSES,
     Comparison,
     Report,
     Status,
 )
-from multiturn.review.report.overview import overview, titled
+from multiturn.report.overview import overview, titled
+from multiturn.snapshots.changes import name_cases
+from multiturn.snapshots.differences import Difference
+from multiturn.snapshots.growth import total_in_words
 from multiturn.text import first_of, number_of, unseen, utf8
 
 MAX_SIZE = 65_000  # characters; a comment on GitHub holds 65,536, and begins with a marker

@@ -13,15 +13,15 @@ from msgspec.structs import replace
 
 from multiturn.engine.spans import Span, has_media, text_of
 from multiturn.files.media import Media
-from multiturn.review.differences import Difference
-from multiturn.review.growth import total_in_words
-from multiturn.review.report.comparison import MOST_PRIVILEGES, Comparison, Report
-from multiturn.review.report.images import Images
-from multiturn.review.report.overview import Overview, titled
-from multiturn.review.report.payloads import Payload, Payloads, Pieces, sample_providers
-from multiturn.review.report.suites import texts_of
-from multiturn.review.reviewed import ReviewedCase, SentPrompt
-from multiturn.review.target import LOCK
+from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report
+from multiturn.report.images import Images
+from multiturn.report.overview import Overview, titled
+from multiturn.report.payloads import Payload, Payloads, Pieces, sample_providers
+from multiturn.report.sides import texts_of
+from multiturn.snapshots.differences import Difference
+from multiturn.snapshots.growth import total_in_words
+from multiturn.snapshots.reviewed_case import ReviewedCase, SentPrompt
+from multiturn.snapshots.target_lock import LOCK
 from multiturn.text import UNSEEN, utf8
 
 _HERE = Path(__file__).parent

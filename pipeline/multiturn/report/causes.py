@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from multiturn.model.calls import without_lines
 from multiturn.model.case import PROMPT_KEY, Case, TestMessage
-from multiturn.review.attached import cause_in_words
-from multiturn.review.report.suites import Entry, texts_of
-from multiturn.review.report.undo import Candidate, PipelineChange, Undoing
-from multiturn.review.reviewed import ReviewedCase
+from multiturn.report.sides import Entry, texts_of
+from multiturn.report.undo import Candidate, PipelineChange, Undoing
+from multiturn.snapshots.attached import cause_in_words
+from multiturn.snapshots.reviewed_case import ReviewedCase
 from multiturn.text import first_of
 
 SEVERAL = "one or several of "

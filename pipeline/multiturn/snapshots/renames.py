@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from multiturn.review.locations import Key
-from multiturn.review.recorded import HEAD_ENDS
+from multiturn.snapshots.locations import Key
+from multiturn.snapshots.recorded import HEAD_ENDS
 
 _K = TypeVar("_K")
 
