@@ -21,7 +21,7 @@ from comparing import report_of
 from media_files import data_uri, image, padded, pdf, wav
 from multiturn.files.media import HEAD, type_of
 from multiturn.report.html import to_html
-from multiturn.report.pixels import SHOWN, pixels_of
+from multiturn.report.images import SHOWN, pixels_of
 
 SUITE = "evals/s.eval.yaml"
 Files = Mapping[str, str | bytes]

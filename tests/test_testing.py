@@ -16,7 +16,7 @@ from comparing import write
 from media_files import image, padded
 from multiturn import MultiturnError
 from multiturn.snapshots.folder import SnapshotFolder
-from multiturn.snapshots.lock_files import FILES, lock_text, read_files
+from multiturn.snapshots.lists import FILES, lock_text, read_files
 from multiturn.testing import PromptSnapshot, cases, suites
 
 TEST = """\

@@ -83,7 +83,7 @@ def report(
     from multiturn.report.comparison import compare
     from multiturn.report.html import to_html
     from multiturn.report.markdown import to_markdown
-    from multiturn.report.sides import ReviewedSuites, items, items_of
+    from multiturn.report.sides import ReportSide, side_items, side_items_at
 
     if format_ == "html" and output is None and sys.stdout.isatty():
         raise click.UsageError("nobody reads a page of HTML here; add --output report.html")
@@ -95,20 +95,20 @@ def report(
     provider = preview_provider(snapshot_target, targets_file)
     found = show_progress(outcomes(selection, chosen, seen), prints=False)
     has_images = format_ == "html"
-    cases = items(found, selection, chosen, failures.add, provider, has_images=has_images)
+    cases = side_items(found, selection, chosen, failures.add, provider, has_images=has_images)
     with TemporaryFile() as here, TemporaryFile() as there:
         if against is None:
-            compared = compare(ReviewedSuites(cases, here))
+            compared = compare(ReportSide(cases, here))
             selection.check_ids(seen)
         else:
             commit = commit_of(against)
             target = _target_then(snapshot_target, targets_file)
-            read = partial(items_of, target=target, has_images=has_images)
+            read = partial(side_items_at, target=target, has_images=has_images)
             with reading_at(
                 *(commit, read, selection, pipeline), is_default=is_default("pipeline")
             ) as earlier:
-                now = ReviewedSuites(cases, here)
-                then = ReviewedSuites(earlier, there)
+                now = ReportSide(cases, here)
+                then = ReportSide(earlier, there)
             selection.check_ids(seen.union(case_id for _, case_id in then.cases))
             if not now.cases and not then.cases:
                 for error in selection.missing.values():

@@ -24,7 +24,7 @@ from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
     from multiturn.engine.outcomes import Outcome
-    from multiturn.snapshots.update import SnapshotRun
+    from multiturn.snapshots.snapshot_run import SnapshotRun
 
 Show = Literal["once", "stat", "all"]
 
@@ -109,11 +109,10 @@ def snapshot(
     With --strict, nothing is written after an error.
     """
     from multiturn.cli.progress import show_progress
-    from multiturn.cli.review import refuse_no_terminal
+    from multiturn.cli.snapshot_review import refuse_no_terminal
     from multiturn.engine.outcomes import outcomes
     from multiturn.pipelines.pipeline_file import read_pipeline
-    from multiturn.snapshots.scope import Scope
-    from multiturn.snapshots.update import SnapshotRun
+    from multiturn.snapshots.snapshot_run import Scope, SnapshotRun
 
     if ((stat or show_all) and not check) or (stat and show_all):
         raise click.UsageError("--stat and --all are for --check, one of them")
@@ -154,13 +153,13 @@ def _decide(
     accepted: tuple[str, ...],
 ) -> None:
     """Write the differences with these keys, or without keys those that somebody accepts."""
-    from multiturn.cli.review import accept_keys, review
+    from multiturn.cli.snapshot_review import accept_keys, review_changes
     from multiturn.snapshots.acceptance import Acceptance
 
     acceptance = Acceptance(run, converted, failures.add)
     if run.selection.strict:
         failures.finish()
-    say_summary(accept_keys(acceptance, accepted) if accepted else review(acceptance))
+    say_summary(accept_keys(acceptance, accepted) if accepted else review_changes(acceptance))
 
 
 def _compare(
@@ -171,7 +170,8 @@ def _compare(
     show: Show,
 ) -> None:
     """Check the snapshots, or write them, and print what has changed."""
-    from multiturn.cli.annotations import protect_runner, snapshot_annotations
+    from multiturn.cli.annotations import protect_runner
+    from multiturn.cli.snapshot_output import snapshot_annotations, snapshot_lines, text_lines
     from multiturn.logs import Notice, warnings_to
 
     errors: list[MultiturnError] = []
@@ -195,13 +195,10 @@ def _compare(
         if is_strict and not run.check:
             failures.finish()
         if format_ == "text":
-            from multiturn.cli.changes import as_lines
-
-            for text in as_lines(update, show):
+            for text in text_lines(update, show):
                 click.echo(text)
             say_summary(update.summary)
     if format_ == "json":
-        from multiturn.cli.snapshot_lines import snapshot_lines
         from multiturn.engine.record import to_json
 
         for line in snapshot_lines(update, errors):
@@ -209,7 +206,7 @@ def _compare(
     elif is_github:
         for text in snapshot_annotations(update, errors, warnings):
             click.echo(text)
-    if run.check and (update.changes or update.findings):
+    if run.check and (update.files or update.findings):
         sys.exit(1)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from multiturn.engine.record import to_json
 from multiturn.engine.spans import Message, Span
 from multiturn.providers.tokens import estimated_tokens
-from multiturn.snapshots.attached import Attached
+from multiturn.snapshots.attached_files import Attached
 from multiturn.text import number_of
 
 

@@ -1,91 +1,119 @@
-"""The lists beside the snapshots, as they are recorded and as a run finds them."""
+"""The lists beside the snapshots, as they are recorded and as a run finds them.
+
+``promoted.lock`` has the files in system messages, and ``files.lock`` the digests of the files that
+snapshots name: one entry a file, in alphabetical order. Git merges changes only if an unchanged
+line is between them. So each digest has a line of its own, and a blank line ends each entry.
+"""
 
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping, Set
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from multiturn.documents.dump import dump
+from multiturn.documents.node import MAX_VALUES
+from multiturn.documents.validation import read_as
+from multiturn.documents.yaml_events import read_documents
+from multiturn.errors import MultiturnError
 from multiturn.files.media import Media
-from multiturn.snapshots.attached import (
+from multiturn.snapshots.attached_files import (
     Attached,
-    cause_in_words,
     change_in_words,
+    earlier_text,
     new_in_words,
-    shown,
+    text_to_review,
 )
-from multiturn.snapshots.changes import FileChange
-from multiturn.snapshots.differences import ChangedText, known_of
-from multiturn.snapshots.earlier import earlier_text
+from multiturn.snapshots.changes import Change, FileChange, attached_file_change
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.growth import occurrences, text_growth
 from multiturn.snapshots.locations import Key, digest, folder_of, location_of
-from multiturn.snapshots.lock_files import (
-    FILES,
-    PROMOTED,
-    FilesLock,
-    lock_text,
-    read_files,
-    read_promoted,
-    sides_of,
-)
-from multiturn.snapshots.promotion import (
-    PromotedChange,
+from multiturn.snapshots.privilege import (
+    PrivilegeChange,
     PromotedLock,
     Promotion,
-    changes_of_privilege,
-    lock_of,
+    promotion_changes,
+    promotions_by_path,
+    sorted_promotions,
 )
-from multiturn.snapshots.recorded import case_in, files_in
 from multiturn.snapshots.reviewed_case import ReviewedCase
+from multiturn.snapshots.snapshot_file import attached_and_promoted, recorded_case
 from multiturn.text import has_conflict, utf8
 
+_T = TypeVar("_T")
+PROMOTED, FILES = "promoted.lock", "files.lock"
+_COMMENTS = {
+    PROMOTED: "# The files in system messages: a change of this list is a change of privilege.\n",
+    FILES: "# The files that snapshots name in place of their content: the SHA-256 of each.\n",
+}
+_LINES = r"(?:(?!<<<<<<< |\|{7}(?!\|)|=======\n|>>>>>>> ).*\n)*+"
+_CONFLICT = re.compile(
+    rf"^<<<<<<< .*\n(?P<ours>{_LINES})(?:\|{{7}}(?!\|).*\n{_LINES})?"
+    rf"=======\n(?P<theirs>{_LINES})>>>>>>> .*\n",
+    re.MULTILINE,
+)
+
+FilesLock = Mapping[str, tuple[str, ...]]  # the digests of each file, by its path
 # What snapshots that have changed said of their files; None of a text.
-Before = dict[str, Media | None]
+MediaBefore = dict[str, Media | None]
 _Lock = Mapping[str, tuple[Promotion | str, ...]]  # what a list has of each file
 
 
-class ChangedFile(NamedTuple):
-    """A file that snapshots name, with another text than recorded."""
+class _Promoted(Struct):
+    """An item of an entry of ``promoted.lock``."""
 
-    path: str
-    is_listed: bool
-    cases: list[Key]  # that attach it
-    what: str  # in words
+    sha256: str
+    pattern: str | None
+    path: str = ""  # up to 0.1, entries were those of a suite, and had the path
 
 
-class _Text(Struct):
-    """A new text of an attached file, or new media."""
+def lock_text(name: str, lock: PromotedLock | FilesLock) -> str:
+    """Return the text of a list."""
+    entries = []
+    for path in sorted(lock):
+        items: list[Any] = []
+        for item in lock[path]:
+            items.append(item)
+            if isinstance(item, Promotion):
+                items[-1] = {"sha256": item.sha256, "pattern": item.pattern}
+        entries.append(utf8(dump({path: items})).removeprefix("---\n") + "\n")
+    return _COMMENTS[name] + ("---\n" + "".join(entries) if entries else dump({}))
 
-    root: str
-    text: Attached
-    occurrences: dict[Key, int]  # in the prompt of each case
 
-    def old(self, path: str, digests: Set[str], media: Before) -> Attached | None:
-        """Return what is known of the file as it was: its text, or what its bytes were.
+def read_promoted(text: str | None, name: str) -> PromotedLock:
+    """Read the list of promoted files; None is an empty one, a torn one an error."""
+    found: dict[str, tuple[Promotion, ...]] = {}
+    for key, items in _read(text, name, tuple[_Promoted, ...]).items():
+        for item in items:
+            path = item.path or key
+            promotion = Promotion(path, item.sha256, item.pattern)
+            found[path] = tuple(dict.fromkeys((*found.get(path, ()), promotion)))
+    return found
 
-        Its digests are those that are recorded; ``media`` is what other snapshots said of it.
-        """
-        known = media.get(path, self.text if isinstance(self.text, Media) else None)
-        if isinstance(known, Media) and len(digests) == 1:
-            return known.replace(digest=next(iter(digests)), path=path)
-        return earlier_text(self.root, path, digests)
 
-    def growth(self, old: Attached | None, new_cases: Container[Key]) -> float | None:
-        """Return by how much all prompts grow if the old text is known.
+def read_files(text: str | None, name: str) -> FilesLock:
+    """Read the list of files that snapshots name, as ``read_promoted`` does."""
+    return _read(text, name, tuple[str, ...])
 
-        That of a new case does not: the file is a part of its own growth.
-        """
-        if not isinstance(old, str) or not isinstance(self.text, str):
-            return None
-        counts = (count for key, count in self.occurrences.items() if key not in new_cases)
-        return text_growth(old, self.text, sum(counts))
 
-    def causes(self, path: str, old: Attached | None) -> list[str]:
-        """Return the file, with the lines of it that are other ones if the old text is known."""
-        is_text = isinstance(old, str) and isinstance(self.text, str)
-        return [cause_in_words(path, old, self.text) if old is not None and is_text else path]
+def _read(text: str | None, name: str, entry: type[_T]) -> dict[str, _T]:
+    if text is None:
+        return {}
+    if has_conflict(text):
+        what = "it has a merge conflict; run multiturn snapshot --resolve for all suites"
+        raise MultiturnError(what, where=name)
+    try:
+        # As many as the files of all suites are: a list of any length, but no aliases that grow.
+        documents = list(read_documents(text, name, max(MAX_VALUES, len(text))))
+        if len(documents) != 1 or not isinstance(documents[0].value, dict):
+            raise MultiturnError("it is not a list of files", where=name)
+        children = documents[0].children.items()
+        return {path: read_as(node, entry, where=name) for path, node in children}
+    except MultiturnError as error:
+        advice = "restore it, or remove it and run multiturn snapshot for all suites"
+        raise MultiturnError(f"{error.what}; {advice}", where=error.where) from None
 
 
 class RecordedLists(Struct, frozen=True):
@@ -110,7 +138,16 @@ def read_lists(folder: SnapshotFolder, *, resolve: bool = False) -> RecordedList
     for text in _sides(texts[FILES], resolve=resolve):
         for path, digests in read_files(text, folder.shown(FILES)).items():
             files[path] = tuple(sorted({*files.get(path, ()), *digests}))
-    return RecordedLists(texts, lock_of(promoted), files)
+    return RecordedLists(texts, promotions_by_path(promoted), files)
+
+
+def _sides(text: str | None, *, resolve: bool) -> tuple[str | None, ...]:
+    return sides_of(text) if resolve and text is not None and has_conflict(text) else (text,)
+
+
+def sides_of(text: str) -> tuple[str, str]:
+    """Return a text with a merge conflict as it is on our side, and as it is on theirs."""
+    return _CONFLICT.sub(r"\g<ours>", text), _CONFLICT.sub(r"\g<theirs>", text)
 
 
 def conflicts_in(folder: SnapshotFolder) -> Iterator[FileChange]:
@@ -121,10 +158,6 @@ def conflicts_in(folder: SnapshotFolder) -> Iterator[FileChange]:
             yield FileChange(folder.shown(name), None, *sides_of(text))
 
 
-def _sides(text: str | None, *, resolve: bool) -> tuple[str | None, ...]:
-    return sides_of(text) if resolve and text is not None and has_conflict(text) else (text,)
-
-
 class OtherSuites(Struct):
     """The files of suites that a run does not cover, by their recorded snapshots."""
 
@@ -133,8 +166,8 @@ class OtherSuites(Struct):
 
     def add(self, suite: str, text: str) -> None:
         """Add the files of a recorded snapshot."""
-        attached, promoted = files_in(text)
-        for paths, suites in ((attached, self.attaching), (promoted, self.promoting)):
+        found = zip(attached_and_promoted(text), (self.attaching, self.promoting), strict=True)
+        for paths, suites in found:
             for path in paths:
                 suites.setdefault(path, set()).add(suite)
 
@@ -148,11 +181,52 @@ def other_suites(
         if os.path.dirname(name) in known:
             continue
         text = folder.read(name) or ""
-        case = case_in(text)
-        if case is None or case in gone or location_of(*case) != name:
-            continue
-        found.add(case[0], text)
+        case = recorded_case(text)
+        if case is not None and case not in gone and location_of(*case) == name:
+            found.add(case[0], text)
     return found
+
+
+def known_of(entries: Iterable[Promotion | str]) -> object:
+    """Return what is known of a file, for its key: how it is promoted, and digests of its texts."""
+    entries = list(entries)
+    promoted = {entry for entry in entries if isinstance(entry, Promotion)}
+    digests = {entry.sha256 if isinstance(entry, Promotion) else entry for entry in entries}
+    return sorted_promotions(promoted), sorted(digests)
+
+
+class _NewFile(Struct):
+    """An attached file whose text, or whose media, is not the recorded one."""
+
+    root: str
+    file: Attached
+    occurrences: dict[Key, int]  # in the prompt of each case
+
+    def old(self, path: str, digests: set[str], media: MediaBefore) -> Attached | None:
+        """Return what is known of the file as it was: its text, or what its bytes were.
+
+        Its digests are those that are recorded; ``media`` is what other snapshots said of it.
+        """
+        known = media.get(path, self.file if isinstance(self.file, Media) else None)
+        if isinstance(known, Media) and len(digests) == 1:
+            return known.replace(digest=next(iter(digests)), path=path)
+        return earlier_text(self.root, path, digests)
+
+    def growth(self, old: Attached | None, new_cases: Container[Key]) -> float | None:
+        """Return by how much all prompts grow if the old text is known.
+
+        That of a new case does not: the file is a part of its own growth.
+        """
+        if not isinstance(old, str) or not isinstance(self.file, str):
+            return None
+        counts = (count for key, count in self.occurrences.items() if key not in new_cases)
+        return text_growth(old, self.file, sum(counts))
+
+    def cause(self, path: str, old: Attached | None) -> str:
+        """Return the file, with the lines of it that are other ones if the old text is known."""
+        if isinstance(old, str) and isinstance(self.file, str):
+            return change_in_words(path, old, self.file, has_lines=True)
+        return path
 
 
 class Lists:
@@ -162,7 +236,7 @@ class Lists:
         self._recorded = recorded
         self._promoting: dict[Promotion, list[Key]] = {}  # the cases that have each entry
         self._naming: dict[tuple[str, str], list[Key]] = {}  # those of each path and digest
-        self._texts: dict[str, _Text] = {}  # of new entries, by path
+        self._new: dict[str, _NewFile] = {}  # by path
 
     def add(self, case: ReviewedCase, *, inline: bool) -> None:
         """Add the files of a case; if it is not inline, also those that its snapshot may name."""
@@ -170,11 +244,12 @@ class Lists:
             self._promoting.setdefault(promotion, []).append(case.key)
         known = self._recorded.promoted
         promoted = {each.path for each in case.promoted if each not in known.get(each.path, ())}
-        for resolved_path, text in case.files.items():
-            path, sha256 = utf8(resolved_path), digest(text)
+        for resolved_path, file in case.files.items():
+            path, sha256 = utf8(resolved_path), digest(file)
             if path in promoted or sha256 not in self._recorded.digests(path):
-                new = self._texts.setdefault(path, _Text(case.request.root, text, {}))
-                new.occurrences[case.key] = occurrences(resolved_path, shown(text), case.messages)
+                new = self._new.setdefault(path, _NewFile(case.request.root, file, {}))
+                shown = text_to_review(file)
+                new.occurrences[case.key] = occurrences(resolved_path, shown, case.messages)
             if not inline:
                 self._naming.setdefault((path, sha256), []).append(case.key)
 
@@ -190,7 +265,7 @@ class Lists:
         So do those of ``pending`` files, whose new texts are not accepted.
         """
         new: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Container[str]]] = {
-            PROMOTED: (recorded.promoted, lock_of(self._promoting), others.promoting),
+            PROMOTED: (recorded.promoted, promotions_by_path(self._promoting), others.promoting),
             FILES: (recorded.files, self._files(), others.attaching),
         }
         for name, (before, found, elsewhere) in new.items():
@@ -209,76 +284,100 @@ class Lists:
         changed = (path for path in files if files[path] != recorded.files.get(path))
         return set().union(*(others.attaching.get(path, set()) for path in changed))
 
-    def privileges(self, recorded: RecordedLists) -> dict[PromotedChange, list[Key]]:
+    def privileges(self, recorded: RecordedLists) -> dict[PrivilegeChange, list[Key]]:
         """Return each new or changed file in system messages; none if nothing is recorded."""
         if recorded.texts[PROMOTED] is None:
             return {}
-        changes = changes_of_privilege(recorded.promoted, lock_of(self._promoting))
+        changes = promotion_changes(recorded.promoted, promotions_by_path(self._promoting))
         cases = self._promoting_cases()
         return {change: [*cases[change.path]] for change in changes}
 
-    def changed_files(self, recorded: RecordedLists, media: Before) -> Iterator[ChangedFile]:
-        """Yield each file that snapshots name, whose text is not a recorded one."""
-        for (path, sha256), cases in self._naming.items():
-            if sha256 not in recorded.files.get(path, ()):
-                is_listed = path in recorded.files
-                what = f"{path} is not in {FILES}"
-                if is_listed:
-                    what = self._change(path, recorded, media)
-                yield ChangedFile(path, is_listed, cases, what)
+    def unrecorded(
+        self,
+        recorded: RecordedLists,
+        media: MediaBefore,
+        promoted: Mapping[str, Container[Key]],
+        *,
+        with_new: bool,
+    ) -> list[Change]:
+        """Return each file that snapshots name, whose text is not a recorded one, in words.
 
-    def _change(self, path: str, recorded: RecordedLists, media: Before) -> str:
+        Args:
+            recorded: the lists.
+            media: what snapshots that have changed said of their files.
+            promoted: the cases in which a file has a change of privilege, which says it already.
+            with_new: also those of which no text is recorded. Without ``--case``, the change of
+                the list says which files are new.
+        """
+        found: dict[tuple[str, str], list[Key]] = {}
+        for (path, sha256), cases in self._naming.items():
+            others = [case for case in cases if case not in promoted.get(path, ())]
+            known = recorded.files.get(path)
+            if not others or sha256 in (known or ()) or (known is None and not with_new):
+                continue
+            what = f"{path} is not in {FILES}"
+            if known is not None:
+                what = self._in_words(path, recorded, media)
+            found.setdefault((what, path), []).extend(others)
+        return [
+            Change(kind="file", what=what, path=path, cases=tuple(cases))
+            for (what, path), cases in found.items()
+        ]
+
+    def _in_words(self, path: str, recorded: RecordedLists, media: MediaBefore) -> str:
         """Return in words how a file is not as recorded."""
-        new, digests = self._texts.get(path), recorded.digests(path)
+        new, digests = self._new.get(path), recorded.digests(path)
         if new is None:
             return f"{path} changed"
         if not digests:
             known = ((file, sha256) for file, all_ in recorded.files.items() for sha256 in all_)
-            return new_in_words(path, new.text, dict(known))
-        is_media = isinstance(new.text, Media) or media.get(path) is not None
+            return new_in_words(path, new.file, dict(known))
+        is_media = isinstance(new.file, Media) or media.get(path) is not None
         old = new.old(path, digests, media) if is_media else None
-        return change_in_words(path, "" if old is None else old, new.text)
+        return change_in_words(path, "" if old is None else old, new.file)
 
-    def changed_texts(
+    def changed_files(
         self,
         recorded: RecordedLists,
-        promoted: Iterable[PromotedChange],
+        promoted: Iterable[PrivilegeChange],
         new_cases: Container[Key],
-        media: Before,
-    ) -> Iterator[ChangedText]:
+        media: MediaBefore,
+    ) -> Iterator[Change]:
         """Yield each file whose entries are not the recorded ones, for a reviewer to decide on."""
         attaching, promoting = self._attaching_cases(), self._promoting_cases()
-        found: tuple[_Lock, ...] = (lock_of(self._promoting), self._files())
+        found: tuple[_Lock, ...] = (promotions_by_path(self._promoting), self._files())
         before: tuple[_Lock, ...] = (recorded.promoted, recorded.files)
-        privileges = {change.path: change.what for change in promoted}
+        privileges = {change.path: change.words for change in promoted}
         for path in sorted({*found[0], *found[1]}):
             # A list loses a file when no snapshot names it any more, whatever else is accepted.
             kept = [number for number, side in enumerate(found) if path in side]
             wanted, was = ([sides[n].get(path, ()) for n in kept] for sides in (found, before))
             if wanted == was:
                 continue
-            new = self._texts.get(path)
-            digests = recorded.digests(path)
-            # A file whose text is as recorded concerns only the cases that promote it.
-            is_same = new is not None and digest(new.text) in digests
-            old = None
-            if new is not None:
-                old = new.text if is_same else new.old(path, digests, media)
-            what = self._change(path, recorded, media)
+            new, digests = self._new.get(path), recorded.digests(path)
+            cases, old, growth, causes = attaching[path], None, None, tuple[str, ...]()
             if new is None:
                 what = f"{path} {'has other entries on the lists' if any(was) else 'is new'}"
-            yield ChangedText(
+            else:
+                what = self._in_words(path, recorded, media)
+            if new is not None and digest(new.file) in digests:
+                # A file whose text is as recorded concerns only the cases that promote it.
+                cases, old = promoting[path], new.file
+            elif new is not None:
+                old = new.old(path, digests, media)
+                growth = new.growth(old, new_cases)
+                causes = (new.cause(path, old),)
+            change = Change(
+                kind="file",
                 path=path,
-                cases=[*(promoting if is_same else attaching)[path]],
+                cases=tuple(cases),
                 what=privileges.get(path, what),
-                old=old,
-                new="" if new is None else new.text,
-                recorded=known_of(chain(*was)),
-                wanted=known_of(chain(*wanted)),
-                growth=None if new is None or is_same else new.growth(old, new_cases),
-                causes=[] if new is None or is_same else new.causes(path, old),
-                privileges=[privileges[path]] if path in privileges else [],
+                growth=growth,
+                causes=causes,
+                privileges=(privileges[path],) if path in privileges else (),
             )
+            known = known_of(chain(*was)), known_of(chain(*wanted))
+            yield attached_file_change(change, old, "" if new is None else new.file, known)
 
     def _promoting_cases(self) -> dict[str, dict[Key, None]]:
         """Return the cases in whose system messages each file is."""

@@ -9,14 +9,11 @@ import msgspec
 
 from multiturn.documents.dump import dump
 from multiturn.documents.yaml_events import read_documents
-from multiturn.errors import MultiturnError, option
 from multiturn.model.request import ChatMessage, ProviderRequest, prompt_of
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.failures import ProviderError
 from multiturn.snapshots.changes import FileChange
 from multiturn.snapshots.folder import SnapshotFolder
-from multiturn.snapshots.locations import folder_of
-from multiturn.snapshots.scope import Scope
 from multiturn.text import utf8
 
 LOCK = "target.lock"
@@ -35,27 +32,7 @@ def shared_parameters(provider: TargetProvider) -> Mapping[str, Any]:
     return {}
 
 
-def refuse_other_target(
-    folder: SnapshotFolder, provider: TargetProvider | None, scope: Scope, *, is_partial: bool
-) -> None:
-    """Refuse another target if snapshots stay that are compared with what the recorded one gets.
-
-    Raises:
-        MultiturnError: only a part of the cases, or of the suites, would have the other target.
-    """
-    recorded, name = _recorded_target(folder), provider.name if provider else ""
-    if not recorded or recorded == name:
-        return
-    covered = {folder_of(suite) for suite in scope.names.values()}
-    names = (n for n in folder.snapshots("", below=True) if os.path.dirname(n) not in covered)
-    cases = filter(None, map(folder.case_of, names))
-    if is_partial or any(not scope.is_removed(suite) for suite, _ in cases):
-        what = f"the snapshots are of the target {recorded!r}: name it with {option('target')}"
-        what += ", or run this for all suites and cases"
-        raise MultiturnError(what, where=folder.shown(LOCK))
-
-
-def _recorded_target(folder: SnapshotFolder) -> str:
+def recorded_target(folder: SnapshotFolder) -> str:
     """Return the name of the target that ``target.lock`` is of; empty if there is none."""
     text = folder.read(LOCK) or ""
     for document in read_documents(text, folder.shown(LOCK)) if text else ():
@@ -70,21 +47,9 @@ def change_of_lock(folder: SnapshotFolder, provider: TargetProvider | None) -> F
     return None if old == new else FileChange(folder.shown(LOCK), None, old, new)
 
 
-def is_lock(change: FileChange) -> bool:
+def is_lock(file: FileChange) -> bool:
     """Return whether a file is ``target.lock``; the other lists have digests, which say nothing."""
-    return os.path.basename(change.name) == LOCK
-
-
-def _example(provider: TargetProvider) -> Any:
-    """Return the body of a request that says only "Hi", which shows what all of them have."""
-    try:
-        body = provider.wire(_REQUEST).body
-    except ProviderError as refusal:
-        return f"refused: {refusal.what}"
-    try:
-        return msgspec.json.decode(body)
-    except msgspec.DecodeError:  # an agent's prompt is text
-        return body.decode()
+    return os.path.basename(file.name) == LOCK
 
 
 def target_text(provider: TargetProvider) -> str:
@@ -97,3 +62,15 @@ def target_text(provider: TargetProvider) -> str:
         "example": _example(provider),
     }
     return COMMENT + utf8(dump(recorded))
+
+
+def _example(provider: TargetProvider) -> Any:
+    """Return the body of a request that says only "Hi", which shows what all of them have."""
+    try:
+        body = provider.wire(_REQUEST).body
+    except ProviderError as refusal:
+        return f"refused: {refusal.what}"
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:  # an agent's prompt is text
+        return body.decode()

@@ -25,12 +25,10 @@ from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import find_target
 from multiturn.snapshots.folder import SnapshotFolder
+from multiturn.snapshots.lists import FILES, FilesLock, lock_text, read_files
 from multiturn.snapshots.locations import digest, folder_of, location_of, name_in_root, suite_of
-from multiturn.snapshots.lock_files import FILES, FilesLock, lock_text, read_files
-from multiturn.snapshots.plain_text import plain_text
-from multiturn.snapshots.recorded import named_files_in
-from multiturn.snapshots.reviewed_case import review
-from multiturn.snapshots.snapshot_file import snapshot_text
+from multiturn.snapshots.reviewed_case import reviewed_case
+from multiturn.snapshots.snapshot_file import named_files_in, plain_text, snapshot_text
 from multiturn.snapshots.target_lock import COMMENT, LOCK, shared_parameters, target_text
 from multiturn.snapshots.text_diff import compare_texts
 from multiturn.text import visible
@@ -132,7 +130,10 @@ class PromptSnapshot(SingleFileSnapshotExtension):
             raise TypeError("a PromptSnapshot is compared with what convert(case) returns")
         defaults = find_defaults()[0]
         inline, provider = defaults.inline_snapshots, _provider(defaults.snapshot_target)
-        case, shared = review(data, provider), shared_parameters(provider) if provider else {}
+        case, shared = (
+            reviewed_case(data, provider),
+            shared_parameters(provider) if provider else {},
+        )
         digests = {} if inline else {path: (digest(text),) for path, text in case.files.items()}
         text = _with_files(snapshot_text(case, inline=inline, shared=shared), digests)
         text += target_text(provider) if provider else ""
