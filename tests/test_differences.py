@@ -9,8 +9,13 @@ import pytest
 import commands
 from comparing import report_of, write
 from multiturn.report.comparison import promotions, report_changes
-from multiturn.snapshots.changes import Change, ChangeGroups, FileChange
-from multiturn.snapshots.growth import growth_in_words, total_in_words
+from multiturn.snapshots.changes import (
+    Change,
+    ChangeGroups,
+    FileChange,
+    growth_in_words,
+    total_in_words,
+)
 from multiturn.snapshots.snapshot_file import plain_text
 from repositories import FILES, TONE
 

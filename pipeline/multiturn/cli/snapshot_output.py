@@ -12,10 +12,9 @@ from multiturn.cli.drawing import as_text_diff, colored_lines
 from multiturn.cli.lines import CaseId, Severity, message_of
 from multiturn.errors import MultiturnError, Place
 from multiturn.logs import Notice
-from multiturn.snapshots.changes import Change, FileChange, State, name_cases
-from multiturn.snapshots.growth import growth_in_words
+from multiturn.snapshots.changes import Change, FileChange, State, growth_in_words, name_cases
 from multiturn.snapshots.locations import Key
-from multiturn.snapshots.snapshot_run import Update
+from multiturn.snapshots.snapshot_run import SnapshotUpdate
 from multiturn.snapshots.text_diff import unified_diff
 from multiturn.text import first_of, in_line, number_of, visible
 
@@ -65,7 +64,7 @@ class SnapshotLine(Struct, frozen=True, kw_only=True):
     ] = None
 
 
-def text_lines(update: Update, show: Literal["once", "stat", "all"]) -> Iterator[str]:
+def text_lines(update: SnapshotUpdate, show: Literal["once", "stat", "all"]) -> Iterator[str]:
     """Yield what was found as text; changes of privilege come first.
 
     Each change is shown once, or each file has a line, or all its differences.
@@ -73,7 +72,7 @@ def text_lines(update: Update, show: Literal["once", "stat", "all"]) -> Iterator
     for finding in update.findings:
         yield privilege_heading() * bool(finding.privileges) + in_one_line(str(finding))
     files = update.files
-    if not update.check:  # the summary counts what is new or changed
+    if not update.run.check:  # the summary counts what is new or changed
         files = [each for each in files if each.case and each.state in ("renamed", "removed")]
     if show == "once":
         yield from _first_files(files)
@@ -147,10 +146,12 @@ def _names(file: FileChange) -> tuple[str, str]:
     return file.old_name or file.name, file.name
 
 
-def snapshot_lines(update: Update, errors: Iterable[MultiturnError]) -> Iterator[SnapshotLine]:
+def snapshot_lines(
+    update: SnapshotUpdate, errors: Iterable[MultiturnError]
+) -> Iterator[SnapshotLine]:
     """Yield the lines of what a check of snapshots has found, with the errors of cases."""
     # With --case, nothing is accepted.
-    changes = () if update.is_partial else update.changes
+    changes = () if update.run.is_partial else update.changes
     of_files = {each.path: each for each in changes if each.kind == "file"}
     lines = [_line(each, key=each.key) for each in of_files.values()]
     for finding in update.findings:
@@ -207,7 +208,7 @@ def _tokens(growth: float | None) -> int | None:
 
 
 def snapshot_annotations(
-    update: Update, errors: Iterable[MultiturnError], warnings: Iterable[Notice]
+    update: SnapshotUpdate, errors: Iterable[MultiturnError], warnings: Iterable[Notice]
 ) -> Iterator[str]:
     """Yield annotations for what a check of snapshots has found, what matters most first.
 
@@ -230,7 +231,7 @@ def snapshot_annotations(
         yield at(notice.where, message_of(error), "warning")
 
 
-def _of_findings(update: Update) -> Iterator[tuple[Place, str]]:
+def _of_findings(update: SnapshotUpdate) -> Iterator[tuple[Place, str]]:
     """Yield what is found and is in no change: with --case, files are only named."""
     files = {each.path for each in update.changes if each.kind == "file"}
     named = {what for each in update.changes for what in each.privileges}
@@ -240,7 +241,7 @@ def _of_findings(update: Update) -> Iterator[tuple[Place, str]]:
             yield _place(finding, update.places), message
 
 
-def _of_changes(update: Update) -> Iterator[tuple[Place, str]]:
+def _of_changes(update: SnapshotUpdate) -> Iterator[tuple[Place, str]]:
     """Yield each change; cases that are new or removed, and the lists, are only named."""
     named: dict[State, list[FileChange]] = {}
     for each in update.changes:

@@ -21,9 +21,16 @@ from multiturn.snapshots.attached_files import (
     new_in_words,
     text_to_review,
 )
-from multiturn.snapshots.changes import Change, ChangeGroups, FileChange, attached_file_change
-from multiturn.snapshots.growth import occurrences, prompt_growth, text_growth
-from multiturn.snapshots.lists import known_of
+from multiturn.snapshots.changes import (
+    Change,
+    ChangeGroups,
+    FileChange,
+    attached_file_change,
+    occurrences,
+    prompt_growth,
+    text_growth,
+)
+from multiturn.snapshots.lists import TARGET, known_of
 from multiturn.snapshots.locations import Key, digest, location_of
 from multiturn.snapshots.privilege import (
     PrivilegeChange,
@@ -41,7 +48,6 @@ from multiturn.snapshots.snapshot_file import (
     snapshot_text,
     with_short_digests,
 )
-from multiturn.snapshots.target_lock import LOCK
 from multiturn.snapshots.text_diff import compare_texts
 from multiturn.text import number_of
 
@@ -389,7 +395,7 @@ class ReportChanges:
         key, was = comparison.case.key, comparison.was
         name = location_of(*key)
         if records[0] == records[1] and self.shared[0] != self.shared[1]:
-            records, name = [case and snapshot_record(case) for case, _ in sides], LOCK
+            records, name = [case and snapshot_record(case) for case, _ in sides], TARGET
         if records[0] == records[1]:
             return None
         before, now = (plain_text_of(record) if record else "" for record in records)

@@ -17,10 +17,9 @@ from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, Rep
 from multiturn.report.images import Images
 from multiturn.report.payloads import Payload, Payloads, Pieces, sample_providers
 from multiturn.report.sides import spans_shown
-from multiturn.snapshots.changes import Change
-from multiturn.snapshots.growth import total_in_words
+from multiturn.snapshots.changes import Change, total_in_words
+from multiturn.snapshots.lists import TARGET
 from multiturn.snapshots.reviewed_case import ReviewedCase, SentPrompt
-from multiturn.snapshots.target_lock import LOCK
 from multiturn.text import UNSEEN, utf8
 
 _HERE = Path(__file__).parent
@@ -181,7 +180,7 @@ class _Data:
 
     def difference(self, change: Change, title: str, share: str) -> dict[str, Any]:
         """Return what the page says of a change; it shows the texts of the first case."""
-        is_of_lock = any(file.name == LOCK for file in change.files)
+        is_of_lock = any(file.name == TARGET for file in change.files)
         return {
             "key": "" if is_of_lock else change.key,  # the lock has a key of its own in a check
             "kind": change.kind,

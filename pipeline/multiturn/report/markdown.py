@@ -15,8 +15,7 @@ from multiturn.report.comparison import (
     report_changes,
     titled,
 )
-from multiturn.snapshots.changes import Change, name_cases
-from multiturn.snapshots.growth import total_in_words
+from multiturn.snapshots.changes import Change, name_cases, total_in_words
 from multiturn.text import first_of, number_of, unseen, utf8
 
 MAX_SIZE = 65_000  # characters; a comment on GitHub holds 65,536, and begins with a marker

@@ -24,11 +24,11 @@ from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import DEFAULT, find_target, find_targets, read_target
 from multiturn.providers.variables import environment
 from multiturn.report.images import images_in
+from multiturn.snapshots.lists import shared_parameters
 from multiturn.snapshots.locations import Key, digest, name_in_root
 from multiturn.snapshots.privilege import Promotion
 from multiturn.snapshots.reviewed_case import ReviewedCase, review_outcome
 from multiturn.snapshots.snapshot_file import snapshot_record
-from multiturn.snapshots.target_lock import shared_parameters
 from multiturn.suites.suite import STDIN
 
 _SHIPPED = os.path.realpath(multiturn_stages.__path__[0])

@@ -8,7 +8,7 @@ from multiturn.errors import MultiturnError
 from multiturn.snapshots.changes import Change, FileChange
 from multiturn.snapshots.lists import OtherSuites, RecordedLists, read_lists
 from multiturn.snapshots.snapshot_file import recorded_messages
-from multiturn.snapshots.snapshot_run import SnapshotRun, write_change
+from multiturn.snapshots.snapshot_run import SnapshotRun, SnapshotUpdate, write_change
 
 _ORIGINS = 3  # that are named
 
@@ -35,10 +35,10 @@ class Acceptance:
         outcomes: Iterable[Outcome],
         on_error: Callable[[MultiturnError], None],
     ) -> None:
-        self._run = run
-        self._folder, self._lists, self._compared = run.compare(outcomes, on_error)
+        self.update = SnapshotUpdate(run, outcomes, on_error)
+        self._folder = self.update.folder
         self._recorded = read_lists(self._folder)
-        self.update, self._stale = run.found(self._folder, self._lists, self._compared)
+        self.update.find()
         self.pending = list(self.update.changes)
         # What was pending before each acceptance, and the files that it wrote: then and now.
         self._accepted: list[tuple[list[Change], dict[str, tuple[str | None, str | None]]]] = []
@@ -66,7 +66,7 @@ class Acceptance:
         before = "\n".join(text_of(message.spans) for message in recorded)
         origins = (
             span.origin
-            for message in self._compared.messages.get(file.case, ())
+            for message in self.update.messages.get(file.case, ())
             for span in message.spans
             if span.text.strip() and span.text.strip("\n") not in before
             if span.stage is not None or not span.path or span.path not in known
@@ -92,7 +92,7 @@ class Acceptance:
             self.pending = [each for each in self.pending if each not in chosen]
             for file in _files_of(chosen):
                 self._write(file, replaced)
-            for file in self._lists.changes(
+            for file in self.update.lists.changes(
                 recorded, self._others(), self._folder, {each.path for each in self.pending}
             ):
                 self._write(file, replaced)
@@ -127,7 +127,7 @@ class Acceptance:
 
     def _others(self) -> OtherSuites:
         """Return the files of other suites, and of snapshots that are left as they were."""
-        others = self._run.other_suites(self._folder, self._compared, self._stale)
+        others = self.update.other_suites()
         for file in _files_of(self.pending):
             if file.case:
                 others.add(file.case[0], file.old)

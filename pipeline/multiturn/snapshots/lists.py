@@ -3,14 +3,17 @@
 ``promoted.lock`` has the files in system messages, and ``files.lock`` the digests of the files that
 snapshots name: one entry a file, in alphabetical order. Git merges changes only if an unchanged
 line is between them. So each digest has a line of its own, and a blank line ends each entry.
+``target.lock`` has what a target is sent of every case.
 """
 
 import os
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from multiturn.documents.dump import dump
@@ -19,6 +22,9 @@ from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
 from multiturn.files.media import Media
+from multiturn.model.request import ChatMessage, ProviderRequest, prompt_of
+from multiturn.providers.base import TargetProvider
+from multiturn.providers.failures import ProviderError
 from multiturn.snapshots.attached_files import (
     Attached,
     change_in_words,
@@ -26,9 +32,14 @@ from multiturn.snapshots.attached_files import (
     new_in_words,
     text_to_review,
 )
-from multiturn.snapshots.changes import Change, FileChange, attached_file_change
+from multiturn.snapshots.changes import (
+    Change,
+    FileChange,
+    attached_file_change,
+    occurrences,
+    text_growth,
+)
 from multiturn.snapshots.folder import SnapshotFolder
-from multiturn.snapshots.growth import occurrences, text_growth
 from multiturn.snapshots.locations import Key, digest, folder_of, location_of
 from multiturn.snapshots.privilege import (
     PrivilegeChange,
@@ -43,11 +54,17 @@ from multiturn.snapshots.snapshot_file import attached_and_promoted, recorded_ca
 from multiturn.text import has_conflict, utf8
 
 _T = TypeVar("_T")
-PROMOTED, FILES = "promoted.lock", "files.lock"
+PROMOTED, FILES, TARGET = "promoted.lock", "files.lock", "target.lock"
 _COMMENTS = {
     PROMOTED: "# The files in system messages: a change of this list is a change of privilege.\n",
     FILES: "# The files that snapshots name in place of their content: the SHA-256 of each.\n",
 }
+TARGET_COMMENT = """\
+# What the target is sent of a case that only says "Hi"; each snapshot has what is different.
+"""
+_VERSIONS = ("api_version", "version")  # settings that say which version of an API is asked
+_REQUEST = ProviderRequest(question="Hi", chat_prompt=(ChatMessage("user", "Hi"),), system="")
+_PROMPT = prompt_of(_REQUEST)
 _LINES = r"(?:(?!<<<<<<< |\|{7}(?!\|)|=======\n|>>>>>>> ).*\n)*+"
 _CONFLICT = re.compile(
     rf"^<<<<<<< .*\n(?P<ours>{_LINES})(?:\|{{7}}(?!\|).*\n{_LINES})?"
@@ -398,3 +415,56 @@ class Lists:
         for path, sha256 in sorted(self._naming):
             found[path] = (*found.get(path, ()), sha256)
         return found
+
+
+def shared_parameters(provider: TargetProvider) -> Mapping[str, Any]:
+    """Return what the body of every request says, such as the model; a case may say otherwise."""
+    with suppress(ProviderError):  # it refuses every case for the same reason, and says so there
+        return provider.preview(_REQUEST, _PROMPT, _PROMPT[-1].parts).parameters
+    return {}
+
+
+def recorded_target(folder: SnapshotFolder) -> str:
+    """Return the name of the target that ``target.lock`` is of; empty if there is none."""
+    text = folder.read(TARGET) or ""
+    for document in read_documents(text, folder.shown(TARGET)) if text else ():
+        if isinstance(document.value, dict):
+            return str(document.value.get("target", ""))
+    return ""
+
+
+def target_lock_change(
+    folder: SnapshotFolder, provider: TargetProvider | None
+) -> FileChange | None:
+    """Return how ``target.lock`` must change; without a target, there is none."""
+    old, new = folder.read(TARGET) or "", "" if provider is None else target_text(provider)
+    return None if old == new else FileChange(folder.shown(TARGET), None, old, new)
+
+
+def is_target_lock(file: FileChange) -> bool:
+    """Return whether a file is ``target.lock``; the other lists have digests, which say nothing."""
+    return os.path.basename(file.name) == TARGET
+
+
+def target_text(provider: TargetProvider) -> str:
+    """Return the text of ``target.lock``."""
+    versions = {name: getattr(provider.settings, name, None) for name in _VERSIONS}
+    recorded = {
+        "target": provider.name,
+        "provider": provider.settings.provider,
+        **{name: version for name, version in versions.items() if version is not None},
+        "example": _example(provider),
+    }
+    return TARGET_COMMENT + utf8(dump(recorded))
+
+
+def _example(provider: TargetProvider) -> Any:
+    """Return the body of a request that says only "Hi", which shows what all of them have."""
+    try:
+        body = provider.wire(_REQUEST).body
+    except ProviderError as refusal:
+        return f"refused: {refusal.what}"
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:  # an agent's prompt is text
+        return body.decode()

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 
 from msgspec import Struct
@@ -15,18 +15,22 @@ from multiturn.errors import MultiturnError, Place, option
 from multiturn.files.paths import root_of
 from multiturn.providers.base import TargetProvider
 from multiturn.snapshots.attached_files import Attached
-from multiturn.snapshots.changes import Change, ChangeGroups, FileChange, State
+from multiturn.snapshots.changes import Change, ChangeGroups, FileChange, State, prompt_growth
 from multiturn.snapshots.folder import SnapshotFolder
-from multiturn.snapshots.growth import prompt_growth
 from multiturn.snapshots.lists import (
     FILES,
     PROMOTED,
+    TARGET,
     Lists,
     MediaBefore,
     OtherSuites,
     RecordedLists,
+    is_target_lock,
     other_suites,
     read_lists,
+    recorded_target,
+    shared_parameters,
+    target_lock_change,
 )
 from multiturn.snapshots.locations import Key, folder_of, legal_path, location_of, name_in_root
 from multiturn.snapshots.privilege import PrivilegeChange, privilege_changes
@@ -39,13 +43,6 @@ from multiturn.snapshots.snapshot_file import (
     recorded_case,
     recorded_messages,
     snapshot_text,
-)
-from multiturn.snapshots.target_lock import (
-    LOCK,
-    change_of_lock,
-    is_lock,
-    recorded_target,
-    shared_parameters,
 )
 from multiturn.text import number_of
 
@@ -102,102 +99,6 @@ class Scope:
         return self._root or root_of(path)
 
 
-class Compared(Struct):
-    """How the cases of a run compare with their recorded snapshots."""
-
-    places: dict[Key, Place] = {}  # of the cases in their suites
-    files: list[FileChange] = []  # the snapshots that differ
-    messages: dict[Key | None, tuple[Message, ...]] = {}  # of the cases whose snapshots differ
-    attached: dict[Key | None, Mapping[str, Attached]] = {}  # their attached files
-    same: int = 0  # cases whose snapshot is as recorded
-    failures: int = 0
-    expected: set[str] = set()  # the snapshots that there should be
-    broken: set[str] = set()  # suites with a case that could not be converted
-
-    def privileges(self, file: FileChange, listed: Container[str]) -> list[PrivilegeChange]:
-        """Return the changes of privilege in a changed case.
-
-        ``listed`` are the files that are new or changed on the list of promoted files.
-        """
-        if file.case not in self.messages or not file.old:
-            return []
-        now = self.messages[file.case]
-        return [
-            privilege
-            for privilege in privilege_changes(recorded_messages(file.old), now, listed)
-            # An inline snapshot does not say whether a guideline was in a system message.
-            if privilege.role or privilege.path not in inline_guidelines_in(file.new)
-        ]
-
-    def growth(self, file: FileChange) -> float | None:
-        """Return by how much the prompt of a changed, new or removed case grows."""
-        before, now = recorded_messages(file.old), self.messages.get(file.case, ())
-        if file.old and not before:  # somebody has edited it
-            return None
-        # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
-        inline = dict.fromkeys(inline_guidelines_in(file.old), "")
-        return prompt_growth(before, now, {}, {**self.attached.get(file.case, {}), **inline})
-
-
-class Update(Struct, frozen=True, kw_only=True):
-    """What a run found and, unless it was a check, wrote."""
-
-    check: bool
-    is_partial: bool  # only some cases of the suites were selected
-    pipeline: str  # its name
-    suites: frozenset[str]  # that there are
-    files: Sequence[FileChange]  # of the folder
-    places: Mapping[Key, Place]  # of the cases in their suites
-    other_suites: int  # beside the selected ones, that have a file whose entry is new or changed
-    same: int  # cases whose snapshot is as recorded
-    failures: int
-    # What is said in one line each: the changes of privilege, and then the attached files that
-    # changed; empty for a run that writes all of them.
-    findings: Sequence[Change] = ()
-    changes: Sequence[Change] = ()  # what a reviewer decides on
-
-    @property
-    def summary(self) -> str:
-        """One line for the end of the run."""
-        counts = Counter(file.state for file in self.files if file.case)
-        number = counts.total() + self.same
-        states = (f"{counts[state]:,} {state}" for state in _STATES if counts[state])
-        clauses = [
-            f"{number_of(number, 'snapshot')}: {', '.join([*states, f'{self.same:,} same'])}"
-        ]
-        removed = {each.case[0] for each in self.files if each.case and not each.new}
-        if gone := sorted(removed - self.suites):
-            clauses.append(f"{number_of(len(gone), 'suite')} removed: {', '.join(gone)}")
-        if self.failures:
-            clauses.append(f"{self.failures:,} failed")
-        clauses += self._of_check(counts["changed"] == number > 0) if self.check else self._of_run()
-        return "; ".join(clauses)
-
-    def _of_run(self) -> Iterator[str]:
-        """Yield the clauses about the lists, after a run that writes."""
-        names = [os.path.basename(each.name) for each in self.files if each.case is None]
-        if names:
-            *first, last = names
-            others = f", also for {number_of(self.other_suites, 'other suite')}"
-            changed = " and ".join(filter(None, (", ".join(first), last)))
-            yield f"{changed} changed{others if self.other_suites else ''}"
-        outdated = {PROMOTED if each.privileges else FILES for each in self.findings}
-        if outdated:
-            yield f"to update {' and '.join(sorted(outdated, reverse=True))}, run it for all cases"
-
-    def _of_check(self, have_all_changed: bool) -> Iterator[str]:
-        """Yield the clauses that say what a difference may come from, and what to do."""
-        if self.changes and not self.is_partial:  # with --case, nothing is accepted
-            yield f"{number_of(len(self.changes), 'difference')} to decide on"
-        if have_all_changed and not self.is_partial:
-            yield f"the pipeline is {self.pipeline}"
-        if self.files or self.findings:
-            first = "fix the errors, " if self.failures else ""
-            others = ", for all cases," if self.findings else ""
-            how = others if self.is_partial else ", or with --review,"
-            yield f"if intended, {first}run snapshot without --check{how} and commit the result"
-
-
 class SnapshotRun(Struct, frozen=True, kw_only=True):
     """What a run of ``multiturn snapshot`` is asked for.
 
@@ -231,178 +132,273 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
             if not os.path.isdir(path):
                 raise error
         folder = SnapshotFolder(self.scope.snapshots)
-        if not self.selection.suites and not any(map(folder.case_of, self._candidates(folder))):
+        if not self.selection.suites and not any(map(folder.case_of, self.candidates(folder))):
             raise next(iter(missing.values()))
 
-    def update(
-        self, outcomes: Iterable[Outcome], on_error: Callable[[MultiturnError], None]
-    ) -> Update:
-        """Compare the outcomes of the selection with the folder, and write unless it is a check.
-
-        With ``--strict``, nothing is written after an error. ``on_error`` gets the errors of cases.
-        """
-        folder, lists, compared = self.compare(outcomes, on_error)
-        writes = not self.check and not (self.selection.strict and compared.failures)
-        # Another run may write other suites of the folder now: its entries must not be lost.
-        with folder.alone() if writes else nullcontext():
-            update, stale = self.found(folder, lists, compared)
-            if writes:
-                for file in update.files:
-                    write_change(folder, file)
-                for key in stale:
-                    folder.remove(location_of(*key))
-        return update
-
-    def compare(
-        self, outcomes: Iterable[Outcome], on_error: Callable[[MultiturnError], None]
-    ) -> tuple[SnapshotFolder, Lists, Compared]:
-        """Compare the outcomes with the snapshots in the folder, and return the files to list.
-
-        Raises:
-            MultiturnError: a list is torn, or snapshots would stay that are compared with what
-                another target gets.
-        """
-        folder = SnapshotFolder(self.scope.snapshots)
-        self._refuse_other_target(folder)
-        lists, compared = Lists(read_lists(folder, resolve=self.resolve)), Compared()
-        shared = {} if self.provider is None else shared_parameters(self.provider)
-        for outcome in outcomes:
-            case, error = review_outcome(outcome, self.provider)
-            if error is not None:
-                compared.broken.add(self.scope.names[outcome.suite])
-            elif case is not None:
-                if self.resolve:
-                    _warn_of_conflicts(outcome, case)
-                text = snapshot_text(case, inline=self.inline, shared=shared)
-                error = self._compare_case(case, text, folder, compared)
-                lists.add(case, inline=self.inline)
-            if error is not None:
-                compared.failures += 1
-                on_error(error)
-        return folder, lists, compared
-
-    def _refuse_other_target(self, folder: SnapshotFolder) -> None:
-        """Raise the error of a part of the cases, or of the suites, that have another target."""
-        recorded, name = recorded_target(folder), self.provider.name if self.provider else ""
-        if not recorded or recorded == name:
-            return
-        covered = {folder_of(suite) for suite in self.scope.names.values()}
-        names = (n for n in folder.snapshots("", below=True) if os.path.dirname(n) not in covered)
-        cases = filter(None, map(folder.case_of, names))
-        if self.is_partial or any(not self.scope.is_removed(suite) for suite, _ in cases):
-            what = f"the snapshots are of the target {recorded!r}: name it with {option('target')}"
-            what += ", or run this for all suites and cases"
-            raise MultiturnError(what, where=folder.shown(LOCK))
-
-    def _compare_case(
-        self, case: ReviewedCase, new: str, folder: SnapshotFolder, compared: Compared
-    ) -> MultiturnError | None:
-        """Compare a case with its snapshot; return an error if the new one must not be written."""
-        name, where = location_of(*case.key), case.case.where()
-        compared.places[case.key] = where
-        if name in compared.expected:
-            what = f"its snapshot would replace another case's, {folder.shown(name)}"
-            return MultiturnError(f"{what}; give it another id", where=where)
-        compared.expected.add(name)
-        old = folder.read(name) or ""
-        if old == new:
-            compared.same += 1
-            return None
-        if old.strip() and recorded_case(old) is None:
-            what = "this is not a snapshot; move it away"
-            return MultiturnError(what, where=folder.shown(name))
-        compared.files.append(FileChange(folder.shown(name), case.key, old, new))
-        if self.check:
-            compared.messages[case.key] = case.judged
-            compared.attached[case.key] = case.files
-        return None
-
-    def found(
-        self, folder: SnapshotFolder, lists: Lists, compared: Compared
-    ) -> tuple[Update, Mapping[Key, str]]:
-        """Return what has changed, and the snapshots of cases that are gone."""
-        recorded = read_lists(folder, resolve=self.resolve)
-        also: set[str] = set()
-        stale = {} if self.is_partial else self._stale(folder, compared)
-        files = list(_with_renames(compared.files, stale, folder))
-        if not self.is_partial:
-            others = self.other_suites(folder, compared, stale)
-            files += lists.changes(recorded, others, folder)
-            also = lists.also_of(recorded, others) - compared.broken
-            files += filter(None, [change_of_lock(folder, self.provider)])
-        update = Update(
-            check=self.check,
-            is_partial=self.is_partial,
-            pipeline=self.pipeline,
-            suites=frozenset(self.scope.names.values()),
-            files=files,
-            places=compared.places,
-            other_suites=len(also),
-            same=compared.same,
-            failures=compared.failures,
-        )
-        judges = self.check or self.is_partial
-        return _judged(update, lists, recorded, compared) if judges else update, stale
-
-    def other_suites(
-        self, folder: SnapshotFolder, compared: Compared, stale: Iterable[Key]
-    ) -> OtherSuites:
-        """Return the files of suites that this run does not cover."""
-        return other_suites(folder, set(self.scope.names.values()) - compared.broken, stale)
-
-    def _stale(self, folder: SnapshotFolder, compared: Compared) -> dict[Key, str]:
-        """Return the snapshots of cases that are gone; none of a suite that has an error."""
-        suites = set(self.scope.names.values())
-        stale: dict[Key, str] = {}
-        for name in self._candidates(folder):
-            case = None if name in compared.expected else folder.case_of(name)
-            if case is None:
-                continue
-            suite = case[0]
-            if suite not in compared.broken if suite in suites else self.scope.is_removed(suite):
-                stale[case] = folder.read(name) or ""
-        return stale
-
-    def _candidates(self, folder: SnapshotFolder) -> Iterator[str]:
+    def candidates(self, folder: SnapshotFolder) -> Iterator[str]:
+        """Yield the names of what may be snapshots of its suites."""
         for suite in self.scope.names.values():
             yield from folder.snapshots(folder_of(suite))
         for _, prefix in self.scope.folders:
             yield from folder.snapshots(legal_path(prefix), below=True)
 
+    def update(
+        self, outcomes: Iterable[Outcome], on_error: Callable[[MultiturnError], None]
+    ) -> "SnapshotUpdate":
+        """Compare the outcomes of the selection with the folder, and write unless it is a check.
 
-def _judged(update: Update, lists: Lists, recorded: RecordedLists, compared: Compared) -> Update:
-    """Return an update with its findings, and, for a check, what a reviewer decides on."""
-    promoted, groups = lists.privileges(recorded), ChangeGroups()
-    listed = {change.path: set(cases) for change, cases in promoted.items()}
-    named = {(each.words, each.path): [*cases] for each, cases in promoted.items()}
-    new_files = _new_files(promoted)
-    media: MediaBefore = {}
-    files: list[FileChange] = []
-    for file in update.files:
-        if case := file.case:
-            # All that is asked of a snapshot is asked here, so that it is read once.
-            media |= files_named_before(file.old)
-            words = list[str]()
-            for each in compared.privileges(file, listed):
-                words.append(each.words)
-                named.setdefault((each.words, each.path), []).append(case)
-            growth = compared.growth(file) if update.check else None
-            words += new_files.get(case, ())
-            file = replace(file, privileges=tuple(words), growth=growth)
-        files.append(file)
-        if update.check and (file.case or is_lock(file)):
-            groups.add(file, *map(plain_text, file.texts))
-    findings = [
-        Change(kind="privilege", what=words, cases=tuple(cases), path=path, privileges=(words,))
-        for (words, path), cases in named.items()
-    ]
-    findings += lists.unrecorded(recorded, media, listed, with_new=update.is_partial)
-    update = replace(update, files=files, findings=findings)
-    if not update.check:
+        With ``--strict``, nothing is written after an error. ``on_error`` gets the errors of cases.
+        """
+        update = SnapshotUpdate(self, outcomes, on_error)
+        writes = not self.check and not (self.selection.strict and update.failures)
+        # Another run may write other suites of the folder now: its entries must not be lost.
+        with update.folder.alone() if writes else nullcontext():
+            update.find()
+            if writes:
+                for file in update.files:
+                    write_change(update.folder, file)
+                for key in update.stale:
+                    update.folder.remove(location_of(*key))
         return update
-    new = {file.case for file in files if file.case and file.state == "new"}
-    attached = () if update.is_partial else lists.changed_files(recorded, promoted, new, media)
-    return replace(update, changes=groups.changes(attached))
+
+
+class SnapshotUpdate:
+    """What a run finds and, unless it is a check, writes.
+
+    Args:
+        run: what is asked for.
+        outcomes: of its selection; they are compared with the snapshots in the folder.
+        on_error: gets the errors of cases.
+
+    Attributes:
+        folder: of the snapshots.
+        lists: the files to list.
+        places: of the cases in their suites.
+        messages: of the cases whose snapshots differ.
+        failures: how many cases could not be compared.
+        stale: the snapshots of cases that are gone.
+        files: those of the folder that differ.
+        findings: what is said in one line each: the changes of privilege, and then the attached
+            files that changed; empty for a run that writes all of them.
+        changes: what a reviewer decides on, if the run is a check.
+
+    Raises:
+        MultiturnError: a list is torn, or snapshots would stay that are compared with what another
+            target gets.
+    """
+
+    def __init__(
+        self,
+        run: SnapshotRun,
+        outcomes: Iterable[Outcome],
+        on_error: Callable[[MultiturnError], None],
+    ) -> None:
+        self.run, self.folder = run, SnapshotFolder(run.scope.snapshots)
+        self._refuse_other_target()
+        self.lists = Lists(read_lists(self.folder, resolve=run.resolve))
+        self.places: dict[Key, Place] = {}
+        self.messages = dict[Key | None, tuple[Message, ...]]()
+        self._attached = dict[Key | None, Mapping[str, Attached]]()  # by cases that differ
+        self._same = self.failures = self._others = 0
+        self._expected: set[str] = set()  # the snapshots that there should be
+        self._broken: set[str] = set()  # suites with a case that could not be converted
+        self.stale: dict[Key, str] = {}
+        self.files: list[FileChange] = []
+        self.findings: list[Change] = []
+        self.changes: list[Change] = []
+        shared = {} if run.provider is None else shared_parameters(run.provider)
+        for outcome in outcomes:
+            case, error = review_outcome(outcome, run.provider)
+            if error is not None:
+                self._broken.add(run.scope.names[outcome.suite])
+            elif case is not None:
+                if run.resolve:
+                    _warn_of_conflicts(outcome, case)
+                error = self._compare(case, snapshot_text(case, inline=run.inline, shared=shared))
+                self.lists.add(case, inline=run.inline)
+            if error is not None:
+                self.failures += 1
+                on_error(error)
+
+    def _refuse_other_target(self) -> None:
+        """Raise the error of a part of the cases, or of the suites, that have another target."""
+        run, folder = self.run, self.folder
+        recorded, name = recorded_target(folder), run.provider.name if run.provider else ""
+        if not recorded or recorded == name:
+            return
+        covered = {folder_of(suite) for suite in run.scope.names.values()}
+        names = (n for n in folder.snapshots("", below=True) if os.path.dirname(n) not in covered)
+        cases = filter(None, map(folder.case_of, names))
+        if run.is_partial or any(not run.scope.is_removed(suite) for suite, _ in cases):
+            what = f"the snapshots are of the target {recorded!r}: name it with {option('target')}"
+            what += ", or run this for all suites and cases"
+            raise MultiturnError(what, where=folder.shown(TARGET))
+
+    def _compare(self, case: ReviewedCase, new: str) -> MultiturnError | None:
+        """Compare a case with its snapshot; return an error if the new one must not be written."""
+        name, where = location_of(*case.key), case.case.where()
+        shown = self.folder.shown(name)
+        self.places[case.key] = where
+        if name in self._expected:
+            what = f"its snapshot would replace another case's, {shown}; give it another id"
+            return MultiturnError(what, where=where)
+        self._expected.add(name)
+        old = self.folder.read(name) or ""
+        if old == new:
+            self._same += 1
+            return None
+        if old.strip() and recorded_case(old) is None:
+            return MultiturnError("this is not a snapshot; move it away", where=shown)
+        self.files.append(FileChange(shown, case.key, old, new))
+        if self.run.check:
+            self.messages[case.key] = case.judged
+            self._attached[case.key] = case.files
+        return None
+
+    def find(self) -> None:
+        """Find what has changed, and the snapshots of cases that are gone."""
+        run, folder = self.run, self.folder
+        recorded = read_lists(folder, resolve=run.resolve)
+        if not run.is_partial:
+            self.stale = dict(self._stale())
+        self.files = list(self._with_renames())
+        if not run.is_partial:
+            others = self.other_suites()
+            self.files += self.lists.changes(recorded, others, folder)
+            self._others = len(self.lists.also_of(recorded, others) - self._broken)
+            self.files += filter(None, [target_lock_change(folder, run.provider)])
+        if run.check or run.is_partial:
+            self._judge(recorded)
+
+    def other_suites(self) -> OtherSuites:
+        """Return the files of suites that this run does not cover."""
+        covered = set(self.run.scope.names.values()) - self._broken
+        return other_suites(self.folder, covered, self.stale)
+
+    def _stale(self) -> Iterator[tuple[Key, str]]:
+        """Yield the snapshots of cases that are gone; none of a suite that has an error."""
+        scope = self.run.scope
+        suites = set(scope.names.values())
+        for name in self.run.candidates(self.folder):
+            case = None if name in self._expected else self.folder.case_of(name)
+            if case is None:
+                continue
+            suite = case[0]
+            if suite not in self._broken if suite in suites else scope.is_removed(suite):
+                yield case, self.folder.read(name) or ""
+
+    def _with_renames(self) -> Iterator[FileChange]:
+        """Yield the changes of snapshots: changed ones, new and renamed ones, removed ones."""
+        files = sorted(self.files, key=lambda file: not file.old)
+        new = {each.case: each.new for each in files if each.case and not each.old}
+        renamed, removed = renames(self.stale, new), dict(self.stale)
+        for file in files:
+            was = renamed.get(file.case) if file.case else None
+            if was is None:
+                yield file
+            else:
+                old_name = self.folder.shown(location_of(*was))
+                yield replace(file, old=removed.pop(was), old_name=old_name)
+        for key, old in removed.items():
+            yield FileChange(self.folder.shown(location_of(*key)), key, old, "")
+
+    def _judge(self, recorded: RecordedLists) -> None:
+        """Find what is to be said of the files, and, for a check, what a reviewer decides on."""
+        check, is_partial = self.run.check, self.run.is_partial
+        promoted, groups = self.lists.privileges(recorded), ChangeGroups()
+        listed = {change.path: set(cases) for change, cases in promoted.items()}
+        named = {(each.words, each.path): [*cases] for each, cases in promoted.items()}
+        new_files = _new_files(promoted)
+        media: MediaBefore = {}
+        for at, file in enumerate(self.files):
+            if case := file.case:
+                # All that is asked of a snapshot is asked here, so that it is read once.
+                media |= files_named_before(file.old)
+                words = list[str]()
+                for each in self._privileges(file, listed):
+                    words.append(each.words)
+                    named.setdefault((each.words, each.path), []).append(case)
+                growth = self._growth(file) if check else None
+                words += new_files.get(case, ())
+                self.files[at] = replace(file, privileges=tuple(words), growth=growth)
+            if check and (file.case or is_target_lock(file)):
+                groups.add(self.files[at], *map(plain_text, file.texts))
+        self.findings = [
+            Change(kind="privilege", what=words, cases=tuple(cases), path=path, privileges=(words,))
+            for (words, path), cases in named.items()
+        ]
+        self.findings += self.lists.unrecorded(recorded, media, listed, with_new=is_partial)
+        if check:
+            new = {file.case for file in self.files if file.case and file.state == "new"}
+            changed = self.lists.changed_files(recorded, promoted, new, media)
+            self.changes = groups.changes(() if is_partial else changed)
+
+    def _privileges(self, file: FileChange, listed: Container[str]) -> list[PrivilegeChange]:
+        """Return the changes of privilege in a changed case.
+
+        ``listed`` are the files that are new or changed on the list of promoted files.
+        """
+        if file.case not in self.messages or not file.old:
+            return []
+        now = self.messages[file.case]
+        return [
+            privilege
+            for privilege in privilege_changes(recorded_messages(file.old), now, listed)
+            # An inline snapshot does not say whether a guideline was in a system message.
+            if privilege.role or privilege.path not in inline_guidelines_in(file.new)
+        ]
+
+    def _growth(self, file: FileChange) -> float | None:
+        """Return by how much the prompt of a changed, new or removed case grows."""
+        before, now = recorded_messages(file.old), self.messages.get(file.case, ())
+        if file.old and not before:  # somebody has edited it
+            return None
+        # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
+        inline = dict.fromkeys(inline_guidelines_in(file.old), "")
+        return prompt_growth(before, now, {}, {**self._attached.get(file.case, {}), **inline})
+
+    @property
+    def summary(self) -> str:
+        """One line for the end of the run."""
+        counts = Counter(file.state for file in self.files if file.case)
+        number = counts.total() + self._same
+        states = (f"{counts[state]:,} {state}" for state in _STATES if counts[state])
+        clauses = [
+            f"{number_of(number, 'snapshot')}: {', '.join([*states, f'{self._same:,} same'])}"
+        ]
+        removed = {each.case[0] for each in self.files if each.case and not each.new}
+        if gone := sorted(removed.difference(self.run.scope.names.values())):
+            clauses.append(f"{number_of(len(gone), 'suite')} removed: {', '.join(gone)}")
+        if self.failures:
+            clauses.append(f"{self.failures:,} failed")
+        have_all_changed = counts["changed"] == number > 0
+        clauses += self._of_check(have_all_changed) if self.run.check else self._of_run()
+        return "; ".join(clauses)
+
+    def _of_run(self) -> Iterator[str]:
+        """Yield the clauses about the lists, after a run that writes."""
+        names = [file.location for file in self.files if file.case is None]
+        if names:
+            *first, last = names
+            others = f", also for {number_of(self._others, 'other suite')}"
+            changed = " and ".join(filter(None, (", ".join(first), last)))
+            yield f"{changed} changed{others if self._others else ''}"
+        outdated = {PROMOTED if each.privileges else FILES for each in self.findings}
+        if outdated:
+            yield f"to update {' and '.join(sorted(outdated, reverse=True))}, run it for all cases"
+
+    def _of_check(self, have_all_changed: bool) -> Iterator[str]:
+        """Yield the clauses that say what a difference may come from, and what to do."""
+        is_partial = self.run.is_partial
+        if self.changes and not is_partial:  # with --case, nothing is accepted
+            yield f"{number_of(len(self.changes), 'difference')} to decide on"
+        if have_all_changed and not is_partial:
+            yield f"the pipeline is {self.run.pipeline}"
+        if self.files or self.findings:
+            first = "fix the errors, " if self.failures else ""
+            others = ", for all cases," if self.findings else ""
+            how = others if is_partial else ", or with --review,"
+            yield f"if intended, {first}run snapshot without --check{how} and commit the result"
 
 
 def _new_files(promoted: Mapping[PrivilegeChange, Iterable[Key]]) -> dict[Key, list[str]]:
@@ -420,24 +416,6 @@ def _warn_of_conflicts(outcome: Outcome, case: ReviewedCase) -> None:
     for path, file in case.files.items():
         if files is not None and isinstance(file, str):
             files.warn_of_conflict(path, file)
-
-
-def _with_renames(
-    files: Iterable[FileChange], stale: Mapping[Key, str], folder: SnapshotFolder
-) -> Iterator[FileChange]:
-    """Yield the changes of snapshots: changed ones, new and renamed ones, removed ones."""
-    files = sorted(files, key=lambda file: not file.old)
-    new = {each.case: each.new for each in files if each.case and not each.old}
-    renamed, removed = renames(stale, new), dict(stale)
-    for file in files:
-        was = renamed.get(file.case) if file.case else None
-        if was is None:
-            yield file
-        else:
-            old_name = folder.shown(location_of(*was))
-            yield replace(file, old=removed.pop(was), old_name=old_name)
-    for key, old in removed.items():
-        yield FileChange(folder.shown(location_of(*key)), key, old, "")
 
 
 def write_change(folder: SnapshotFolder, file: FileChange) -> None:
