@@ -3,7 +3,11 @@
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TextIO, cast
+
+import click
 
 from multiturn.cli.lines import Severity
 from multiturn.errors import Place
@@ -65,6 +69,20 @@ class WithoutCommands:
 def protect_runner() -> None:
     """Let no text on standard error be a command to a runner, from now on."""
     sys.stderr = cast("TextIO", WithoutCommands(sys.stderr))
+
+
+@contextmanager
+def no_commands() -> Iterator[None]:
+    """Keep GitHub Actions from running a line of a prompt as a workflow command."""
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        yield
+        return
+    token = os.urandom(32).hex()
+    click.echo(f"::stop-commands::{token}")
+    try:
+        yield
+    finally:
+        click.echo(f"::{token}::")
 
 
 def _property(text: str) -> str:

@@ -1,22 +1,32 @@
 """What ``snapshot --check`` prints: text, a line of JSON for each thing, or annotations."""
 
 import os
+import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from typing import Annotated, Literal
 
-from click import style, unstyle
+import click
 from msgspec import Meta, Struct
 
-from multiturn.cli.annotations import annotation
+from multiturn.cli.annotations import annotation, no_commands, protect_runner
 from multiturn.cli.drawing import as_text_diff, colored_lines
+from multiturn.cli.failures import Failures
 from multiturn.cli.lines import CaseId, Severity, message_of
+from multiturn.cli.options import say_summary
+from multiturn.engine.outcomes import Outcome
+from multiturn.engine.record import to_json
 from multiturn.errors import MultiturnError, Place
-from multiturn.logs import Notice
+from multiturn.logs import Notice, warnings_to
 from multiturn.snapshots.changes import Change, FileChange, State, growth_in_words, name_cases
+from multiturn.snapshots.folder import SnapshotFolder
+from multiturn.snapshots.lists import conflicts_in
 from multiturn.snapshots.locations import Key
-from multiturn.snapshots.snapshot_run import SnapshotUpdate
+from multiturn.snapshots.snapshot_run import SnapshotRun, SnapshotUpdate
 from multiturn.snapshots.text_diff import unified_diff
 from multiturn.text import first_of, in_line, number_of, visible
+
+Show = Literal["once", "stat", "all"]
 
 _NAMED = 3  # files of a folder that are named where there are many
 _LONGEST = 2_000  # characters of a difference in an annotation; the report has all
@@ -64,7 +74,50 @@ class SnapshotLine(Struct, frozen=True, kw_only=True):
     ] = None
 
 
-def text_lines(update: SnapshotUpdate, show: Literal["once", "stat", "all"]) -> Iterator[str]:
+def print_update(
+    run: SnapshotRun,
+    converted: Iterable[Outcome],
+    failures: Failures,
+    format_: str,
+    show: Show,
+) -> None:
+    """Check the snapshots, or write them, and print what has changed; a difference exits with 1."""
+    errors: list[MultiturnError] = []
+    warnings: list[Notice] = []
+
+    def on_error(error: MultiturnError) -> None:
+        failures.add(error)
+        errors.append(error)
+
+    is_github, is_strict = format_ == "github", run.selection.strict
+    if is_github:
+        protect_runner()
+    with (
+        nullcontext() if format_ == "json" else no_commands(),
+        warnings_to(warnings.append) if is_github and not is_strict else nullcontext(),
+    ):
+        if run.resolve:
+            for file in conflicts_in(SnapshotFolder(run.scope.snapshots)):
+                sides = (f"{file.name} · {side}" for side in ("ours", "theirs"))
+                click.echo(as_text_diff(*file.texts, *sides), nl=False)
+        update = run.update(converted, on_error)
+        if is_strict and not run.check:
+            failures.finish()
+        if format_ == "text":
+            for text in text_lines(update, show):
+                click.echo(text)
+            say_summary(update.summary)
+    if format_ == "json":
+        for line in snapshot_lines(update, errors):
+            click.echo(to_json(line), nl=False)
+    elif is_github:
+        for text in snapshot_annotations(update, errors, warnings):
+            click.echo(text)
+    if run.check and (update.files or update.findings):
+        sys.exit(1)
+
+
+def text_lines(update: SnapshotUpdate, show: Show) -> Iterator[str]:
     """Yield what was found as text; changes of privilege come first.
 
     Each change is shown once, or each file has a line, or all its differences.
@@ -91,7 +144,7 @@ def text_lines(update: SnapshotUpdate, show: Literal["once", "stat", "all"]) -> 
 
 def privilege_heading() -> str:
     """Return the words before a change of privilege."""
-    return style(_PRIVILEGE, fg="red", bold=True)
+    return click.style(_PRIVILEGE, fg="red", bold=True)
 
 
 def in_one_line(text: str) -> str:
@@ -170,7 +223,7 @@ def snapshot_lines(
             file=file.name,
             was_file=file.old_name or None,
             cases=_cases([file.case] if file.case else []),
-            diff=unstyle(_file_diff(file)) or None,
+            diff=click.unstyle(_file_diff(file)) or None,
             growth=_tokens(file.growth),
         )
 

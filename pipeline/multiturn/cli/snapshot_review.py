@@ -3,16 +3,20 @@
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
+from multiturn.cli.annotations import no_commands
+from multiturn.cli.drawing import colored_lines
+from multiturn.cli.failures import Failures
+from multiturn.cli.options import say_summary
+from multiturn.cli.snapshot_output import in_one_line, privilege_heading
+from multiturn.engine.outcomes import Outcome
+from multiturn.snapshots.acceptance import Acceptance
+from multiturn.snapshots.changes import Change, name_cases
+from multiturn.snapshots.snapshot_run import SnapshotRun
 from multiturn.text import first_of, in_line, number_of
-
-if TYPE_CHECKING:
-    from multiturn.snapshots.acceptance import Acceptance
-    from multiturn.snapshots.changes import Change
 
 _ANSWERS = {
     "a": "[a]ccept",
@@ -33,15 +37,23 @@ def refuse_no_terminal() -> None:
         raise click.UsageError(f"{what} difference a key, and --accept KEY takes it")
 
 
-def accept_keys(acceptance: "Acceptance", keys: Sequence[str]) -> str:
-    """Accept the differences that have these keys, and return a summary."""
-    chosen = acceptance.of_keys(keys)
-    acceptance.accept(chosen)
-    return _summary(len(chosen), acceptance)
+def accept_changes(
+    run: SnapshotRun, converted: Iterable[Outcome], failures: Failures, keys: Sequence[str]
+) -> None:
+    """Accept the changes that have these keys, or without keys those that somebody accepts."""
+    with no_commands():
+        acceptance = Acceptance(run, converted, failures.add)
+        if run.selection.strict:
+            failures.finish()
+        chosen = acceptance.of_keys(keys)
+        if keys:
+            acceptance.accept(chosen)
+        accepted = len(chosen) if keys else review_changes(acceptance)
+        say_summary(_summary(accepted, acceptance))
 
 
-def review_changes(acceptance: "Acceptance") -> str:
-    """Ask for each difference whether to accept it, and return a summary.
+def review_changes(acceptance: Acceptance) -> int:
+    """Ask for each change whether to accept it, and return how many were accepted.
 
     Each is written at once, so that an interrupt loses no answer; back takes an answer back.
     """
@@ -72,10 +84,10 @@ def review_changes(acceptance: "Acceptance") -> str:
             acceptance.accept(chosen)
         answered.append((waiting, len(chosen)))
         waiting = [each for each in others if each not in chosen]
-    return _summary(sum(accepted for _, accepted in answered), acceptance)
+    return sum(accepted for _, accepted in answered)
 
 
-def _summary(accepted: int, acceptance: "Acceptance") -> str:
+def _summary(accepted: int, acceptance: Acceptance) -> str:
     words = f"{number_of(accepted, 'difference')} accepted, {len(acceptance.pending):,} left"
     lists = [change.name for change in acceptance.update.files if change.case is None]
     if lists and not acceptance.update.changes:
@@ -83,12 +95,8 @@ def _summary(accepted: int, acceptance: "Acceptance") -> str:
     return words
 
 
-def _screen(change: "Change", acceptance: "Acceptance", heading: str, like: int) -> Iterator[str]:
+def _screen(change: Change, acceptance: Acceptance, heading: str, like: int) -> Iterator[str]:
     """Yield the lines of a screen: what it is, where it is, where it comes from, and the diff."""
-    from multiturn.cli.drawing import colored_lines
-    from multiturn.cli.snapshot_output import in_one_line, privilege_heading
-    from multiturn.snapshots.changes import name_cases
-
     more = f", and {like:,} more like this" * bool(like and not change.privileges)
     yield click.style(f"{heading}: {change.kind}{more}", bold=True)
     for privilege in change.privileges:

@@ -13,12 +13,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import multiturn_stages
+from multiturn.engine.git import git
 from multiturn.engine.outcomes import Outcome
 from multiturn.engine.revision import Revision
 from multiturn.engine.selection import Selection, one_name
 from multiturn.engine.spans import Spans
 from multiturn.errors import MultiturnError
-from multiturn.files.paths import root_of
+from multiturn.files.paths import is_below, root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import DEFAULT, find_target, find_targets, read_target
@@ -167,6 +168,18 @@ class TargetThen(Struct, frozen=True):
         except MultiturnError as error:
             why = f"{error}; the prompts of that time are shown for the target as it is now"
             return read_target(today, self.name, sends=False), why
+
+
+def target_then(name: str | None, file: str | None) -> TargetThen | None:
+    """Return how the process of a revision finds the target that is named."""
+    if name is None:
+        return None
+    now = find_targets(file)
+    if file is not None and is_below(os.path.realpath(file), git("rev-parse", "--show-toplevel")):
+        file = os.path.relpath(file)
+    elif file is not None:  # no revision has it
+        file = os.path.abspath(file)
+    return TargetThen(name, file, None if now is None else os.path.abspath(now))
 
 
 def side_items_at(
