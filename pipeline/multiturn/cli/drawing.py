@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from multiturn.review.diff import unified_diff
+from multiturn.snapshots.text_diff import unified_diff
 from multiturn.text import in_line, visible
 
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}

@@ -8,7 +8,7 @@ from multiturn.cli.schemas.pipeline import pipeline_schema
 from multiturn.cli.schemas.structs import Schema, line_schema
 from multiturn.cli.schemas.suite import suite_schema
 from multiturn.cli.schemas.targets import targets_schema
-from multiturn.cli.snapshot_lines import SnapshotLine
+from multiturn.cli.snapshot_output import SnapshotLine
 
 SCHEMAS: dict[str, Callable[[], Schema]] = {
     "suite": suite_schema,
