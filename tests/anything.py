@@ -32,7 +32,7 @@ from multiturn.review.report.comparison import compare
 from multiturn.review.report.html import to_html
 from multiturn.review.report.markdown import to_markdown
 from multiturn.review.report.suites import ReviewedSuites, items
-from multiturn.suites.patterns import guideline_matcher
+from multiturn.suites.guideline_patterns import guideline_matcher
 from multiturn.suites.vocabulary import IRRELEVANT
 from multiturn.traces.answers import answered
 from multiturn.traces.attached import Attached

@@ -8,7 +8,7 @@ from io import TextIOWrapper
 from types import FrameType
 from typing import Any, NoReturn, TextIO, cast
 
-from multiturn.cli.exits import exit_code
+from multiturn.cli import exit_code
 
 
 def main() -> None:
@@ -23,9 +23,9 @@ def main() -> None:
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, _end)
-        from multiturn.cli.group import main as commands
+        from multiturn.cli.group import command_line
 
-        commands(prog_name="multiturn")
+        command_line(prog_name="multiturn")
     except KeyboardInterrupt:
         sys.exit(exit_code())
     finally:

@@ -238,10 +238,10 @@ def _plain(key: str) -> str:
     return re.sub("[-_ ]", "", key).casefold()
 
 
-def in_words(error: BaseException) -> str:
+def exception_in_words(error: BaseException) -> str:
     """Return the type and text of an exception of a user's own code, whose text may fail, too.
 
-    >>> in_words(KeyError("a"))
+    >>> exception_in_words(KeyError("a"))
     "KeyError: 'a'"
     """
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from loopback import KEY, Request, Server
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from vendors import GIVEN, PROVIDERS, anthropic, ask, chat
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TextIO, cast
 
-from multiturn.cli.lines import Severity, message_of
+from multiturn.cli.lines import Severity, message_without_place
 from multiturn.errors import MultiturnError, Place
 from multiturn.files.paths import root_of
 from multiturn.logs import Notice
@@ -88,7 +88,10 @@ def snapshot_annotations(
     def at(where: Place, message: str, severity: Severity = "error") -> str:
         return annotation(where, message, title="multiturn snapshot --check", severity=severity)
 
-    found = [*_of_findings(update), *((error.where, message_of(error)) for error in errors)]
+    found = [
+        *_of_findings(update),
+        *((error.where, message_without_place(error)) for error in errors),
+    ]
     found += _of_differences(update)
     found.sort(key=lambda each: not each[1].startswith(_PRIVILEGE))
     yield from (at(where, message) for where, message in found[:_MOST])
@@ -97,7 +100,7 @@ def snapshot_annotations(
         yield at(Place(""), f"{more}; multiturn snapshot --check shows them", "warning")
     for notice in warnings:
         error = MultiturnError(notice.why, where=notice.where)
-        yield at(notice.where, message_of(error), "warning")
+        yield at(notice.where, message_without_place(error), "warning")
 
 
 def _of_findings(update: Update) -> Iterator[tuple[Place, str]]:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from multiturn.cli.drawing import as_text_diff, colored_lines
+from multiturn.cli.rendering import as_text_diff, colored_lines
 from multiturn.review.changes import FileChange, name_cases
 from multiturn.review.diff import unified_diff
 from multiturn.review.differences import Difference

@@ -122,13 +122,13 @@ class _Findings(Failures):
 
     def _print(self, error: MultiturnError, severity: "Severity") -> None:
         from multiturn.cli.annotations import annotation
-        from multiturn.cli.lines import check_line, message_of
+        from multiturn.cli.lines import check_line, message_without_place
         from multiturn.engine.record import to_json
 
         if self.format == "json":
             click.echo(to_json(check_line(error, severity)), nl=False)
         else:
-            what = message_of(error)
+            what = message_without_place(error)
             click.echo(annotation(error.where, what, title="multiturn check", severity=severity))
 
 
@@ -141,8 +141,8 @@ def _is_typo(path: str) -> bool:
 
 def _check_pipeline(path: str, findings: _Findings) -> None:
     from multiturn.pipelines.ordering import facts_after
+    from multiturn.pipelines.pipeline import try_out
     from multiturn.pipelines.pipeline_file import read_pipeline
-    from multiturn.pipelines.trial import try_out
 
     try:
         pipeline = read_pipeline(path)

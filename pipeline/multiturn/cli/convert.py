@@ -36,7 +36,7 @@ TOOL_FORMATS = {  # and what each is for; written by the function to_NAME of eng
 }
 
 
-@click.command()
+@click.command("convert")
 @suite_options
 @pipeline_option
 @preview_options
@@ -70,7 +70,7 @@ TOOL_FORMATS = {  # and what each is for; written by the function to_NAME of eng
     show_default=True,
     help="Format of the log on standard error.",
 )
-def convert(
+def convert_suites(
     options: SuiteOptions,
     pipeline: str,
     preview_target: str | None,

@@ -96,7 +96,7 @@ def diff(
 
 def _as_diff(before: "Record", after: "Record", old: str, new: str) -> str:
     """Draw the difference of two records of a case as a unified diff; empty if none."""
-    from multiturn.cli.drawing import as_text_diff
+    from multiturn.cli.rendering import as_text_diff
     from multiturn.engine.record import to_yaml
 
     name = f"{before['suite']} · {before['id']}"

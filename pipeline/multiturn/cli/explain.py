@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from multiturn.suites.extents import Extent
 
 
-@click.command()
+@click.command("explain")
 @suite_options
 @pipeline_option
 @preview_options
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     metavar="LINE",
     help="Show only what becomes of this line of the suite.",
 )
-def explain(
+def explain_prompts(
     options: SuiteOptions,
     pipeline: str,
     preview_target: str | None,

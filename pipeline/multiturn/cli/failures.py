@@ -54,6 +54,11 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def say_line(text: str) -> None:
+    """Print a text on standard error as one line."""
+    say(in_line(text))
+
+
 @contextmanager
 def writing(output: str | None) -> Iterator[None]:
     """Name the output in the error if it cannot be written.

@@ -106,7 +106,7 @@ def _sized(
 
 def _show_largest(sized: "Iterable[Sized]") -> None:
     """Print the number of all tokens, and the largest cases with their largest parts."""
-    from multiturn.cli.costs import without_media
+    from multiturn.cli.sending import without_media
 
     total = cases = media = 0
     is_exact = True

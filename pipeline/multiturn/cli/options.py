@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from multiturn.providers.base import TargetProvider
 
 Renderer = Literal["console", "json"]
-Command = Callable[..., None]
+CommandFunction = Callable[..., None]
 # The names of standard output; that of its descriptor leads elsewhere while a command runs: see
 # __main__.
 _STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
@@ -47,7 +47,7 @@ targets_option = click.option(  # the command gets it as targets_file
 
 def target_options(
     words: str, name: str = "target", *, default: str | None = None
-) -> Callable[[Command], Command]:
+) -> Callable[[CommandFunction], CommandFunction]:
     """Add ``--target``, by a name for the command, with a help text; and ``--targets``."""
     option = click.option(
         "--target",
@@ -137,7 +137,7 @@ _SUITE_OPTIONS = (
 )
 
 
-def suite_options(function: Command) -> Command:
+def suite_options(function: CommandFunction) -> CommandFunction:
     """Add the arguments that say which cases a command is about; it gets them as SuiteOptions."""
 
     @wraps(function)
@@ -159,7 +159,7 @@ def suite_options(function: Command) -> Command:
     return command
 
 
-def format_option(*formats: str, help: str) -> Callable[[Command], Command]:  # noqa: A002
+def format_option(*formats: str, help: str) -> Callable[[CommandFunction], CommandFunction]:  # noqa: A002
     """Return the decorator that adds ``--format``; the first format is the default."""
     return click.option(
         "--format",
@@ -263,7 +263,7 @@ def is_default(option: str) -> bool:
     return source is not ParameterSource.COMMANDLINE
 
 
-def output_option(words: str) -> Callable[[Command], Command]:
+def output_option(words: str) -> Callable[[CommandFunction], CommandFunction]:
     """Add ``--output``; standard output is None, by whatever name."""
 
     def chosen(_context: click.Context, _param: click.Parameter, path: str | None) -> str | None:

@@ -1,10 +1,12 @@
-"""The commands that show stages and pipelines: stages, show."""
+"""The commands that show stages, pipelines and schemas: stages, show, schema."""
 
 import click
 
 from multiturn.cli.completion import complete_pipeline
 from multiturn.cli.options import start_log, verbose_option
 from multiturn.text import visible
+
+_KINDS = ("suite", "pipeline", "targets", "check", "diff", "explain", "report", "snapshot")
 
 
 @click.command()
@@ -40,7 +42,7 @@ def show(pipeline: str, verbose: bool) -> None:
 
     They are in order, each with what it requires, provides and consumes, and its options.
     """
-    from multiturn.pipelines.contract import contract_of, in_order, in_words
+    from multiturn.pipelines.contract import as_yaml_value, contract_of, ordered_facts
     from multiturn.pipelines.pipeline_file import read_pipeline
 
     start_log(verbose)
@@ -49,10 +51,28 @@ def show(pipeline: str, verbose: bool) -> None:
         contract = contract_of(step.stage)
         facts = ("requires", "provides", "consumes")
         cells = [
-            ", ".join(in_order(getattr(contract, kind))) if contract else "?" for kind in facts
+            ", ".join(ordered_facts(getattr(contract, kind))) if contract else "?" for kind in facts
         ]
-        options = ", ".join(f"{name}: {in_words(value)}" for name, value in step.options.items())
+        options = ", ".join(
+            f"{name}: {as_yaml_value(value)}" for name, value in step.options.items()
+        )
         rows.append((str(number), step.name, *cells, options))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         click.echo(visible("  ".join(map(str.ljust, row, widths)).rstrip()))
+
+
+@click.command()
+@click.argument("kind", metavar="KIND", type=click.Choice(_KINDS))
+def schema(kind: str) -> None:
+    """Print the JSON Schema of files, or of a command's output.
+
+    Editors use the kinds suite, pipeline and targets to describe keys, to complete them, and to
+    underline errors. The kinds check, diff, explain, report and snapshot are those of the lines
+    that these commands print with --format json.
+    """
+    import json
+
+    from multiturn.cli.schemas import SCHEMAS
+
+    click.echo(json.dumps(SCHEMAS[kind](), indent=2, ensure_ascii=False))

@@ -26,9 +26,9 @@ class Progress:
     """
 
     def __init__(
-        self, estimate: Callable[[], int | None], *, hidden: bool, delay: float = 0
+        self, estimated_cases: Callable[[], int | None], *, hidden: bool, delay: float = 0
     ) -> None:
-        self.estimate = estimate
+        self.estimate = estimated_cases
         self.hidden = hidden or not sys.stderr.isatty()
         self._begun = monotonic()
         self._due = self._begun + delay
@@ -77,7 +77,7 @@ def show_progress(cases: Iterable[_T], *, prints: bool) -> Iterator[_T]:
             progress.update(count, number_of(count, "case"))
 
 
-def estimate(selection: Selection) -> int | None:
+def estimated_cases(selection: Selection) -> int | None:
     """Return about how many cases are selected, without loading them; None if unknown."""
     if selection.sample is not None:
         return selection.sample.size

@@ -88,7 +88,7 @@ def _screen(
 ) -> Iterator[str]:
     """Yield the lines of a screen: what it is, where it is, where it comes from, and the diff."""
     from multiturn.cli.changes import in_one_line, privilege_heading
-    from multiturn.cli.drawing import colored_lines
+    from multiturn.cli.rendering import colored_lines
     from multiturn.review.changes import name_cases
 
     more = f", and {like:,} more like this" * bool(like and not difference.privileges)

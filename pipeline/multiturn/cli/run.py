@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from multiturn.engine.run import RunOptions
 
 
-@click.command()
+@click.command("run")
 @suite_options
 @pipeline_option
 @target_options(
@@ -126,7 +126,7 @@ if TYPE_CHECKING:
     "  [default: text on a terminal, else json]",
 )
 @quiet_option
-def run(
+def run_suites(
     options: SuiteOptions,
     pipeline: str,
     target: str,
@@ -148,9 +148,16 @@ def run(
     exit code is then 1. With --strict, all requests are prepared first, and nothing is sent after
     an error.
     """
-    from multiturn.cli.batch import preview_batch, send_batch
     from multiturn.cli.failures import Failures, writing
-    from multiturn.cli.sending import Tally, preview, print_json, print_text, send
+    from multiturn.cli.sending import (
+        Tally,
+        preview,
+        preview_batch,
+        print_json,
+        print_text,
+        send,
+        send_batch,
+    )
     from multiturn.engine.counting import counted
     from multiturn.engine.run import Run
     from multiturn.providers.targets import DEFAULT, find_target

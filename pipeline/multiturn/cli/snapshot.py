@@ -224,7 +224,7 @@ def _refuse_modes(modes: list[str], options: SuiteOptions) -> None:
 
 def _show_conflicts(snapshots: str) -> None:
     """Print how the two sides of a merge conflict differ in the lists of a folder."""
-    from multiturn.cli.drawing import as_text_diff
+    from multiturn.cli.rendering import as_text_diff
     from multiturn.review.folder import SnapshotFolder
     from multiturn.review.lists import conflicts_in
 

@@ -114,7 +114,7 @@ def _show(old: Prompts, new: Prompts, paths: set[str], failed: int | None) -> No
 
     Prompts that could not be converted are as they were; how many is None if there is no error.
     """
-    from multiturn.cli.drawing import as_text_diff
+    from multiturn.cli.rendering import as_text_diff
 
     changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     for key in changed:

@@ -7,12 +7,12 @@ from typing import Any, BinaryIO, NamedTuple
 
 from msgspec import Struct
 
-from multiturn.documents.core_schema import read_integer
 from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node
+from multiturn.documents.yaml_reader import read_integer
 from multiturn.errors import MultiturnError, Place, quoted
 
 # In bytes: a case of 10 million characters, whatever they are, and 50 MB of media in base64.
-MAX_LINE = 110_000_000
+MAX_CASE_LINE = 110_000_000
 # In linear time: a string that does not end matches up to the end, and nothing backtracks.
 _STRING = r'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)'
 _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
@@ -60,17 +60,17 @@ def read_json_lines(
     """Yield the value of each line that is not blank, or what is wrong with it."""
     position, end, number = lines or Lines()
     file.seek(position)
-    while (end is None or position < end) and (line := file.readline(MAX_LINE)):
+    while (end is None or position < end) and (line := file.readline(MAX_CASE_LINE)):
         number += 1
         position += len(line)
         where = Place(name, number)
         try:
-            if len(line) == MAX_LINE and not line.endswith(b"\n"):
+            if len(line) == MAX_CASE_LINE and not line.endswith(b"\n"):
                 # Read on to the end of the line, so that the next one begins where it begins.
                 while line and not line.endswith(b"\n"):
-                    line = file.readline(MAX_LINE)
+                    line = file.readline(MAX_CASE_LINE)
                     position += len(line)
-                raise ValueError(f"a line of over {MAX_LINE:,} bytes")
+                raise ValueError(f"a line of over {MAX_CASE_LINE:,} bytes")
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             if text:
                 value = read_json(text)

@@ -88,10 +88,10 @@ class Repeats(msgspec.Struct):
         return MAX_REPEATED + (self.before + mark.index) * MAX_REPEATED_BY_LENGTH
 
 
-def values_in(node: Node) -> int:
+def count_values(node: Node) -> int:
     """Return how many values there are in a node, with its aliases expanded."""
     children = node.children.values() if isinstance(node.children, dict) else node.children or ()
-    return 1 + sum(map(values_in, children))
+    return 1 + sum(map(count_values, children))
 
 
 def place_of(name: str, mark: Mark, label: str = "") -> Place:

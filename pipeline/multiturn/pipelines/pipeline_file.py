@@ -3,13 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta, Struct
+
+from multiturn.documents.input import check_path, read_small
 from multiturn.documents.json_lines import is_json_lines
 from multiturn.documents.node import Node
-from multiturn.documents.source import check_path, read_small
 from multiturn.documents.validation import read_as
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import (
     ErrorDetail,
     MultiturnError,
@@ -18,12 +20,52 @@ from multiturn.errors import (
     did_you_mean,
     nearest,
 )
+from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.pipeline import Pipeline, insertion, position
 from multiturn.pipelines.registry import find_stage
-from multiturn.pipelines.schema import EDITS, KEYS, SUITE_KEYS, PipelineKeys
 from multiturn.pipelines.step import Step
+
+
+class Insertion(Struct, forbid_unknown_fields=True):
+    """An entry of ``insert``."""
+
+    stage: Annotated[
+        Any,
+        Meta(description="the stage: its name or import path, or that with a mapping of options"),
+    ]
+    after: Annotated[str | None, Meta(description="the stage that it comes right after")] = None
+    before: Annotated[str | None, Meta(description="the stage that it comes right before")] = None
+
+
+class PipelineKeys(Struct):
+    """The keys of a pipeline file. All but the first two are edits, in the order they are made."""
+
+    stages: Annotated[
+        list[Any], Meta(description="the stages, in the order in which they run")
+    ] = []
+    extends: Annotated[
+        str,
+        Meta(description="the pipeline to start from: its name, or its path relative to this file"),
+    ] = ""
+    replace: Annotated[
+        dict[str, Any], Meta(description="by the name of a stage: the stage that replaces it")
+    ] = {}
+    insert: Annotated[
+        list[Insertion], Meta(description="more stages, each with the place where it goes")
+    ] = []
+    configure: Annotated[
+        dict[str, Any], Meta(description="by the name of a stage: options to change")
+    ] = {}
+    remove: Annotated[list[str], Meta(description="the names of stages to leave out")] = []
+
+
+KEYS = PipelineKeys.__struct_fields__
+EDITS = KEYS[2:]
+# What has one of these is never a pipeline, and imports nothing.
+SUITE_KEYS = frozenset((*CASES_KEYS, *MESSAGES_KEYS, "prompts", "turns"))
+
 
 DEFAULT_PIPELINE = "spec"
 _SHIPPED = Path(__file__).parent

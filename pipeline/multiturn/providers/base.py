@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Protocol, Self
 import msgspec
 from msgspec import Meta, Struct
 
-from multiturn.errors import Place, in_words
+from multiturn.errors import Place, exception_in_words
 from multiturn.logs import Notice, warn
 from multiturn.model.calls import Call
 from multiturn.model.request import InputFile, ProviderRequest, message_of, prompt_of
@@ -264,8 +264,8 @@ class TargetProvider:
     def hidden(self, error: BaseException) -> ProviderError:
         """Return an error without secrets; one that is not the provider's own has its type."""
         if not isinstance(error, ProviderError):
-            return ProviderError(hide(in_words(error), self.secrets), kind="provider")
-        what = error.what if isinstance(error.what, str) else in_words(error)
+            return ProviderError(hide(exception_in_words(error), self.secrets), kind="provider")
+        what = error.what if isinstance(error.what, str) else exception_in_words(error)
         return ProviderError(
             hide(what, self.secrets),
             kind=hide(error.kind, self.secrets),

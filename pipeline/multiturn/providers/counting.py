@@ -7,7 +7,7 @@ import msgspec
 from msgspec import structs
 
 from multiturn.errors import MultiturnError
-from multiturn.files.media_json import with_bytes
+from multiturn.files.media import with_bytes
 from multiturn.model.request import ProviderRequest, prompt_of
 from multiturn.providers.base import TargetProvider, Wire
 from multiturn.providers.client import current

@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
-from multiturn.files.media import EXTENSIONS, Media
-from multiturn.files.media_json import Base64, with_bytes
+from multiturn.files.media import EXTENSIONS, Base64, Media, with_bytes
 from multiturn.model.calls import Call, Tool
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Turn

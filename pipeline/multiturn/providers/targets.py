@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from multiturn.documents.imports import is_foreign
+from multiturn.documents.input import check_path, read_small
 from multiturn.documents.node import Node
-from multiturn.documents.source import check_path, read_small
 from multiturn.documents.validation import read_as
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, did_you_mean, nearly, option
 from multiturn.logs import Notice, warn
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings

@@ -13,7 +13,7 @@ from msgspec import Struct
 from multiturn.documents.dump import dump
 from multiturn.documents.node import MAX_VALUES
 from multiturn.documents.validation import read_as
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError
 from multiturn.review.promotion import PromotedLock, Promotion
 from multiturn.text import has_conflict, utf8

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from multiturn.documents.dump import dump, indented
+from multiturn.documents.dump import dump, indented_block
 from multiturn.review.recorded import EDITED, recorded_in
 from multiturn.text import utf8
 
@@ -79,7 +79,8 @@ def _message(message: Mapping[str, Any]) -> Iterator[str]:
 def _content(content: str | list[Any]) -> str:
     pieces = [content] if isinstance(content, str) else content
     return "".join(
-        f"{indented(piece, '  ')}\n" if isinstance(piece, str) else _file(piece) for piece in pieces
+        f"{indented_block(piece, '  ')}\n" if isinstance(piece, str) else _file(piece)
+        for piece in pieces
     )
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from multiturn.model.conversion import Conversion
 from multiturn.review.locations import digest
-from multiturn.suites.patterns import matching_pattern
+from multiturn.suites.guideline_patterns import matching_pattern
 from multiturn.text import utf8
 
 

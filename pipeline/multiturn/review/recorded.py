@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from msgspec import convert
 
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.engine.spans import Message, Span, Spans
 from multiturn.errors import MultiturnError
 from multiturn.files.media import Media, MediaKind

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from multiturn.documents.dump import Pieces, dump
+from multiturn.documents.dump import UnindentedList, dump
 from multiturn.engine.spans import Message, Span, Spans, has_media, text_of
 from multiturn.files.media import Media
 from multiturn.model.request import InputFile, ProviderRequest
@@ -120,7 +120,7 @@ def _content(spans: Spans, named: Mapping[str, Attached]) -> str | list[Any]:
         pieces.append({"after": line, **piece} if line else piece)
     if not pieces:
         return text[1:]
-    return Pieces([*pieces, text[1:]] if text else pieces)
+    return UnindentedList([*pieces, text[1:]] if text else pieces)
 
 
 def _piece(

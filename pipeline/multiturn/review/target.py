@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from multiturn.documents.dump import dump
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, option
 from multiturn.model.request import ChatMessage, ProviderRequest, prompt_of
 from multiturn.providers.base import TargetProvider

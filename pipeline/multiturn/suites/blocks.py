@@ -11,7 +11,7 @@ from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, quoted
 from multiturn.suites.block_forms import BLOCK_FORMS
 from multiturn.suites.keys import KeyCheck, value_at
-from multiturn.suites.messages import Wording, Written
+from multiturn.suites.messages import Wording, WrittenMessage
 
 _NO_OBJECT = "arguments are not a JSON object"
 _BLOCKS = ("tool_use", "tool_result", "reasoning")
@@ -29,7 +29,7 @@ def as_ours(
     blocks = _Blocks(check, wording, repeats)
     for index, message in enumerate(messages.children):
         blocks.add(message, index)
-    if blocks.written != [Written(wording.of(at)) for at in range(len(messages.children))]:
+    if blocks.written != [WrittenMessage(wording.of(at)) for at in range(len(messages.children))]:
         wording = structs.replace(wording, written=tuple(blocks.written))
     return list_of(blocks.messages, messages.mark), wording
 
@@ -42,20 +42,20 @@ class _Blocks:
         self.wording = wording
         self.repeats = repeats
         self.messages: list[Node] = []
-        self.written: list[Written] = []
+        self.written: list[WrittenMessage] = []
         self.tools: dict[Any, Any] = {}  # the name of the tool of each call so far, by its id
 
     def add(self, message: Node, index: int) -> None:
         """Add a message, with each result in it as a message before it."""
         label, name = self.wording.label(index), self.wording.of(index)
         if not _has_more(message):
-            self._add(message, Written(name))
+            self._add(message, WrittenMessage(name))
             return
         segments = _segments_of(message)
         first = _leading(segments, "tool_result")
         for at, block in enumerate(segments[:first]):
             result = self._result(block, message, f"{label}.content[{at}]")
-            self._add(result, Written(f"{name}.content[{at}]"))
+            self._add(result, WrittenMessage(f"{name}.content[{at}]"))
         last = _leading(segments[::-1], "tool_use")
         uses = segments[len(segments) - last :]
         rest = segments[first : len(segments) - last]
@@ -80,9 +80,9 @@ class _Blocks:
         if value_at(keys, "tool_call_id") is not None:
             self._answer(keys, label)
         calls_at = first + len(rest) if uses else None
-        self._add(with_keys(message, keys), Written(name, first, calls_at))
+        self._add(with_keys(message, keys), WrittenMessage(name, first, calls_at))
 
-    def _add(self, message: Node, written: Written) -> None:
+    def _add(self, message: Node, written: WrittenMessage) -> None:
         self.messages.append(message)
         self.written.append(written)
         calls = message.value.get("tool_calls") if isinstance(message.value, dict) else None

@@ -16,7 +16,7 @@ _HALF = r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 PROMPT_FILE = "PROMPT.md"
 
 
-class Written(msgspec.Struct, frozen=True, gc=False):
+class WrittenMessage(msgspec.Struct, frozen=True, gc=False):
     """Where a message was before its blocks were rewritten as messages and calls."""
 
     name: str
@@ -30,7 +30,7 @@ class Wording(msgspec.Struct, frozen=True, gc=False):
     case: str  # what errors call the case
     key: str = "input_messages"
     shared: int = 0  # how many of the messages are those of the suite's ``input``
-    written: tuple[Written, ...] = ()  # of each message, if any has been rewritten
+    written: tuple[WrittenMessage, ...] = ()  # of each message, if any has been rewritten
 
     @property
     def is_ours(self) -> bool:
@@ -76,7 +76,7 @@ class _Message(msgspec.Struct, gc=False):
     role: msgspec.Raw
 
 
-def messages_of(given: Node, files: Node | None, check: KeyCheck, label: str) -> Node:
+def message_nodes(given: Node, files: Node | None, check: KeyCheck, label: str) -> Node:
     """Return the messages that an input means: a list, a text, or a mapping.
 
     ``files`` are the paths of those that stand before a text.
@@ -85,7 +85,7 @@ def messages_of(given: Node, files: Node | None, check: KeyCheck, label: str) ->
     if isinstance(value, dict):
         messages = given.children.get("messages")
         if messages is None or not _are_messages(messages.value):
-            return list_of([given if "role" in value else message_of("user", given)], mark)
+            return list_of([given if "role" in value else message_node("user", given)], mark)
         check.check(given, "input", label=label)
         given, value = messages, messages.value
     if isinstance(value, list):
@@ -95,10 +95,10 @@ def messages_of(given: Node, files: Node | None, check: KeyCheck, label: str) ->
     if not isinstance(value, str):
         return given  # an error, as for input_messages
     if _are_messages_in(value):
-        return messages_of(_read_messages(given, check.name, label), files, check, label)
+        return message_nodes(_read_messages(given, check.name, label), files, check, label)
     if files is not None:
         given = list_of([*map(_file_segment, files.children), given], mark)
-    return list_of([message_of("user", given)], mark)
+    return list_of([message_node("user", given)], mark)
 
 
 def values_in_text(given: Node) -> int:
@@ -161,7 +161,7 @@ def rewrite(
             keys["content"], given["content"] = segment, segment.value
 
 
-def message_of(role: str, content: Node) -> Node:
+def message_node(role: str, content: Node) -> Node:
     """Return a message."""
     keys = {"role": Node(role, content.mark), "content": content}
     return with_keys(Node({}, content.mark, size=content.size), keys)

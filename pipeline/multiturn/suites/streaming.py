@@ -13,10 +13,10 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
+from multiturn.documents.input import open_rewindable
 from multiturn.documents.json_lines import Lines, is_json_lines, read_json_lines
 from multiturn.documents.node import Node, Repeats
-from multiturn.documents.source import Source, open_rewindable
-from multiturn.documents.yaml_events import MERGE, Reader, read_documents
+from multiturn.documents.yaml_reader import MERGE, Reader, Source, read_documents
 from multiturn.errors import MultiturnError
 from multiturn.suites.vocabulary import CASES
 
@@ -41,7 +41,7 @@ def open_suite(path: str, name: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def read_suite(
+def suite_documents(
     file: BinaryIO,
     path: str,
     name: str,

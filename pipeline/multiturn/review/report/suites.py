@@ -29,7 +29,7 @@ from multiturn.review.report.images import images_in
 from multiturn.review.reviewed import ReviewedCase, review_outcome
 from multiturn.review.snapshots import record_of
 from multiturn.review.target import shared_parameters
-from multiturn.suites.suite import STDIN
+from multiturn.suites.suite_reader import STDIN
 
 _SHIPPED = os.path.realpath(multiturn_stages.__path__[0])
 

@@ -1,17 +1,20 @@
 """From the node of a case to the case, with what its suite gives to all."""
 
 import os
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from msgspec import structs
 
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
-from multiturn.errors import MultiturnError, Place, did_you_mean, quoted
+from multiturn.errors import MultiturnError, Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
+from multiturn.files.media import FILE_TYPES
 from multiturn.model.calls import Thinking, Tool
-from multiturn.model.case import PROMPT_KEY, Case, TestMessage
+from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, TestMessage
 from multiturn.model.turns import ROLES
 from multiturn.suites.calls import (
     check_called,
@@ -23,15 +26,58 @@ from multiturn.suites.calls import (
     read_thinking,
 )
 from multiturn.suites.dialects import Dialect
+from multiturn.suites.keys import KeyCheck
 from multiturn.suites.media import check_segment, size_of_data
 from multiturn.suites.messages import PROMPT_FILE, Wording
-from multiturn.suites.paths import AS_GUIDELINE, ATTACH, may_be_path, warn_of_file_key, warn_of_path
 from multiturn.suites.schema import CaseKeys, ChosenKeys, ExecutionKeys, Metadata, MetadataKeys
 from multiturn.suites.tools import check_choice, read_tools
 from multiturn.suites.vocabulary import OF_MESSAGES
 
-MAX_CASE_SIZE = 10_000_000
-Choice = str | Mapping[str, str] | None
+_PATH_AS_TEXT = "suite.path_as_text"
+_PATH = re.compile(r"\S*(?:/\S*|\.\w+)")
+_LONGEST = 1000
+_URL = "file://"
+
+
+def may_be_path(text: str) -> bool:
+    """Return whether a text looks like a path; quick, as each text is asked for."""
+    return len(text) <= _LONGEST and _PATH.fullmatch(text) is not None
+
+
+def warn_of_path(text: Node, files: Files, check: KeyCheck, label: str, advice: str) -> None:
+    """Warn of a text that is the path of a file; ``advice`` ends the sentence."""
+    written = text.value
+    is_url = written.startswith(_URL)
+    if is_url or _is_file(written, files):
+        path = written.removeprefix(_URL)
+        what = f"{quoted(written)} is sent as text, not as the file; "
+        check.warn(_PATH_AS_TEXT, text.place(check.name, label), what + advice.format(path=path))
+
+
+def warn_of_file_key(content: Node, check: KeyCheck, label: str) -> None:
+    """Warn of structured content that has nothing but a ``file``, an ``image`` and so on."""
+    match [*content.value.items()]:
+        case [(str(kind), str(path))] if kind in FILE_TYPES:
+            advice = f"to attach it, write {{type: {kind}, value: {cut(path)}}}"
+            what = f"{{{kind}: {cut(path)}}} is sent as JSON; {advice}"
+            check.warn(_PATH_AS_TEXT, content.place(check.name, label), what)
+
+
+ATTACH = "to attach it, write {{type: file, value: {path}}}"
+AS_GUIDELINE = "attach it in a message, and let guideline_patterns match it"
+
+
+def _is_file(written: str, files: Files) -> bool:
+    """Return whether a suite could attach a file by a path; quick where there is none."""
+    path = written.lstrip("/")
+    if not any(os.path.isfile(os.path.join(folder, path)) for folder in files.folders):
+        return False
+    with suppress(MultiturnError):
+        return bool(files.find(written))
+    return False
+
+
+_Choice = str | Mapping[str, str] | None
 _TEXT_KEYS = {"type", "value"}
 _ONLY_MESSAGES = {"id", "input_messages"}
 _JSON_KEYS = ("metadata", "execution", "outcome", "expected_messages")  # of any values
@@ -275,7 +321,7 @@ def as_written(node: Node | None) -> Any:
     return node.value if node.source is None else node.source
 
 
-def _chosen(execution: ExecutionKeys) -> Choice:
+def _chosen(execution: ExecutionKeys) -> _Choice:
     """Return the ``tool_choice`` of an execution, as a case has it."""
     choice = execution.tool_choice
     return {"name": choice.name} if isinstance(choice, ChosenKeys) else choice

@@ -8,23 +8,21 @@ from pathlib import Path
 
 from msgspec import structs
 
+from multiturn.documents.input import check_path
 from multiturn.documents.json_lines import Lines, is_json_lines
 from multiturn.documents.node import Node, RepeatsError
-from multiturn.documents.source import check_path
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, Place, cut, quoted
 from multiturn.files.finding import Files, Texts
 from multiturn.files.paths import path_in, real_path, root_of
 from multiturn.logs import Notice, debug
 from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS, Case
-from multiturn.suites.case import CaseReader
-from multiturn.suites.case_files import LINES, files_at, read_case, read_cases
-from multiturn.suites.config import patterns_of
+from multiturn.suites.case_files import LINES, Globs, cases_in_file, files_at, read_case
+from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.dialects import Dialect
-from multiturn.suites.globs import Globs
+from multiturn.suites.guideline_patterns import UnusedPatterns, patterns_of
 from multiturn.suites.schema import SuiteKeys
-from multiturn.suites.streaming import Document, open_suite, read_suite
-from multiturn.suites.unused import UnusedPatterns
+from multiturn.suites.streaming import Document, open_suite, suite_documents
 from multiturn.text import utf8
 
 STDIN = "<stdin>"
@@ -45,7 +43,7 @@ def files_of_cases(path: str) -> Iterator[str]:
     """Yield the real path of each file of cases that a suite names; errors are for its reader."""
     suite = SuiteReader(path)
     with suppress(MultiturnError), open_suite(path, path) as file:
-        for document in read_suite(file, path, path):
+        for document in suite_documents(file, path, path):
             head = suite.dialect.suite(document.head)
             listed = head.children.get("evalcases") if isinstance(head.value, dict) else None
             for node in document.cases or (listed.children if listed else ()):
@@ -103,7 +101,7 @@ class SuiteReader:
     def items(self, lines: Lines | None = None) -> Iterator[SuiteItem]:
         """Yield what ``read`` does, from the file that it opened."""
         document, repeats = None, self.dialect.repeats
-        for document in read_suite(self.file, self.source, self.name, lines, repeats):
+        for document in suite_documents(self.file, self.source, self.name, lines, repeats):
             try:
                 yield from self.cases(document)
             except RepeatsError as error:
@@ -272,7 +270,7 @@ class SuiteReader:
         else:
             has_vars = bool(self.dialect.variables.messages)
             index = -1
-            for index, node in enumerate(read_cases(text, name, repeats, has_vars=has_vars)):
+            for index, node in enumerate(cases_in_file(text, name, repeats, has_vars=has_vars)):
                 label = "" if name.lower().endswith(LINES) else f"[{index}]"
                 yield from self.case(node, label, inside, reader)
             if index < 0:
