@@ -33,14 +33,13 @@ from multiturn import (
 )
 from multiturn.cli.explain import as_explanation
 from multiturn.documents.validation import choices_of
-from multiturn.errors import StageError
+from multiturn.errors import ProviderError, StageError
 from multiturn.model.turns import ROLES
 from multiturn.pipelines.contract import Contract, Stage, contract_of, options_of
 from multiturn.pipelines.ordering import order_errors
 from multiturn.pipelines.pipeline import built_in_case, request_of, try_out
 from multiturn.pipelines.pipeline_file import pipeline_names
 from multiturn.providers.codex import CodexProvider, CodexSettings
-from multiturn.providers.failures import ProviderError
 from multiturn.review.reviewed import review
 from multiturn.review.snapshots import snapshot_text
 from multiturn_stages.embed_files import embed_files

@@ -22,7 +22,7 @@ def batch() -> None:
 @targets_option
 def status(results: str, targets_file: str | None) -> None:
     """Print the state of each batch of the results file RESULTS."""
-    from multiturn.providers.failures import ProviderError
+    from multiturn.errors import ProviderError
 
     failures = Failures()
     with _open(results, targets_file) as batches:

@@ -13,7 +13,7 @@ from multiturn.cli.options import (
     preview_provider,
     suite_options,
 )
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, OptionError
 from multiturn.text import in_line
 
 if TYPE_CHECKING:
@@ -104,5 +104,5 @@ def _extent(suites: "Sequence[str]", line: int) -> "Extent":
     from multiturn.suites.extents import extent_at
 
     if len(suites) != 1 or suites[0] == "-":
-        raise MultiturnError("--at takes a line of one suite; name its file")
+        raise OptionError("--at takes a line of one suite; name its file")
     return extent_at(suites[0], line)

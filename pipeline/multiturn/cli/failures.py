@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.errors import MultiturnError, trace_of
+from multiturn.errors import AccessError, MultiturnError, trace_of
 from multiturn.text import in_line, indented, number_of
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def writing(output: str | None) -> Iterator[None]:
     except OSError as error:
         if output is None:
             raise
-        raise MultiturnError(f"cannot write {output!r}: {error.strerror}") from error
+        raise AccessError(f"cannot write {output!r}: {error.strerror}") from error
 
 
 def say_written(output: str | None, cases: int) -> None:

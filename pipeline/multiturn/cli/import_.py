@@ -6,7 +6,7 @@ import click
 
 from multiturn.cli.failures import Failures, say_written, writing
 from multiturn.cli.options import PATH, debug_option, output_option, start_log, verbose_option
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, OptionError
 
 
 @click.command("import")
@@ -49,7 +49,7 @@ def import_(
     start_log(verbose)
     if output is not None and is_json_lines(output):
         name = re.sub(r"(?i)(\.eval)?\.jsonl$", ".eval.yaml", output)
-        raise MultiturnError(f"{output!r} would be read as JSON Lines; name it {name}")
+        raise OptionError(f"{output!r} would be read as JSON Lines; name it {name}")
     failures = Failures(debug=debug)
     cases = []
     with warnings_to(fail if strict else None), attached_for(output) as attached:

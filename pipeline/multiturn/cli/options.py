@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from multiturn.cli.completion import complete_case, complete_pipeline, complete_target
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, OptionError
 from multiturn.text import in_line
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ def output_option(words: str) -> Callable[[CommandFunction], CommandFunction]:
 def refuse_output(output: str | None, selection: "Selection") -> None:
     """Make sure that an output replaces no suite."""
     if output is not None and os.path.realpath(output) in map(os.path.realpath, selection.suites):
-        raise MultiturnError(f"--output {output!r} is a suite; name another file")
+        raise OptionError(f"--output {output!r} is a suite; name another file")
 
 
 def default_format(output: str | None) -> str:

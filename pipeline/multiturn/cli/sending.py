@@ -15,7 +15,6 @@ from multiturn.cli.failures import Failures, say_line
 from multiturn.cli.options import on_terminal, say_summary
 from multiturn.cli.progress import Progress, estimated_cases
 from multiturn.cli.rendering import to_result_text
-from multiturn.engine.budget import LimitReachedError
 from multiturn.engine.costs import Estimate, Spending, model_of, no_price
 from multiturn.engine.delivery import Delivery
 from multiturn.engine.order import Order
@@ -23,8 +22,7 @@ from multiturn.engine.prefixes import ASSUMED_MINIMUM, SharedPrefixes
 from multiturn.engine.record import to_json
 from multiturn.engine.run import Run
 from multiturn.engine.runner import answers
-from multiturn.errors import MultiturnError
-from multiturn.providers.failures import ENDS_RUN, ProviderError
+from multiturn.errors import ENDS_RUN, LimitReachedError, MultiturnError, ProviderError
 from multiturn.providers.results import Result
 from multiturn.text import dollars, first_of, in_line, number_of
 

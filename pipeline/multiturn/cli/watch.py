@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from multiturn.cli.options import SuiteOptions, pipeline_option, suite_options
-from multiturn.errors import MultiturnError
+from multiturn.errors import AccessError, MultiturnError, OptionError
 from multiturn.text import first_of, in_line, number_of
 
 _WAIT = 100  # milliseconds for which the first conversion waits until all folders are watched
@@ -38,7 +38,7 @@ def watch(options: SuiteOptions, pipeline: str) -> None:
     shows the prompts that it changes. Errors are shown, and watching continues until Ctrl-C.
     """
     if "-" in options.suites:
-        raise MultiturnError("watch reads suites again, and - can be read only once; name files")
+        raise OptionError("watch reads suites again, and - can be read only once; name files")
     options.select()  # an error in the command ends it; one in a file does not
     prompts: Prompts | None = None
     for paths in _changes(_folders(options, pipeline)):
@@ -72,7 +72,7 @@ def _changes(folders: set[Path]) -> Iterator[set[str]]:
                 yield {path for path in paths if path not in came or os.path.exists(path)} or paths
             is_first = False
     except OSError as error:  # as where the system lets nobody watch so many folders
-        raise MultiturnError(f"cannot watch: {error}; name a smaller --root") from None
+        raise AccessError(f"cannot watch: {error}; name a smaller --root") from None
 
 
 def _folders(options: SuiteOptions, pipeline: str) -> set[Path]:

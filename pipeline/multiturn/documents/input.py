@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import BinaryIO
 
-from multiturn.errors import MultiturnError, Place
+from multiturn.errors import AccessError, InputError, Place
 
 MAX_RESULT_LINE = 2**29  # bytes: an answer of 16 MiB and its request, each character as an escape
 _CHUNK = 2**16
@@ -31,7 +31,7 @@ def open_regular(path: str | os.PathLike[str], name: str) -> Iterator[BinaryIO]:
     """
     with open(path, "rb", opener=lambda file, _: os.open(file, _FLAGS)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise MultiturnError("this is not a regular file", where=name)
+            raise InputError("this is not a regular file", where=name)
         yield file
 
 
@@ -39,7 +39,7 @@ def read_at_most(most: int, file: BinaryIO, name: str, what: str) -> bytes:
     """Return what is in a file, ``what`` it may be; more bytes than so many are an error."""
     data = file.read(most + 1)
     if len(data) > most:
-        raise MultiturnError(f"{what} of over {most:,} bytes", where=name)
+        raise InputError(f"{what} of over {most:,} bytes", where=name)
     return data
 
 
@@ -49,9 +49,7 @@ def lines_of(file: BinaryIO, name: str) -> Iterator[bytes]:
     while line := file.readline(MAX_RESULT_LINE + 1):
         number += 1
         if len(line) > MAX_RESULT_LINE:
-            raise MultiturnError(
-                f"a line of over {MAX_RESULT_LINE:,} bytes", where=Place(name, number)
-            )
+            raise InputError(f"a line of over {MAX_RESULT_LINE:,} bytes", where=Place(name, number))
         yield line
 
 
@@ -66,12 +64,12 @@ def open_rewindable(path: str, name: str) -> Iterator[BinaryIO]:
                 file = stack.enter_context(open(path, "rb"))
                 kind = os.fstat(file.fileno()).st_mode
                 if not stat.S_ISREG(kind) and not stat.S_ISFIFO(kind):
-                    raise MultiturnError("this is not a regular file", where=name)
+                    raise InputError("this is not a regular file", where=name)
             if path == "-" or not file.seekable():
                 file = stack.enter_context(_copied(file, name))
             yield file
         except OSError as error:
-            raise MultiturnError(f"cannot read it: {error.strerror}", where=name) from None
+            raise AccessError(f"cannot read it: {error.strerror}", where=name) from None
 
 
 def read_small(path: str, name: str, what: str, most: int) -> bytes:
@@ -91,7 +89,7 @@ def _copied(file: BinaryIO, name: str) -> Iterator[BinaryIO]:
             size += len(chunk)
             if size > MAX_PIPED:
                 what = f"more than {MAX_PIPED:,} bytes through a pipe; write them to a file"
-                raise MultiturnError(what, where=name)
+                raise InputError(what, where=name)
             copy.write(chunk)
         yield copy
 
@@ -103,4 +101,4 @@ def check_path(path: str) -> None:
     except UnicodeEncodeError:
         encoded = b"\0"
     if b"\0" in encoded:
-        raise MultiturnError("no path can have such a character", where=ascii(path))
+        raise InputError("no path can have such a character", where=ascii(path))

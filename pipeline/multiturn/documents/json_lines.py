@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node
 from multiturn.documents.yaml_reader import read_integer
-from multiturn.errors import MultiturnError, Place, quoted
+from multiturn.errors import InputError, MultiturnError, Place, quoted
 
 # In bytes: a case of 10 million characters, whatever they are, and 50 MB of media in base64.
 MAX_CASE_LINE = 110_000_000
@@ -76,11 +76,11 @@ def read_json_lines(
                 value = read_json(text)
                 yield node_of(value, mark_of(number, position))
         except UnicodeDecodeError:
-            yield MultiturnError("this is not UTF-8; save the file as UTF-8", where=where)
+            yield InputError("this is not UTF-8; save the file as UTF-8", where=where)
         except json.JSONDecodeError as error:
-            yield MultiturnError(f"not JSON: {error.msg}", where=where._replace(column=error.colno))
+            yield InputError(f"not JSON: {error.msg}", where=where._replace(column=error.colno))
         except ValueError as error:
-            yield MultiturnError(str(error), where=where)
+            yield InputError(str(error), where=where)
 
 
 def read_json(text: str) -> Any:

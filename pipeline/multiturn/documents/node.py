@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import structs
 
-from multiturn.errors import MultiturnError, Place
+from multiturn.errors import Place
 
 MAX_DEPTH = 100
 # Each takes some hundred bytes, and more of a message: a case stays far below 100 MB.
@@ -59,10 +59,6 @@ class Node(msgspec.Struct, gc=False):
                 if name not in self.children:
                     self.children[name] = child
                     self.value[name] = child.value
-
-
-class RepeatsError(MultiturnError):
-    """A document repeats too many values."""
 
 
 class Repeats(msgspec.Struct):

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from multiturn.documents.node import Node
-from multiturn.errors import MultiturnError, add_or_mend, cut, did_you_mean, nearest
+from multiturn.errors import InputError, MultiturnError, add_or_mend, cut, did_you_mean, nearest
 
 _T = TypeVar("_T")
 
@@ -56,7 +56,7 @@ def read_as(
     if what.startswith("Object missing"):
         raise _missing(what, key, node, _keys_at(type_, path), where, label)
     message = _reword(what, key, node, type_)
-    raise MultiturnError(message, where=node.place(where, label))
+    raise InputError(message, where=node.place(where, label))
 
 
 def _missing(
@@ -70,7 +70,7 @@ def _missing(
         node.place(where, label) if near is None else node.children[near].key_place(where, label)
     )
     message = f"{key} has no {missing!r}" if key else f"there is no {missing!r}"
-    return MultiturnError(message + add_or_mend(missing, unknown), where=place)
+    return InputError(message + add_or_mend(missing, unknown), where=place)
 
 
 def _keys_at(type_: Any, path: str) -> tuple[str, ...]:

@@ -24,16 +24,8 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from multiturn.documents.node import (
-    MAX_DEPTH,
-    MAX_VALUES,
-    Mark,
-    Node,
-    Repeats,
-    RepeatsError,
-    place_of,
-)
-from multiturn.errors import MultiturnError, Place, cut, quoted
+from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, Repeats, place_of
+from multiturn.errors import InputError, MultiturnError, Place, RepeatsError, cut, quoted
 
 _NULL_OR_BOOL = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -167,7 +159,7 @@ class Source:
         self._file = file
         file.seek(0)
         if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
-            raise MultiturnError("this is UTF-16; save the file as UTF-8", where=Place(name, 1, 1))
+            raise InputError("this is UTF-16; save the file as UTF-8", where=Place(name, 1, 1))
         # One pass over the whole stream, before libyaml sees any of it: which stand-ins are free is
         # known only at its end.
         found: set[bytes] = set()
@@ -175,7 +167,7 @@ class Source:
         for chunk in self._chunks():
             directives += chunk.count(b"\n%TAG") + chunk.count(b"\r%TAG")
             if directives > MAX_DIRECTIVES:  # libyaml compares each with all others
-                raise MultiturnError(f"over {MAX_DIRECTIVES} %TAG directives", where=name)
+                raise InputError(f"over {MAX_DIRECTIVES} %TAG directives", where=name)
             has_pairs = has_pairs or (b"\\u" in chunk and bool(re.search(_ESCAPED_PAIR, chunk)))
             # A substring test is much faster than the regex and almost always says no.
             if b"\xc2\x85" in chunk or b"\xe2\x80" in chunk:
@@ -268,7 +260,7 @@ class Source:
             used.update(char.decode() for char in set(re.findall(_PRIVATE, chunk)))
             used.update(chr(int(digits, 16)) for digits in set(re.findall(_SPELLED, chunk)))
         yield from (char for char in map(chr, range(0xF0000, 0xFFFFE)) if char not in used)
-        raise MultiturnError("it uses every private character there is", where=self.name)
+        raise InputError("it uses every private character there is", where=self.name)
 
 
 def _missing(data: bytes) -> int:
@@ -289,7 +281,7 @@ def yaml_error(error: Any, source: Source) -> MultiturnError:
                 f"YAML does not allow the character U+{error.character:04X};"
                 f' write it as an escape in double quotes: "\\u{error.character:04x}"'
             )
-        return MultiturnError(what, where=source.place(error.position))
+        return InputError(what, where=source.place(error.position))
     what = " ".join(filter(None, ("not YAML:", error.problem, error.context)))
     advice = next((advice for problem, advice in _ADVICE.items() if problem in what), "")
     if error.context_mark:
@@ -299,7 +291,7 @@ def yaml_error(error: Any, source: Source) -> MultiturnError:
         what = "it has a merge conflict; resolve it first"
     mark = error.problem_mark or error.context_mark
     where = place_of(source.name, mark) if mark else Place(source.name)
-    return MultiturnError(what, where=where)
+    return InputError(what, where=where)
 
 
 # What aliases may add to a document, in characters: ten thousand uses of two pages of text.
@@ -348,7 +340,7 @@ class Reader:
 
     def error(self, what: str, mark: Mark) -> MultiturnError:
         """Return an error at a place of the stream."""
-        return MultiturnError(what, where=place_of(self.source.name, mark))
+        return InputError(what, where=place_of(self.source.name, mark))
 
     def roots(self) -> Iterator[Any]:
         """Yield the event with which the value of each document begins."""

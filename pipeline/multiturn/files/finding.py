@@ -11,7 +11,7 @@ from typing import Any
 
 from multiturn.errors import (
     AttachmentError,
-    MultiturnError,
+    InputError,
     OutsideRootError,
     Place,
     from_here,
@@ -211,7 +211,7 @@ class Files:
                 names = self._names(real)
                 if any(re.fullmatch(_PRIVATE, name) for name in names):
                     what = "is never attached, as it may hold keys; attach a copy without them"
-                    raise MultiturnError(f"{quoted(written)} {what}")
+                    raise InputError(f"{quoted(written)} {what}")
                 return "/".join(names)
         raise AttachmentError(f"no file {quoted(written)}. {self._hint(written, folders)}")
 

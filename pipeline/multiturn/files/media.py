@@ -9,7 +9,7 @@ from typing import IO, Any, Literal, get_args
 
 from msgspec import Struct, structs
 
-from multiturn.errors import AttachmentError, MultiturnError, cut, quoted
+from multiturn.errors import AttachmentError, InputError, MultiturnError, cut, quoted
 from multiturn.text import CONTROL, has_host
 
 _IN_MEMORY = 4_000_000  # bytes of a run; with more, all lie in a temporary file
@@ -85,7 +85,7 @@ class Store:
 def no_room(error: OSError) -> MultiturnError:
     """Return the error for media that cannot be written where temporary files are."""
     what = f"cannot keep media in a temporary file: {error.strerror}"
-    return MultiturnError(f"{what}; make room there, or set TMPDIR")
+    return InputError(f"{what}; make room there, or set TMPDIR")
 
 
 def _append(file: IO[bytes], data: bytes) -> tuple[int, int]:

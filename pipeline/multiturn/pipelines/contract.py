@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from multiturn.documents.validation import choices_of, must_be
-from multiturn.errors import MultiturnError, Place, cut, did_you_mean, from_here, nearest
+from multiturn.errors import InputError, Place, cut, did_you_mean, from_here, nearest
 from multiturn.model.conversion import Conversion
 from multiturn.model.turns import ROLES, is_blank
 
@@ -114,7 +114,7 @@ def contract_of(function: Stage) -> Contract | None:
     wrong = "write @stage(), with parentheses" if given is None else _wrong_fact(given)
     if given is None or wrong:
         code = function.__code__
-        raise MultiturnError(wrong, where=Place(from_here(code.co_filename), code.co_firstlineno))
+        raise InputError(wrong, where=Place(from_here(code.co_filename), code.co_firstlineno))
     return Contract(*map(frozenset, given.values()))
 
 

@@ -12,6 +12,7 @@ from toolz import compose_left
 
 from multiturn.errors import (
     ErrorDetail,
+    InputError,
     MultiturnError,
     PipelineError,
     Place,
@@ -170,7 +171,7 @@ class Pipeline:
         if not _asks(result):
             case = result.case
             what = "there is nothing to answer: only system messages have content, if any has;"
-            raise MultiturnError(f"{what} add a user message", where=case.where(), case_id=case.id)
+            raise InputError(f"{what} add a user message", where=case.where(), case_id=case.id)
         for notice in result.notices:
             if notice.is_warning:
                 warn(structs.replace(notice, case_id=conversion.case.id))
@@ -181,7 +182,7 @@ class Pipeline:
         case, (at, name, wrong) = conversion.case, unpaired(conversion.case.input_messages)
         if wrong:
             where = case.where(case.input_messages[at].line, case.message_key(at))
-            return MultiturnError(f"the call {name!r} {wrong}", where=where, case_id=case.id)
+            return InputError(f"the call {name!r} {wrong}", where=where, case_id=case.id)
         for step in self.steps:
             conversion = step(conversion)
             if what := _unpaired(conversion):

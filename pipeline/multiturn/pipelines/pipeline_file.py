@@ -14,6 +14,7 @@ from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import (
     ErrorDetail,
+    InputError,
     MultiturnError,
     PipelineError,
     Place,
@@ -122,7 +123,7 @@ def _load(source: str | Path, trail: tuple[Path, ...]) -> Pipeline:
     if not str(source) or not path.exists():
         near = nearest(path.name, names)
         hint = f'did you mean "{near}"?' if near else f"choose from: {', '.join(names)}, or a file"
-        raise MultiturnError(f"no pipeline {str(source)!r}; {hint}")
+        raise InputError(f"no pipeline {str(source)!r}; {hint}")
     data = _read(str(source))
     return _PipelineFile(str(source), path.resolve(), trail).read(data)
 
@@ -237,7 +238,7 @@ class _PipelineFile:
             nodes = {}
         with self.collect(node.place(self.name)):
             if not isinstance(name, str):
-                raise MultiturnError("a stage is its name, or its name with a mapping of options")
+                raise InputError("a stage is its name, or its name with a mapping of options")
             stage = find_stage(name, self.path.parent)
             values = {key: child.value for key, child in nodes.items()}
             return _Entry(stage, values, {"": node, **nodes})
@@ -253,10 +254,10 @@ class _PipelineFile:
                 base = Path(self.name).parent / base
                 trail = (*trail, self.path)
                 if len(trail) > _MAX_TRAIL:
-                    raise MultiturnError(f"over {_MAX_TRAIL} pipelines that extend each other")
+                    raise InputError(f"over {_MAX_TRAIL} pipelines that extend each other")
                 if base.resolve() in trail:
                     circle = " -> ".join(path.name for path in (*trail, base.resolve()))
-                    raise MultiturnError(f"pipelines extend each other in a circle: {circle}")
+                    raise InputError(f"pipelines extend each other in a circle: {circle}")
             pipeline = _load(base, trail)
             here = Place(self.name, node.line)
             is_file = base not in pipeline_names()
@@ -277,7 +278,7 @@ class _PipelineFile:
     def configure(self, entries: list[_Entry], name: str, node: Node) -> None:
         at = position(entries, name)
         if not isinstance(node.value, dict):
-            raise MultiturnError(f'the options of "{name}" must be a mapping')
+            raise InputError(f'the options of "{name}" must be a mapping')
         old = entries[at]
         options = {**old.options, **node.value}
         entries[at] = _Entry(old.stage, options, {**old.nodes, **node.children})

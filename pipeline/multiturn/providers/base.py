@@ -7,12 +7,12 @@ from typing import Annotated, Any, ClassVar, Protocol, Self
 import msgspec
 from msgspec import Meta, Struct
 
-from multiturn.errors import Place, exception_in_words
+from multiturn.errors import Place, ProviderError, exception_in_words
 from multiturn.logs import Notice, warn
 from multiturn.model.calls import Call
 from multiturn.model.request import InputFile, ProviderRequest, message_of, prompt_of
 from multiturn.model.turns import Parts, Turns
-from multiturn.providers.failures import ProviderError, passing
+from multiturn.providers.failures import passing
 from multiturn.providers.secrets import hide
 from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_in, tokens_of
 from multiturn.text import brief

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from multiturn.errors import ProviderError
 from multiturn.providers.base import LARGEST_ANSWER
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.rules import named
 from multiturn.providers.secrets import hide
 

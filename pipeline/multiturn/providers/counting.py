@@ -6,12 +6,11 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, ProviderError
 from multiturn.files.media import with_bytes
 from multiturn.model.request import ProviderRequest, prompt_of
 from multiturn.providers.base import TargetProvider, Wire
 from multiturn.providers.client import current
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.media_parts import media_in
 from multiturn.providers.openai import OpenAIProvider

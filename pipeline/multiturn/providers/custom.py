@@ -9,7 +9,7 @@ import msgspec
 from msgspec import structs
 
 from multiturn.documents.imports import import_path
-from multiturn.errors import MultiturnError, exception_in_words, line_of
+from multiturn.errors import MultiturnError, ProviderError, exception_in_words, line_of
 from multiturn.model.request import InputFile, ProviderRequest, files_and_media, prompt_of
 from multiturn.providers.base import (
     Provider,
@@ -18,7 +18,7 @@ from multiturn.providers.base import (
     TargetProvider,
     Wire,
 )
-from multiturn.providers.failures import ProviderError, passing
+from multiturn.providers.failures import passing
 from multiturn.providers.rules import broken
 from multiturn.providers.secrets import hide, secrets_among
 

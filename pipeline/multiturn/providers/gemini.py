@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
+from multiturn.errors import ProviderError
 from multiturn.files.media import EXTENSIONS, Base64, Media, with_bytes
 from multiturn.model.calls import Call, Tool
 from multiturn.model.request import ProviderRequest
@@ -16,7 +17,6 @@ from multiturn.model.turns import Turn
 from multiturn.providers.ax import UpTo2
 from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.client import current, http_client
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.layout import Layout

@@ -16,12 +16,11 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import msgspec
 from msgspec import structs
 
-from multiturn.errors import MultiturnError
+from multiturn.errors import ENDS_RUN, MultiturnError, ProviderError
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.ax import ChatProvider
 from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.client import Exchange, current, status_error
-from multiturn.providers.failures import ENDS_RUN, ProviderError
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import SERVERS, Abilities, Row
 from multiturn.providers.refusals import lesson_of

@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from multiturn.errors import ProviderError
 from multiturn.files.media import Media, MediaKind
 from multiturn.model.calls import Thinking, Tool
 from multiturn.model.request import content_of
 from multiturn.model.turns import Turn, is_blank
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.chat import called
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.layout import Layout
 from multiturn.providers.media_parts import (
     address_or_uri,

@@ -9,10 +9,9 @@ import msgspec
 
 from multiturn.documents.dump import dump
 from multiturn.documents.yaml_reader import read_documents
-from multiturn.errors import MultiturnError, option
+from multiturn.errors import MultiturnError, ProviderError, option
 from multiturn.model.request import ChatMessage, ProviderRequest, prompt_of
 from multiturn.providers.base import TargetProvider
-from multiturn.providers.failures import ProviderError
 from multiturn.review.changes import FileChange
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.locations import folder_of

@@ -6,9 +6,9 @@ from typing import Any
 from msgspec import structs
 
 from multiturn.documents.json_lines import read_value, values_in_json
-from multiturn.documents.node import Node, Repeats, RepeatsError, list_of, with_keys
+from multiturn.documents.node import Node, Repeats, list_of, with_keys
 from multiturn.documents.validation import read_as
-from multiturn.errors import MultiturnError, quoted
+from multiturn.errors import MultiturnError, RepeatsError, quoted
 from multiturn.suites.block_forms import BLOCK_FORMS
 from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.messages import Wording, WrittenMessage

@@ -10,7 +10,7 @@ from functools import cache
 from multiturn.documents.json_lines import mark_of, node_of, read_json_lines
 from multiturn.documents.node import Node, Repeats
 from multiturn.documents.yaml_reader import read_documents
-from multiturn.errors import MultiturnError, Place, quoted
+from multiturn.errors import AccessError, InputError, MultiturnError, Place, quoted
 from multiturn.files.finding import Files, outside_root
 from multiturn.files.paths import is_below, real_path
 from multiturn.model.case import MAX_CASE_SIZE
@@ -32,7 +32,7 @@ def files_below(top: str, *, depth: int | None = None) -> Iterator[str]:
     """
 
     def refuse(error: OSError) -> None:
-        raise MultiturnError(f"cannot read the folder {error.filename!r}: {error.strerror}")
+        raise AccessError(f"cannot read the folder {error.filename!r}: {error.strerror}")
 
     levels = top.count(os.sep)
     for folder, folders, names in os.walk(top, onerror=refuse):
@@ -65,9 +65,9 @@ class Globs:
         """
         self._left -= 1
         if self._left < 0:
-            raise MultiturnError(f"over {MAX_GLOBS} globs in one suite; name a folder's files by *")
+            raise InputError(f"over {MAX_GLOBS} globs in one suite; name a folder's files by *")
         if written.startswith("/") or ".." in written.split("/"):
-            raise MultiturnError(f"{quoted(written)} must stay below the suite's folder")
+            raise InputError(f"{quoted(written)} must stay below the suite's folder")
         matches = guideline_matcher((written,), called="the glob")
         names = [name for name in written.split("/") if name not in ("", ".")]
         named = next(n for n, name in enumerate(names) if re.search(r"[*?\[{]", name))
@@ -114,14 +114,14 @@ def files_at(files: Files, path: str) -> Iterator[tuple[str, str]]:
             yield files.find(f"/{path}/{name}/{found[0]}"), name
     if is_empty:
         what = f"the folder {quoted(path)} has no folders with a case.yaml"
-        raise MultiturnError(f"{what}; for its files, name {path}/*.yaml")
+        raise InputError(f"{what}; for its files, name {path}/*.yaml")
 
 
 def read_case(text: str, name: str, repeats: Repeats) -> Node:
     """Return the only case of a file."""
     documents = list(read_documents(text, name, repeats=repeats))
     if len(documents) != 1:
-        raise MultiturnError("this must be one case", where=name)
+        raise InputError("this must be one case", where=name)
     return documents[0]
 
 
@@ -135,7 +135,7 @@ def cases_in_file(
     extension = os.path.splitext(name)[1].lower()
     if extension not in _FORMATS:
         what = f"cases are read from YAML, JSON, JSON Lines and CSV, not from {extension} files"
-        raise MultiturnError(what, where=name)
+        raise InputError(what, where=name)
     if extension == ".jsonl":
         yield from read_json_lines(io.BytesIO(text.encode()), name)
     elif extension == ".csv":
@@ -162,10 +162,10 @@ def _rows(text: str, name: str, has_vars: bool) -> Iterator[Node | MultiturnErro
                 yield node_of(keys, mark_of(line, stream.tell()))
             elif row:
                 what = f"{len(row)} fields for {len(columns)} columns; quote a field with a comma"
-                yield MultiturnError(what, where=Place(name, line))
+                yield InputError(what, where=Place(name, line))
             line = reader.line_num + 1
     except csv.Error as error:
-        raise MultiturnError(f"not CSV: {error}", where=Place(name, line)) from None
+        raise InputError(f"not CSV: {error}", where=Place(name, line)) from None
 
 
 def _columns(row: list[str], name: str) -> list[str]:
@@ -174,11 +174,11 @@ def _columns(row: list[str], name: str) -> list[str]:
     wrong = next((each for each, count in counts.items() if not each or count > 1), None)
     if wrong is not None:
         what = f"two columns are {quoted(wrong)}" if wrong else "a column has no name"
-        raise MultiturnError(what, where=Place(name, 1))
+        raise InputError(what, where=Place(name, 1))
     if len(columns) == 1 and (found := re.search("[;\t]", columns[0])):
         separator = "semicolons" if found[0] == ";" else "tabs"
         what = f"its fields are separated by {separator}; separate them by commas"
-        raise MultiturnError(what, where=Place(name, 1))
+        raise InputError(what, where=Place(name, 1))
     return columns
 
 

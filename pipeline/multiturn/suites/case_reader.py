@@ -10,7 +10,7 @@ from msgspec import structs
 
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
-from multiturn.errors import MultiturnError, Place, cut, did_you_mean, quoted
+from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
 from multiturn.files.media import FILE_TYPES
 from multiturn.model.calls import Thinking, Tool
@@ -116,7 +116,7 @@ class CaseReader:
         """Return a case's id as it is written; None if it has none."""
         if not isinstance(node.children, dict):
             where = node.place(self.name, label)
-            raise MultiturnError("a case must be a mapping", where=where)
+            raise InputError("a case must be a mapping", where=where)
         given = node.children.get("id")
         case_id = as_written(given)
         if given is None or case_id is None:
@@ -126,7 +126,7 @@ class CaseReader:
         if isinstance(case_id, str) and case_id.strip():
             return case_id
         what = "the id is blank; write one" if isinstance(case_id, str) else "id must be text"
-        raise MultiturnError(what, where=given.place(self.name, label))
+        raise InputError(what, where=given.place(self.name, label))
 
     def case(self, node: Node, case_id: str, shared: Case, *places: str) -> Case:
         """Read one case; it may have the keys of ``places`` besides its own."""
@@ -135,15 +135,15 @@ class CaseReader:
         folder = self.files.folders[0]
         if "input_messages" not in node.children and os.path.exists(f"{folder}/{PROMPT_FILE}"):
             what = f"{PROMPT_FILE} is not read as the input; write its text as input"
-            raise MultiturnError(what, where=node.place(self.name, label))
+            raise InputError(what, where=node.place(self.name, label))
         case = read_as(node, CaseKeys, where=self.name, label=label, called=wording.path)
         if not case.input_messages:
             what = f"{wording.key} is empty; add a message"
-            raise MultiturnError(what, where=node.place(self.name, label))
+            raise InputError(what, where=node.place(self.name, label))
         written = node.children["input_messages"]
         if node.size > MAX_CASE_SIZE and node.size - size_of_data(written) > MAX_CASE_SIZE:
             what = f"it is larger than {MAX_CASE_SIZE:,} characters, with its aliases expanded"
-            raise MultiturnError(what, where=node.place(self.name, label))
+            raise InputError(what, where=node.place(self.name, label))
         self.size = max(node.size, written.size)  # a suite may give messages to each case
         self.keys.check(node, "case", *places, label=label)
         given = self._given(node, shared, label)
@@ -208,7 +208,7 @@ class CaseReader:
         role, content = node.children["role"], node.children["content"]
         if role.value not in ROLES:
             what = f"there is no role {quoted(role.value)}; {did_you_mean(role.value, ROLES)}"
-            raise MultiturnError(what, where=role.place(self.name, wording.label(index)))
+            raise InputError(what, where=role.place(self.name, wording.label(index)))
         is_list = isinstance(content.value, list)
         segments = content.children if is_list else [content]
         thinking: tuple[Thinking, ...] = ()
@@ -250,7 +250,7 @@ class CaseReader:
                 warn_of_file_key(segment, self.keys, label)
             elif is_thinking(segment.value):
                 what = "thinking comes before the text; write it first"
-                raise MultiturnError(what, where=segment.place(self.name, label))
+                raise InputError(what, where=segment.place(self.name, label))
             elif "value" in segment.value:
                 check_segment(segment, self.keys, label)
             if segment.value.get("type") != "text":

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from multiturn.documents.node import Node, Repeats, RepeatsError, count_values, list_of, with_keys
-from multiturn.errors import MultiturnError, quoted
+from multiturn.documents.node import Node, Repeats, count_values, list_of, with_keys
+from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
 from multiturn.suites.blocks import as_ours
 from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.messages import (
@@ -110,7 +110,7 @@ def _refused(found: Template, beside: str, name: str, label: str) -> MultiturnEr
     node, template = found
     what = f"{quoted(template)} is a template beside {beside}; multiturn takes conversations, not"
     what += " templates: write the text itself, or templates: literal in the suite if the braces"
-    return MultiturnError(f"{what} are text", where=node.place(name, label))
+    return InputError(f"{what} are text", where=node.place(name, label))
 
 
 _VARIABLE = r"\s*\{\{-?\s*(?:vars\.)?(\w+)\s*-?\}\}\s*"
@@ -163,7 +163,7 @@ def take_messages(variables: Variables, keys: dict[str, Node], check: KeyCheck, 
     if given is None:
         if not written and variables.messages and own is not None:
             what = f"there is no vars.{name}, which holds the messages; add it"
-            raise MultiturnError(what, where=own.key_place(check.name, label))
+            raise InputError(what, where=own.key_place(check.name, label))
         return ""
     if written:
         raise check.both(written, f"vars.{name}", given, label)
@@ -189,7 +189,7 @@ def _only_prompt(prompts: Node, suite: str) -> str:
         if match is None or found not in ("", match[1]):
             what = "multiturn takes conversations, not templates; write each case's messages as its"
             what += ' input, or the only prompt as "{{ input }}" with vars.input'
-            raise MultiturnError(what, where=prompt.place(suite))
+            raise InputError(what, where=prompt.place(suite))
         found = match[1]
     return found or "input"
 
@@ -199,13 +199,13 @@ def _mapping(given: Node | None, key: str, suite: str, label: str) -> dict[str, 
         return {}
     if not isinstance(given.children, dict):
         what = f"{key} must be a mapping; no file of it is read"
-        raise MultiturnError(what, where=given.place(suite, label))
+        raise InputError(what, where=given.place(suite, label))
     return given.children
 
 
 def _no_prompts(given: Node, suite: str, label: str) -> MultiturnError:
     what = 'vars.input is the messages only beside prompts: ["{{ input }}"]; write it as input'
-    return MultiturnError(what, where=given.key_place(suite, label))
+    return InputError(what, where=given.key_place(suite, label))
 
 
 def _check_plain(given: Node, name: str, suite: str, label: str) -> None:
@@ -216,7 +216,7 @@ def _check_plain(given: Node, name: str, suite: str, label: str) -> None:
     elif isinstance(given.value, list) and not all(isinstance(m, dict) for m in given.value):
         what = "is a list, of which promptfoo makes several tests; write each as a test"
     if what:
-        raise MultiturnError(f"vars.{name} {what}", where=given.place(suite, label))
+        raise InputError(f"vars.{name} {what}", where=given.place(suite, label))
 
 
 _WITH_INPUT = {**CASE_NAMES, **ANSWER_NAMES}
@@ -296,7 +296,7 @@ class Dialect:
         messages = node.children.get("input_messages")
         if messages is not None and isinstance(messages.value, dict) and "type" in messages.value:
             what = f"{wording.key} is a template of OpenAI's evals; write the messages of each item"
-            raise MultiturnError(f"{what} as a case", where=messages.place(self.name, label))
+            raise InputError(f"{what} as a case", where=messages.place(self.name, label))
         if messages is not None and isinstance(messages.children, list):
             written = messages
             messages, wording = as_ours(messages, self.keys, wording, self.repeats)
@@ -312,7 +312,7 @@ class Dialect:
         given, files = self._shared.get("input"), self._shared.get("input_files")
         if given is not None and not isinstance(given.value, str | list | dict | None):
             what = "input must be a text, a message or a list of messages"
-            raise MultiturnError(what, where=given.place(self.name))
+            raise InputError(what, where=given.place(self.name))
         if given is not None:
             self._shared["input"] = message_nodes(given, None, self.keys, "")
         _check_paths(files, self.name, "")
@@ -393,7 +393,7 @@ def _children(node: Node | None) -> dict[str, Node]:
 
 def _check_paths(files: Node | None, suite: str, label: str) -> None:
     if files is not None and not isinstance(files.value, list | None):
-        raise MultiturnError("input_files must be a list of paths", where=files.place(suite, label))
+        raise InputError("input_files must be a list of paths", where=files.place(suite, label))
 
 
 def _answer(given: Node) -> Node:

@@ -18,7 +18,7 @@ from fnmatch2 import fnmatchcase2
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
-from multiturn.errors import MultiturnError, quoted
+from multiturn.errors import InputError, MultiturnError, quoted
 from multiturn.files.finding import Files
 from multiturn.files.media import FILE_TYPES, is_address
 from multiturn.logs import Notice
@@ -73,11 +73,11 @@ def guideline_matcher(
             size += 10 + len(alternative)
             if size > MAX_PATTERNS_SIZE:
                 what = f"{shown} makes too many patterns, braces expanded"
-                raise MultiturnError(f"{what}; write * in place of some braces")
+                raise InputError(f"{what}; write * in place of some braces")
             names = _names(alternative)
             if alternative.split("/")[-1] in ("", ".", ".."):
                 what = "names a folder; write ** after it for all files in it"
-                raise MultiturnError(f"{shown} {what}")
+                raise InputError(f"{shown} {what}")
             # Only files are matched, so what is below a folder is at least one name.
             globs[(*names, "*") if names[-1:] == ("**",) else names] = None
 
@@ -122,17 +122,17 @@ def _names(path: str) -> _Names:
 def _check(shown: str, pattern: str, body: str) -> None:
     """Refuse a pattern that cannot be meant as it would be matched."""
     if not body.strip():
-        raise MultiturnError(f"{shown} is empty")
+        raise InputError(f"{shown} is empty")
     if len(body) > MAX_LENGTH:
-        raise MultiturnError(f"{shown} has over {MAX_LENGTH:,} characters")
+        raise InputError(f"{shown} has over {MAX_LENGTH:,} characters")
     text = pattern if pattern.startswith("!(") else body
     for glob, what in _REFUSED:
         if re.search(glob, text):
-            raise MultiturnError(f"{shown} {what}")
+            raise InputError(f"{shown} {what}")
     for _, characters in _SET.findall(body):
         for first, last in _RANGE.findall(characters):
             if last < first:  # fnmatch would read the rest of the set in another way
-                raise MultiturnError(f"{shown} has the range {first}-{last}, which runs backwards")
+                raise InputError(f"{shown} has the range {first}-{last}, which runs backwards")
 
 
 def _matcher(names: _Names) -> Callable[[_Names], bool]:
@@ -225,7 +225,7 @@ def _checked(patterns: list[str], node: Node, name: str) -> tuple[str, ...]:
         guideline_matcher(tuple(patterns))
     except MultiturnError as error:
         where = node.children["guideline_patterns"].place(name)
-        raise MultiturnError(error.what, where=where) from None
+        raise InputError(error.what, where=where) from None
     return tuple(patterns)
 
 

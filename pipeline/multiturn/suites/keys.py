@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from multiturn.documents.node import MAX_VALUES, Node
-from multiturn.errors import MultiturnError, Place, cut, did_you_mean, nearest, nearly
+from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, nearest, nearly
 from multiturn.logs import Notice
 from multiturn.suites.schema import ExecutionKeys, MetadataKeys
 from multiturn.suites.vocabulary import Vocabulary, vocabulary
@@ -99,12 +99,12 @@ class KeyCheck:
             if key in refused and child.value is not None and child.value not in ("", [], {}):
                 why = refused[key]
                 what = f'unknown key "{key}"; {why}' if why.startswith("write") else f"{key} {why}"
-                raise MultiturnError(what, where=child.key_place(self.name, label))
+                raise InputError(what, where=child.key_place(self.name, label))
 
     def both(self, first: str, second: str, node: Node, label: str = "") -> MultiturnError:
         """Return the error for two keys that mean the same; a node has the one to remove."""
         what = f"{first} and {second} are one thing; keep one of them"
-        return MultiturnError(what, where=node.key_place(self.name, label))
+        return InputError(what, where=node.key_place(self.name, label))
 
     def check_execution(self, execution: Node) -> None:
         """Warn of keys that are like those that matter here; all others are for other tools."""
@@ -137,7 +137,7 @@ class KeyCheck:
         if name is not None:
             advice = did_you_mean(key, [name]) if name in known else _ELSEWHERE[name]
             what = f'unknown key "{cut(key)}"; {advice}'
-            raise MultiturnError(what, where=node.children[key].key_place(self.name, label))
+            raise InputError(what, where=node.children[key].key_place(self.name, label))
 
     def _warn(self, node: Node, key: str, words: Vocabulary) -> None:
         """Warn of an unknown key, once for all mappings of its kind."""

@@ -6,7 +6,7 @@ import msgspec
 
 from multiturn.documents.json_lines import node_of, read_json, values_in_json
 from multiturn.documents.node import Node, list_of, with_keys
-from multiturn.errors import MultiturnError
+from multiturn.errors import InputError, MultiturnError
 from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.media import as_segment, is_of_other_tool
 from multiturn.suites.vocabulary import OF_MESSAGES, ROLE_NAMES
@@ -126,7 +126,7 @@ def needs_text(files: Node, suite: str, label: str) -> MultiturnError:
     else:
         what = "input_files stand before an input that is text; attach files in the messages, as"
         what += " {type: file, value: PATH}"
-    return MultiturnError(what, where=files.key_place(suite, label))
+    return InputError(what, where=files.key_place(suite, label))
 
 
 def rewrite(
@@ -137,7 +137,7 @@ def rewrite(
     role, content = given.get("role"), keys.get("content")
     if role == "function":
         what = "the role function is OpenAI's old form; write role: tool, with tool_call_id"
-        raise MultiturnError(what, where=keys["role"].place(check.name, wording.label(index)))
+        raise InputError(what, where=keys["role"].place(check.name, wording.label(index)))
     if not given.keys() <= OF_MESSAGES:
         check.refuse(message, "message", label=wording.label(index))
     if given.get("content") is None and given.get("tool_calls"):
@@ -194,4 +194,4 @@ def _read_messages(given: Node, suite: str, label: str) -> Node:
     try:
         return node_of(read_json(given.value), given.mark)
     except ValueError as error:
-        raise MultiturnError(str(error), where=given.place(suite, label)) from None
+        raise InputError(str(error), where=given.place(suite, label)) from None

@@ -17,7 +17,7 @@ from multiturn.documents.input import open_rewindable
 from multiturn.documents.json_lines import Lines, is_json_lines, read_json_lines
 from multiturn.documents.node import Node, Repeats
 from multiturn.documents.yaml_reader import MERGE, Reader, Source, read_documents
-from multiturn.errors import MultiturnError
+from multiturn.errors import InputError, MultiturnError
 from multiturn.suites.vocabulary import CASES
 
 
@@ -36,7 +36,7 @@ def open_suite(path: str, name: str) -> Iterator[BinaryIO]:
     """Open a suite, or ``-``, for ``read_suite``."""
     if path.lower().endswith(".csv"):
         advice = f'write a suite beside it, with "tests: {os.path.basename(path)}"'
-        raise MultiturnError(f"a CSV file is not a suite; {advice}", where=name)
+        raise InputError(f"a CSV file is not a suite; {advice}", where=name)
     with open_rewindable(path, name) as file:
         yield file
 
@@ -60,7 +60,7 @@ def read_list(data: bytes, name: str, repeats: Repeats) -> Iterator[Node]:
     for document in _Stream(Source(io.BytesIO(data), name), repeats=repeats).suite(lists=True):
         if document.cases is None or document.head.children.keys() - CASES:
             what = "a file of cases is a list of them; name a suite itself"
-            raise MultiturnError(what, where=document.head.place(name))
+            raise InputError(what, where=document.head.place(name))
         yield from document.cases  # type: ignore[misc]
 
 

@@ -10,9 +10,9 @@ from msgspec import structs
 
 from multiturn.documents.input import check_path
 from multiturn.documents.json_lines import Lines, is_json_lines
-from multiturn.documents.node import Node, RepeatsError
+from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
-from multiturn.errors import MultiturnError, Place, cut, quoted
+from multiturn.errors import InputError, MultiturnError, Place, RepeatsError, cut, quoted
 from multiturn.files.finding import Files, Texts
 from multiturn.files.paths import path_in, real_path, root_of
 from multiturn.logs import Notice, debug
@@ -36,7 +36,7 @@ SuiteItem = Case | MultiturnError | Notice
 def duplicate_id(case_id: str, first: int, where: Place) -> MultiturnError:
     """Return the error for an id that an earlier case has, on the line ``first``."""
     what = f"duplicate id {quoted(case_id)}, first used on line {first}"
-    return MultiturnError(f"{what}; ids are unique in a file", where=where, case_id="")
+    return InputError(f"{what}; ids are unique in a file", where=where, case_id="")
 
 
 def files_of_cases(path: str) -> Iterator[str]:
@@ -110,7 +110,7 @@ class SuiteReader:
             except MultiturnError as error:
                 yield error
         if document is None:
-            raise MultiturnError(f"it is empty; {_FORMS}", where=self.name)
+            raise InputError(f"it is empty; {_FORMS}", where=self.name)
 
     def cases(self, document: Document) -> Iterator[SuiteItem]:
         """Yield each case of a document, or the error in its place."""
@@ -118,7 +118,7 @@ class SuiteReader:
             what = f"{_FORMS}; this has neither"
             if isinstance(document.head.value, list):
                 what = 'this must be a mapping, not a list; write the cases below "evalcases:"'
-            raise MultiturnError(what, where=document.head.place(self.name))
+            raise InputError(what, where=document.head.place(self.name))
         head = self.dialect.suite(document.head)
         suite = read_as(head, SuiteKeys, where=self.name)
         is_case = not {*MESSAGES_KEYS, "turns"}.isdisjoint(head.value)
@@ -203,7 +203,7 @@ class SuiteReader:
             reader.keys.refuse_misspelled(node, MESSAGES_KEYS)
             found = ", ".join(f'"{cut(key)}"' for key in [*keys][:5]) or "no keys"
             what = f'a line has its messages as "messages" or "input"; this has {found}'
-            raise MultiturnError(what, where=node.place(reader.name))
+            raise InputError(what, where=node.place(reader.name))
 
     def id_for(self, node: Node, reader: CaseReader, label: str) -> str:
         """Return the id of a case that has none: promptfoo and data sets give their cases none."""
@@ -211,7 +211,7 @@ class SuiteReader:
         if label and not has_vars:
             reader.keys.refuse(node, "case", label=label)
             where = node.place(reader.name, label)
-            raise MultiturnError("the case has no id; add one", where=where)
+            raise InputError("the case has no id; add one", where=where)
         described = node.children.get("description")
         name = described.value if described is not None else None
         if has_vars and isinstance(name, str) and name.strip() and name not in self.lines:
@@ -255,7 +255,7 @@ class SuiteReader:
     def cases_in(self, path: str, case_id: str, shared: Case) -> Iterator[SuiteItem]:
         """Yield each case of a file of cases; one with an id of its own has only that case."""
         if path in self.files_read:
-            raise MultiturnError(f"the file of cases {path!r} is named twice")
+            raise InputError(f"the file of cases {path!r} is named twice")
         self.files_read.add(path)
         root, place = Path(self.files.root), Path(self.files.root, path)
         text = Files(root, root).read(path, MAX_CASES_FILE)  # which is not kept
@@ -284,14 +284,14 @@ class SuiteReader:
             return [self.files.find(written)]
         found = self.globs.files(written)
         if not found:
-            raise MultiturnError(f"no file of cases matches {quoted(written)}")
+            raise InputError(f"no file of cases matches {quoted(written)}")
         return [self.files.find(path) for path in found]
 
     def no_cases(self, head: Node, found: str) -> MultiturnError:
         """Return the error for a document that is both a suite and a case, or neither."""
         if "evalcases" in head.value and head.value["evalcases"] is None:
             what = 'there are no cases; write them below, each as "- id: NAME" with input_messages'
-            return MultiturnError(what, where=head.children["evalcases"].key_place(self.name))
+            return InputError(what, where=head.children["evalcases"].key_place(self.name))
         if found == "neither":
             self.reader.keys.refuse_misspelled(head, (*CASES_KEYS, *MESSAGES_KEYS))
-        return MultiturnError(f"{_FORMS}; this has {found}", where=head.place(self.name))
+        return InputError(f"{_FORMS}; this has {found}", where=head.place(self.name))

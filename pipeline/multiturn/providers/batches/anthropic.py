@@ -7,6 +7,7 @@ from typing import Any, BinaryIO
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from multiturn.errors import ProviderError
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.batches.base import (
     BatchApi,
@@ -16,7 +17,6 @@ from multiturn.providers.batches.base import (
     VendorError,
     places,
 )
-from multiturn.providers.failures import ProviderError
 
 _PATH = "/v1/messages/batches"
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
+from multiturn.errors import ProviderError
 from multiturn.providers.base import LARGEST_ANSWER, ProviderResponse
 from multiturn.providers.client import readable
-from multiturn.providers.failures import ProviderError
 
 if TYPE_CHECKING:
     from multiturn.providers.http import HttpProvider
