@@ -152,8 +152,8 @@ def node_of(value: Any, mark: Mark, levels: int = MAX_DEPTH) -> Node:
     if isinstance(value, dict):
         children = {name: node_of(child, mark, levels - 1) for name, child in value.items()}
         size = sum([child.size for child in children.values()]) + 1
-        return Node(value, mark, None, children, size, key_mark=mark)
+        return Node(None, mark, None, children, size, key_mark=mark)
     if isinstance(value, list):
         nodes = [node_of(child, mark, levels - 1) for child in value]
-        return Node(value, mark, None, nodes, sum([node.size for node in nodes]) + 1)
+        return Node(None, mark, None, nodes, sum([node.size for node in nodes]) + 1)
     return Node(value, mark, None, None, len(value) + 1 if isinstance(value, str) else 1)

@@ -439,7 +439,7 @@ class Reader:
         while (item := next_event()).__class__ is not SequenceEndEvent:
             children.append(read(item))
         self.size += 1
-        return Node([child.value for child in children], event.start_mark, None, children)
+        return Node(None, event.start_mark, None, children)
 
     def mapping(self, event: Any) -> Node:
         """Build a mapping with text keys, each there once."""
@@ -447,7 +447,6 @@ class Reader:
             self.check_tag(event, "map")
         next_event, read = self.next, self.node
         children: dict[str, Node] = {}
-        values: dict[str, Any] = {}
         merged: list[Node] = []
         while (key := next_event()).__class__ is not MappingEndEvent:
             name = self.new_key(key, children)
@@ -457,17 +456,16 @@ class Reader:
                 continue
             children[name] = child
             child.key_mark = key.start_mark
-            values[name] = child.value
         self.size += 1
-        node = Node(values, event.start_mark, None, children)
+        node = Node(None, event.start_mark, None, children)
         if merged:
             node.merge(merged)
         return node
 
     def mappings(self, node: Node) -> list[Node]:
         """Return the mappings that a merge key brings: it has one, or a list of them."""
-        nodes: list[Node] = node.children if isinstance(node.value, list) else [node]
-        if not all(isinstance(each.value, dict) for each in nodes):
+        nodes: list[Node] = node.children if isinstance(node.children, list) else [node]
+        if not all(isinstance(each.children, dict) for each in nodes):
             raise self.error("the merge key << takes a mapping, or a list of mappings", node.mark)
         return nodes
 

@@ -90,7 +90,7 @@ def is_pipeline(path: str) -> bool:
         first = next(read_documents(_read(path), path), None)
     except MultiturnError:  # whoever reads it as a suite says so
         return False
-    keys = set() if first is None or not isinstance(first.value, dict) else first.value.keys()
+    keys = set() if first is None else first.members.keys()
     return not keys & SUITE_KEYS and any(map(_is_nearly_a_key, keys))
 
 
@@ -277,7 +277,7 @@ class _PipelineFile:
 
     def configure(self, entries: list[_Entry], name: str, node: Node) -> None:
         at = position(entries, name)
-        if not isinstance(node.value, dict):
+        if not isinstance(node.children, dict):
             raise InputError(f'the options of "{name}" must be a mapping')
         old = entries[at]
         options = {**old.options, **node.value}

@@ -26,7 +26,7 @@ from multiturn.suites.calls import (
     read_thinking,
 )
 from multiturn.suites.dialects import Dialect
-from multiturn.suites.keys import KeyCheck
+from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.media import check_segment, size_of_data
 from multiturn.suites.messages import PROMPT_FILE, Wording
 from multiturn.suites.schema import CaseKeys, ChosenKeys, ExecutionKeys, Metadata, MetadataKeys
@@ -163,22 +163,21 @@ class CaseReader:
 
     def _given(self, node: Node, shared: Case, label: str) -> dict[str, Any]:
         """Return what a suite or a case gives beside messages, over what all cases share."""
-        if node.value.keys() <= _ONLY_MESSAGES:
+        if node.members.keys() <= _ONLY_MESSAGES:
             return {}
         self._warn_of_paths(node, label)
         prompt, execution = self._system_prompt(node, label), self._execution(node, label)
         tools, limit = read_tools(node, self.keys, label), execution.max_output_tokens
-        temperature, said = execution.temperature, node.value
-        for key in _JSON_KEYS:
-            if key in said:
-                check_finite(node.children[key], key, self.name, label)
+        temperature, said = execution.temperature, node.members
+        for key in filter(said.__contains__, _JSON_KEYS):
+            check_finite(said[key], key, self.name, label)
         return {
             "system_prompt": shared.system_prompt if prompt is None else prompt,
-            "guidelines": shared.guidelines + tuple(said.get("guidelines") or ()),
+            "guidelines": shared.guidelines + tuple(value_at(said, "guidelines") or ()),
             "places": self._places(node, shared),
             "tools": shared.tools if tools is None else tools,
-            "metadata": {**shared.metadata, **_without_prompt(said.get("metadata"))},
-            "execution": _over(said.get("execution"), shared.execution),
+            "metadata": {**shared.metadata, **_without_prompt(value_at(said, "metadata"))},
+            "execution": _over(value_at(said, "execution"), shared.execution),
             "temperature": shared.temperature if temperature is None else temperature,
             "max_output_tokens": shared.max_output_tokens if limit is None else limit,
             "tool_choice": _chosen(execution) or shared.tool_choice,
@@ -202,14 +201,14 @@ class CaseReader:
         return messages
 
     def _message(self, node: Node, wording: Wording, index: int) -> TestMessage:
-        has_more = len(node.value) > 2  # than the role and the content
-        if has_more and not node.value.keys() <= OF_MESSAGES:
+        has_more = len(node.members) > 2  # than the role and the content
+        if has_more and not node.members.keys() <= OF_MESSAGES:
             self.keys.check(node, "message", label=wording.label(index))
         role, content = node.children["role"], node.children["content"]
         if role.value not in ROLES:
             what = f"there is no role {quoted(role.value)}; {did_you_mean(role.value, ROLES)}"
             raise InputError(what, where=role.place(self.name, wording.label(index)))
-        is_list = isinstance(content.value, list)
+        is_list = isinstance(content.children, list)
         segments = content.children if is_list else [content]
         thinking: tuple[Thinking, ...] = ()
         if segments and is_thinking(segments[0].value):
@@ -244,19 +243,19 @@ class CaseReader:
     def _segment(self, segment: Node, label: str) -> None:
         """Check a segment of a message's content."""
         text = segment
-        if isinstance(segment.value, dict):
-            if "type" not in segment.value:
+        if isinstance(segment.children, dict):
+            if "type" not in segment.children:
                 self.keys.check_structured(segment, label)
                 warn_of_file_key(segment, self.keys, label)
             elif is_thinking(segment.value):
                 what = "thinking comes before the text; write it first"
                 raise InputError(what, where=segment.place(self.name, label))
-            elif "value" in segment.value:
+            elif "value" in segment.children:
                 check_segment(segment, self.keys, label)
-            if segment.value.get("type") != "text":
+            if value_at(segment.children, "type") != "text":
                 return
             text = segment.children.get("value", segment)
-        if isinstance(text.value, str) and may_be_path(text.value):
+        if isinstance(text.scalar, str) and may_be_path(text.value):
             warn_of_path(text, self.files, self.keys, label, ATTACH)
 
     def _warn_of_paths(self, node: Node, label: str) -> None:
@@ -296,7 +295,7 @@ class CaseReader:
     def _execution(self, node: Node, label: str = "") -> ExecutionKeys:
         """Return what the ``execution`` of a suite or a case says of the answer wanted."""
         execution = node.children.get("execution")
-        if execution is None or not isinstance(execution.value, dict):
+        if execution is None or not isinstance(execution.children, dict):
             return _NO_EXECUTION
         self.keys.check_execution(execution)
         inner = f"{label}: execution".removeprefix(": ")

@@ -96,7 +96,7 @@ def _templates_in(nodes: Iterable[Node]) -> Iterator[Template]:
     for node in nodes:
         texts: Iterable[str] = ()
         below: Iterable[Node] = node.children or ()
-        if isinstance(node.value, str):
+        if isinstance(node.scalar, str):
             texts = [node.value]
         elif isinstance(node.children, dict):
             texts, below = node.children, node.children.values()
@@ -169,7 +169,7 @@ def take_messages(variables: Variables, keys: dict[str, Node], check: KeyCheck, 
         raise check.both(written, f"vars.{name}", given, label)
     _check_plain(given, name, check.name, label)
     if given.source:  # a number, or a boolean: promptfoo writes it as text
-        given = structs.replace(given, value=given.source, source=None)
+        given = structs.replace(given, scalar=given.source, source=None)
     keys["input"] = given
     return f"vars.{name}"
 
@@ -185,7 +185,7 @@ def _only_prompt(prompts: Node, suite: str) -> str:
     """Return the variable that each prompt of a suite is; any other prompt is an error."""
     found = ""
     for prompt in prompts.children if isinstance(prompts.children, list) else [prompts]:
-        match = re.fullmatch(_VARIABLE, prompt.value) if isinstance(prompt.value, str) else None
+        match = re.fullmatch(_VARIABLE, prompt.value) if isinstance(prompt.scalar, str) else None
         if match is None or found not in ("", match[1]):
             what = "multiturn takes conversations, not templates; write each case's messages as its"
             what += ' input, or the only prompt as "{{ input }}" with vars.input'
@@ -211,9 +211,11 @@ def _no_prompts(given: Node, suite: str, label: str) -> MultiturnError:
 def _check_plain(given: Node, name: str, suite: str, label: str) -> None:
     """Refuse what promptfoo reads from a file, or makes several tests of."""
     what = ""
-    if isinstance(given.value, str) and given.value.startswith("file://"):
+    if isinstance(given.scalar, str) and given.value.startswith("file://"):
         what = "is a file; write the text itself"
-    elif isinstance(given.value, list) and not all(isinstance(m, dict) for m in given.value):
+    elif isinstance(given.children, list) and not all(
+        isinstance(each.children, dict) for each in given.children
+    ):
         what = "is a list, of which promptfoo makes several tests; write each as a test"
     if what:
         raise InputError(f"vars.{name} {what}", where=given.place(suite, label))
@@ -260,7 +262,7 @@ class Dialect:
         cases = keys.get("evalcases")
         if cases is None:
             return head
-        if isinstance(cases.value, str):  # a file of cases
+        if isinstance(cases.scalar, str):  # a file of cases
             keys["evalcases"] = list_of([cases], cases.mark)
         self.variables = variables_of(keys, self.keys)
         take_tools(keys, "input", self.keys, "")
@@ -294,7 +296,7 @@ class Dialect:
         if not is_ours or not _REWRITTEN.isdisjoint(node.children):
             node, wording = self._rewritten(node, label)
         messages = node.children.get("input_messages")
-        if messages is not None and isinstance(messages.value, dict) and "type" in messages.value:
+        if messages is not None and "type" in messages.members:
             what = f"{wording.key} is a template of OpenAI's evals; write the messages of each item"
             raise InputError(f"{what} as a case", where=messages.place(self.name, label))
         if messages is not None and isinstance(messages.children, list):
@@ -357,7 +359,7 @@ class Dialect:
         messages = message_nodes(given, None, self.keys, label)
         if shared_files is None or not shared_files.value:
             return messages
-        if isinstance(given.value, str) and messages.children[0].children["content"] is given:
+        if isinstance(given.scalar, str) and messages.children[0].children["content"] is given:
             return message_nodes(given, shared_files, self.keys, label)
         self._warn_of_files(given, label)
         return messages
@@ -388,7 +390,7 @@ class Dialect:
 
 
 def _children(node: Node | None) -> dict[str, Node]:
-    return node.children if node is not None and isinstance(node.children, dict) else {}
+    return {} if node is None else node.members
 
 
 def _check_paths(files: Node | None, suite: str, label: str) -> None:
@@ -398,7 +400,7 @@ def _check_paths(files: Node | None, suite: str, label: str) -> None:
 
 def _answer(given: Node) -> Node:
     """Return the messages that an expected answer means: a text or a mapping is one message."""
-    if isinstance(given.value, list):
+    if isinstance(given.children, list):
         return given
     message = given if "role" in _children(given) else message_node("assistant", given)
     return list_of([message], given.mark)

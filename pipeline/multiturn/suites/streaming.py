@@ -105,7 +105,7 @@ class _Stream(Reader):
             if kind is MappingStartEvent and event.anchor is None:
                 yield from self.root(event)
             elif kind is SequenceStartEvent and event.anchor is None and lists:
-                yield Document(Node({}, event.start_mark, None, {}), self.items(event))
+                yield Document(Node(None, event.start_mark, None, {}), self.items(event))
             else:
                 yield Document(self.tree(event))
             if self.broken:
@@ -115,7 +115,7 @@ class _Stream(Reader):
         """Build a document's mapping; it is yielded at its cases, else at its end."""
         if event.tag is not None:
             self.check_tag(event, "map")
-        head = Node({}, event.start_mark, None, {})
+        head = Node(None, event.start_mark, None, {})
         streamed = False
         known: set[str] = set()  # its own keys; they win over merged ones
         merged: list[Node] = []
@@ -129,10 +129,9 @@ class _Stream(Reader):
             known.add(name)
             is_list = value.__class__ is SequenceStartEvent and not value.anchor
             streams = name in CASES and is_list and not streamed
-            child = Node([], value.start_mark, None, []) if streams else self.tree(value)
+            child = Node(None, value.start_mark, None, []) if streams else self.tree(value)
             child.key_mark = key.start_mark
             head.children[name] = child
-            head.value[name] = child.value
             if streams:
                 streamed = True
                 cases = self.items(value)

@@ -45,9 +45,9 @@ def files_of_cases(path: str) -> Iterator[str]:
     with suppress(MultiturnError), open_suite(path, path) as file:
         for document in suite_documents(file, path, path):
             head = suite.dialect.suite(document.head)
-            listed = head.children.get("evalcases") if isinstance(head.value, dict) else None
+            listed = head.members.get("evalcases")
             for node in document.cases or (listed.children if listed else ()):
-                if isinstance(node, Node) and isinstance(node.value, str):
+                if isinstance(node, Node) and isinstance(node.scalar, str):
                     found = suite.matching(node.value.removeprefix("file://"))
                     yield from (os.path.join(suite.files.root, each) for each in found)
 
@@ -114,14 +114,14 @@ class SuiteReader:
 
     def cases(self, document: Document) -> Iterator[SuiteItem]:
         """Yield each case of a document, or the error in its place."""
-        if not isinstance(document.head.value, dict):
+        if not isinstance(document.head.children, dict):
             what = f"{_FORMS}; this has neither"
-            if isinstance(document.head.value, list):
+            if isinstance(document.head.children, list):
                 what = 'this must be a mapping, not a list; write the cases below "evalcases:"'
             raise InputError(what, where=document.head.place(self.name))
         head = self.dialect.suite(document.head)
         suite = read_as(head, SuiteKeys, where=self.name)
-        is_case = not {*MESSAGES_KEYS, "turns"}.isdisjoint(head.value)
+        is_case = not {*MESSAGES_KEYS, "turns"}.isdisjoint(head.members)
         if is_case == (suite.evalcases is not None):
             raise self.no_cases(head, "both" if is_case else "neither")
         patterns = self.given_patterns
@@ -144,7 +144,7 @@ class SuiteReader:
         index, is_lines = -1, is_json_lines(self.source)
         for index, node in enumerate(document.cases or head.children["evalcases"].children):
             label = "" if is_lines else f"evalcases[{index}]"
-            if isinstance(node, Node) and isinstance(node.value, str):
+            if isinstance(node, Node) and isinstance(node.scalar, str):
                 yield from self.cases_of(node, label, shared)
             else:
                 yield from self.case(node, label, shared, self.reader)
@@ -289,7 +289,7 @@ class SuiteReader:
 
     def no_cases(self, head: Node, found: str) -> MultiturnError:
         """Return the error for a document that is both a suite and a case, or neither."""
-        if "evalcases" in head.value and head.value["evalcases"] is None:
+        if "evalcases" in head.members and head.members["evalcases"].value is None:
             what = 'there are no cases; write them below, each as "- id: NAME" with input_messages'
             return InputError(what, where=head.children["evalcases"].key_place(self.name))
         if found == "neither":
