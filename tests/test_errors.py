@@ -55,7 +55,7 @@ def warn(name: str) -> list[str]:
 
 
 def show(name: str) -> list[str]:
-    done = commands.run("show", name, folder=Path.cwd())
+    done = commands.run("stages", name, folder=Path.cwd())
     assert (done.returncode, done.stdout) == (2, "")
     return done.stderr.removeprefix("Error: ").splitlines()
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.failures import Failures, say_line
-from multiturn.cli.options import PATH, targets_option
+from multiturn.cli.options import PATH, Command, targets_option
+from multiturn.cli.printing import Failures, echo, say_line
 from multiturn.text import in_line, number_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def batch() -> None:
     """Show or cancel the batches of run --batch."""
 
 
-@batch.command()
+@batch.command(cls=Command)
 @click.argument("results", type=PATH)
 @targets_option
 def status(results: str, targets_file: str | None) -> None:
@@ -29,7 +29,7 @@ def status(results: str, targets_file: str | None) -> None:
         for part in batches.state.under_way:
             requests = number_of(part.requests, "request")
             if not part.batch:
-                click.echo(f"{requests} not yet in a batch; continue with --resume --batch")
+                echo(f"{requests} not yet in a batch; continue with --resume --batch")
                 continue
             try:
                 found = batches.status_of(part)
@@ -37,13 +37,13 @@ def status(results: str, targets_file: str | None) -> None:
                 failures.say(f"{part.batch}: {error.what}")
                 continue
             count = "" if found.answered is None else f"{found.answered:,} of "
-            click.echo(in_line(f"{part.batch}: {found.state}, {count}{requests}"))
+            echo(in_line(f"{part.batch}: {found.state}, {count}{requests}"))
             if found.why:
-                click.echo(f"  {in_line(found.why)}")
+                echo(f"  {in_line(found.why)}")
     failures.finish()
 
 
-@batch.command()
+@batch.command(cls=Command)
 @click.argument("results", type=PATH)
 @targets_option
 def cancel(results: str, targets_file: str | None) -> None:
@@ -53,7 +53,7 @@ def cancel(results: str, targets_file: str | None) -> None:
     """
     with _open(results, targets_file) as batches:
         batches.cancel()
-    click.echo("canceled; run the same command with --resume --batch to get the answers so far")
+    echo("canceled; run the same command with --resume --batch to get the answers so far")
 
 
 def _open(results: str, targets_file: str | None) -> "Batches":

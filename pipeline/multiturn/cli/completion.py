@@ -67,19 +67,3 @@ def _case_ids(paths: Iterable[str]) -> Iterator[str]:
             yield from (case.id for case in cases)
         except MultiturnError:
             pass
-
-
-@click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.pass_context
-def completion(context: click.Context, shell: str) -> None:
-    """Print the completion script of a shell.
-
-    It completes commands, options, and values such as the ids of cases.
-    """
-    from click.shell_completion import get_completion_class
-
-    root = context.find_root()
-    kind = get_completion_class(shell)
-    if kind is not None:
-        click.echo(kind(root.command, {}, "multiturn", "_MULTITURN_COMPLETE").source())

@@ -10,6 +10,7 @@ import click
 
 from multiturn.cli import exit_code
 from multiturn.cli.options import with_defaults
+from multiturn.documents.output import standard_output
 from multiturn.errors import MultiturnError, options_as
 from multiturn.text import in_line, visible
 
@@ -33,9 +34,8 @@ _GROUPS = {
     },
     "Pipelines, editors and shells": {
         "stages": "pipelines.stages",
-        "show": "pipelines.show",
         "schema": "pipelines.schema",
-        "completion": "completion.completion",
+        "completion": "pipelines.completion",
     },
 }
 _COMMANDS = {name: function for group in _GROUPS.values() for name, function in group.items()}
@@ -112,7 +112,7 @@ def _drop_output() -> None:
 
     Python flushes it at exit, and would report the error that ended the command once more.
     """
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), standard_output().fileno())
 
 
 @click.group(

@@ -4,12 +4,19 @@ import re
 
 import click
 
-from multiturn.cli.failures import Failures, say_written, writing
-from multiturn.cli.options import PATH, debug_option, output_option, start_log, verbose_option
+from multiturn.cli.options import (
+    PATH,
+    Command,
+    debug_option,
+    output_option,
+    start_log,
+    verbose_option,
+)
+from multiturn.cli.printing import Failures, say_written, writing
 from multiturn.errors import MultiturnError, OptionError
 
 
-@click.command("import")
+@click.command("import", cls=Command)
 @click.argument("files", metavar="FILE...", type=PATH, nargs=-1, required=True)
 @click.option(
     "--answers",

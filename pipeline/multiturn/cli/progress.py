@@ -8,6 +8,7 @@ from contextlib import closing
 from time import monotonic
 from typing import Any, TypeVar
 
+from multiturn.documents.output import standard_output
 from multiturn.engine.selection import Selection
 from multiturn.text import number_of
 
@@ -70,7 +71,7 @@ def show_progress(cases: Iterable[_T], *, prints: bool) -> Iterator[_T]:
         prints: whether the command prints cases meanwhile. If standard output is a terminal, too,
             the count would stand between their lines, so none is shown.
     """
-    is_mixed = prints and sys.stdout.isatty()
+    is_mixed = prints and standard_output().isatty()
     with closing(Progress(lambda: None, hidden=is_mixed, delay=1)) as progress:
         for count, case in enumerate(cases, 1):
             yield case

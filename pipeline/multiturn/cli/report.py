@@ -1,13 +1,12 @@
 """The command that shows reviewers what the prompts are, and what has changed in them."""
 
 import os
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.failures import Failures, writing
 from multiturn.cli.options import (
+    Command,
     SuiteOptions,
     format_option,
     is_default,
@@ -17,16 +16,17 @@ from multiturn.cli.options import (
     quiet_option,
     refuse_output,
     review_options,
-    say_summary,
     suite_options,
 )
+from multiturn.cli.printing import Failures, say_summary, writing
+from multiturn.documents.output import standard_output
 from multiturn.text import number_of
 
 if TYPE_CHECKING:
     from multiturn.review.report.suites import TargetThen
 
 
-@click.command()
+@click.command(cls=Command)
 @suite_options
 @pipeline_option
 @review_options
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 )
 @format_option(
     *("html", "markdown", "json"),
-    help="A page to read, a summary for $GITHUB_STEP_SUMMARY, or a line of JSON for each case.",
+    words="A page to read, a summary for $GITHUB_STEP_SUMMARY, or a line of JSON for each case.",
 )
 @output_option(
     "Write to this file, whole or not at all.  [default: standard output, which must not be a"
@@ -85,7 +85,7 @@ def report(
     from multiturn.review.report.markdown import to_markdown
     from multiturn.review.report.suites import ReviewedSuites, items, items_of
 
-    if format_ == "html" and output is None and sys.stdout.isatty():
+    if format_ == "html" and output is None and standard_output().isatty():
         raise click.UsageError("nobody reads a page of HTML here; add --output report.html")
     chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
     selection = options.select(may_be_gone=against is not None)

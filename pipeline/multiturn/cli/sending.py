@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiturn.cli import exit_code
-from multiturn.cli.failures import Failures, say_line
-from multiturn.cli.options import on_terminal, say_summary
+from multiturn.cli.options import on_terminal
+from multiturn.cli.printing import Failures, echo, say_line, say_summary
 from multiturn.cli.progress import Progress, estimated_cases
 from multiturn.cli.rendering import to_result_text
+from multiturn.documents.output import standard_output
 from multiturn.engine.costs import Estimate, Spending, model_of, no_price
 from multiturn.engine.delivery import Delivery
 from multiturn.engine.order import Order
@@ -217,15 +218,15 @@ def name_removed(ids: Sequence[str], path: str | None) -> None:
 
 def print_json(result: Result) -> None:
     """Print a result as a line of JSON."""
-    sys.stdout.buffer.write(to_json(result))
-    sys.stdout.buffer.flush()
+    standard_output().buffer.write(to_json(result))
+    standard_output().buffer.flush()
 
 
 def print_text(result: Result) -> None:
     """Print an answer for reading; standard error has the errors."""
     if result.error is None:
-        sys.stdout.buffer.write(to_result_text(result, color=on_terminal()))
-        sys.stdout.buffer.flush()
+        standard_output().buffer.write(to_result_text(result, color=on_terminal()))
+        standard_output().buffer.flush()
 
 
 def preview(run: Run, deliveries: Iterable[Delivery], tally: Tally) -> None:
@@ -247,8 +248,8 @@ def preview(run: Run, deliveries: Iterable[Delivery], tally: Tally) -> None:
             "input_tokens": None if delivery.tokens is None else delivery.tokens.count,
             "wire": None if wire is None else wire.shown.decode(),
         }
-        sys.stdout.buffer.write(to_json(line))
-    sys.stdout.buffer.flush()
+        standard_output().buffer.write(to_json(line))
+    standard_output().buffer.flush()
     counts = tally.actions
     say_summary(
         f"{counts['send']:,} to send, {counts['reuse']:,} to reuse, {counts['refuse']:,} refused;"
@@ -282,7 +283,7 @@ def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
                 tally.add(delivery)
                 show_counts()
 
-    is_mixed = run.path is None and sys.stdout.isatty()  # with answers, on the same terminal
+    is_mixed = run.path is None and standard_output().isatty()  # with answers, on the same terminal
     with closing(Progress(lambda: estimated_cases(run.selection), hidden=is_mixed)) as progress:
         show_counts()
         try:
@@ -319,7 +320,7 @@ def preview_batch(run: Run, deliveries: Iterator[Delivery], tally: Tally) -> Non
     requests = number_of(sum(part.requests for part in batches.parts), "request")
     size = sum(part.size for part in batches.parts)
     where = ", ".join(filter(None, (target.provider, target.model, *target.address)))
-    click.echo(f"{requests} in {number_of(len(batches.parts), 'part')}, {size:,} bytes, to {where}")
+    echo(f"{requests} in {number_of(len(batches.parts), 'part')}, {size:,} bytes, to {where}")
     counts = tally.actions
     say_summary(
         f"{counts['reuse']:,} to reuse, {counts['refuse']:,} refused; nothing was sent", err=True

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from multiturn.cli.failures import Failures
 from multiturn.cli.options import (
     PATH,
+    Command,
     SuiteOptions,
     format_option,
     pipeline_option,
     preview_provider,
     quiet_option,
-    say_summary,
     suite_options,
     target_options,
 )
+from multiturn.cli.printing import Failures, echo, say_summary
 from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Show = Literal["once", "stat", "all"]
 
 
-@click.command()
+@click.command(cls=Command)
 @suite_options
 @pipeline_option
 @click.option(
@@ -76,7 +76,7 @@ Show = Literal["once", "stat", "all"]
 )
 @format_option(
     *("text", "json", "github"),
-    help="With --check: text, a line of JSON for each thing that differs, or annotations that"
+    words="With --check: text, a line of JSON for each thing that differs, or annotations that"
     " GitHub shows in a pull request.",
 )
 @target_options(
@@ -198,17 +198,17 @@ def _compare(
             from multiturn.cli.changes import as_lines
 
             for text in as_lines(update, show):
-                click.echo(text)
+                echo(text)
             say_summary(update.summary)
     if format_ == "json":
         from multiturn.cli.snapshot_lines import snapshot_lines
         from multiturn.engine.record import to_json
 
         for line in snapshot_lines(update, errors):
-            click.echo(to_json(line), nl=False)
+            echo(to_json(line), nl=False)
     elif is_github:
         for text in snapshot_annotations(update, errors, warnings):
-            click.echo(text)
+            echo(text)
     if run.check and (update.changes or update.findings):
         sys.exit(1)
 
@@ -230,7 +230,7 @@ def _show_conflicts(snapshots: str) -> None:
 
     for change in conflicts_in(SnapshotFolder(snapshots)):
         names = (f"{change.name} · {side}" for side in ("ours", "theirs"))
-        click.echo(as_text_diff(*change.texts, *names), nl=False)
+        echo(as_text_diff(*change.texts, *names), nl=False)
 
 
 @contextmanager
@@ -242,8 +242,8 @@ def _no_commands() -> Iterator[None]:
     import secrets
 
     token = secrets.token_hex()
-    click.echo(f"::stop-commands::{token}")
+    echo(f"::stop-commands::{token}")
     try:
         yield
     finally:
-        click.echo(f"::{token}::")
+        echo(f"::{token}::")

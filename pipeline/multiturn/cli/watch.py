@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from multiturn.cli.options import SuiteOptions, pipeline_option, suite_options
+from multiturn.cli.options import Command, SuiteOptions, pipeline_option, suite_options
+from multiturn.cli.printing import echo
 from multiturn.errors import AccessError, MultiturnError, OptionError
 from multiturn.text import first_of, in_line, number_of
 
@@ -19,7 +20,7 @@ _WORDS = "multiturn.words"
 Prompts = dict[tuple[str, str], bytes]  # the JSON line of each case, by suite and id
 
 
-class _Watch(click.Command):
+class _Watch(Command):
     """Keeps the words of the command line: ``convert`` takes the same."""
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
@@ -45,7 +46,7 @@ def watch(options: SuiteOptions, pipeline: str) -> None:
         found, is_whole = _converted(click.get_current_context().meta[_WORDS])
         if prompts is None:
             prompts = found
-            click.echo(f"watching {number_of(len(found), 'prompt')}; Ctrl-C ends")
+            echo(f"watching {number_of(len(found), 'prompt')}; Ctrl-C ends")
         else:
             new = found if is_whole else {**prompts, **found}
             _show(prompts, new, paths, None if is_whole else len(new) - len(found))
@@ -120,13 +121,13 @@ def _show(old: Prompts, new: Prompts, paths: set[str], failed: int | None) -> No
     for key in changed:
         name = " · ".join(key)
         before, after = _as_yaml(old.get(key)), _as_yaml(new.get(key))
-        click.echo(as_text_diff(before, after, f"{name} · before", f"{name} · now"), nl=False)
+        echo(as_text_diff(before, after, f"{name} · before", f"{name} · now"), nl=False)
     names = sorted(os.path.relpath(path) for path in paths)
     same = len(new) - len(new.keys() & changed) - (failed or 0)
     what = f"{len(changed):,} changed, {same:,} same"
     what += f", {failed:,} failed" if failed else ""
     what += "" if failed is None else "; with errors, see above"
-    click.echo(in_line(f"{first_of(names)}: {what}"))
+    echo(in_line(f"{first_of(names)}: {what}"))
 
 
 def _as_yaml(line: bytes | None) -> str:

@@ -10,8 +10,9 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 
 def lock(file: BinaryIO | int, *, wait: bool = True) -> None:
@@ -110,6 +111,41 @@ def _names(folder: str, above: int | None) -> list[str]:
         os.close(opened)
 
 
+_kept: TextIOWrapper | None = None
+
+
+def standard_output() -> TextIO:
+    """Return what commands print to: the standard output that was kept, if one was."""
+    return _kept or sys.stdout
+
+
+def keep_standard_output() -> None:
+    """Keep standard output for what commands print, from ``redirect_others`` on."""
+    global _kept
+    given = sys.stdout
+    if isinstance(given, TextIOWrapper):
+        given.flush()
+        buffering = 0 if given.write_through else -1  # by PYTHONUNBUFFERED
+        _kept = TextIOWrapper(
+            os.fdopen(os.dup(given.fileno()), "wb", buffering, closefd=False),
+            encoding=given.encoding,
+            errors="backslashreplace",  # Python itself sets this for standard error
+            line_buffering=given.line_buffering,
+            write_through=given.write_through,
+        )
+
+
+def redirect_others() -> None:
+    """Send to standard error what is printed elsewhere, such as by stages and providers.
+
+    This holds for C code and child processes, too: it is the descriptor that is replaced.
+    """
+    if _kept is not None and isinstance(sys.stdout, TextIOWrapper):
+        # A worker process ends without a flush of ``sys.stdout``, which a stage may print to.
+        sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+
+
 @contextmanager
 def open_output(path: str | None, *, whole: bool = False) -> Iterator[BinaryIO]:
     """Open a file that takes its name only when the block ends well; None is standard output.
@@ -118,9 +154,10 @@ def open_output(path: str | None, *, whole: bool = False) -> Iterator[BinaryIO]:
     regular file, such as a pipe, is written to directly, or, if ``whole``, at the end.
     """
     if path is None:
-        with _held(sys.stdout.buffer, whole) as file:
+        output = standard_output().buffer
+        with _held(output, whole) as file:
             yield file
-        sys.stdout.buffer.flush()
+        output.flush()
         return
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():

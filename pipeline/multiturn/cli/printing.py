@@ -1,4 +1,4 @@
-"""What commands say of cases that fail and of outputs that cannot be written."""
+"""What commands print, and what they say of cases that fail and of outputs."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from multiturn.documents.output import standard_output
 from multiturn.errors import AccessError, MultiturnError, trace_of
 from multiturn.text import in_line, indented, number_of
 
@@ -48,6 +49,11 @@ class Failures:
             sys.exit(1)
 
 
+def echo(text: str | bytes = "", *, nl: bool = True) -> None:
+    """Print a text on standard output, which is kept for commands."""
+    click.echo(text, file=standard_output(), nl=nl)
+
+
 def say(text: str) -> None:
     """Print a line on standard error, also while counts are shown there."""
     # click.echo writes to the bytes below the stream of rich, which erases the counts.
@@ -57,6 +63,12 @@ def say(text: str) -> None:
 def say_line(text: str) -> None:
     """Print a text on standard error as one line."""
     say(in_line(text))
+
+
+def say_summary(text: str, *, err: bool = False) -> None:
+    """Print how a command has gone as a whole, unless --quiet is given."""
+    if not click.get_current_context().params["quiet"]:
+        click.echo(in_line(text), file=None if err else standard_output(), err=err)
 
 
 @contextmanager
