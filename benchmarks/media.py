@@ -22,9 +22,9 @@ opened = []
 sys.addaudithook(
     lambda event, about: event == "open" and str(about[0]).endswith(".png") and opened.append(about)
 )
-from multiturn.cli.group import main
+from multiturn.cli.group import command_line
 try:
-    main(sys.argv[1:])
+    command_line(sys.argv[1:])
 finally:
     print(f"images were opened {len(opened)} times", file=sys.stderr)
 """

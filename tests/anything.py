@@ -32,7 +32,7 @@ from multiturn.report.html import to_html
 from multiturn.report.markdown import to_markdown
 from multiturn.report.sides import ReportSide, side_items
 from multiturn.snapshots.lists import PROMOTED, lock_text, read_promoted
-from multiturn.suites.patterns import guideline_matcher
+from multiturn.suites.guideline_patterns import guideline_matcher
 from multiturn.suites.vocabulary import IRRELEVANT
 from multiturn.traces.answers import answered
 from multiturn.traces.attached import Attached

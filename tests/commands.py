@@ -27,14 +27,16 @@ def run(
 
     Signals, pipes, terminals and what happens at a process's end need ``start``.
     """
-    from multiturn.cli.group import main
+    from multiturn.cli.group import command_line
 
     modules, path = set(sys.modules), [*sys.path]
     sys.path.insert(0, str(folder))  # as for python -m
     importlib.invalidate_caches()
     try:
         with chdir(folder):
-            done = CliRunner().invoke(main, arguments, input=given, env=env, prog_name="multiturn")
+            done = CliRunner().invoke(
+                command_line, arguments, input=given, env=env, prog_name="multiturn"
+            )
     finally:
         sys.path[:] = path
         logs._settings = None

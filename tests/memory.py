@@ -44,10 +44,10 @@ def _main(suites: list[str]) -> None:
 
 
 def _convert(suite: str) -> None:
-    from multiturn.cli.group import main
+    from multiturn.cli.group import command_line
 
     try:
-        main(["convert", suite])
+        command_line(["convert", suite])
     except SystemExit as ended:
         if ended.code not in (None, 0, 1):
             raise

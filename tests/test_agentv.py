@@ -7,7 +7,7 @@ import pytest
 
 from comparing import write
 from multiturn import Case, Files, TestMessage, load_pipeline
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 
 PATH = Path(__file__).with_name("agentv.yaml")
 TABLE: Any = next(read_documents(PATH.read_text(encoding="utf-8"), PATH.name)).value

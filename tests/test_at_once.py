@@ -14,7 +14,7 @@ import commands
 from batch_server import BatchServer, write_targets
 from comparing import write
 from multiturn import MultiturnError, load_target
-from multiturn.documents.locks import lock
+from multiturn.documents.output import lock
 from multiturn.engine.batches import Batches
 from multiturn.providers import results
 from multiturn.providers.results import ResultsFile

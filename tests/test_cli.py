@@ -16,7 +16,7 @@ import pytest
 from commands import read_terminal, run
 from multiturn import MultiturnError
 from multiturn.cli import progress
-from multiturn.cli.failures import Failures
+from multiturn.cli.printing import Failures
 from running import write_stage
 
 SUITE = """\
@@ -47,7 +47,7 @@ def ids(output: str) -> list[str]:
 COMMANDS = {
     "Suites": ["init", "import", "list", "check", "convert", "watch", "run", "batch"],
     "Review": ["snapshot", "report", "explain", "diff"],
-    "Pipelines, editors and shells": ["stages", "show", "schema", "completion"],
+    "Pipelines, editors and shells": ["stages", "schema", "completion"],
 }
 
 
@@ -62,6 +62,29 @@ def test_the_list_of_commands_is_grouped_and_fits_a_screen(folder: Path) -> None
         else:
             group.append(line.split()[0])
     assert found == COMMANDS
+
+
+def test_help_shows_the_options_of_every_day_before_the_others(folder: Path) -> None:
+    lines = run("run", "--help", folder=folder, env={"COLUMNS": "80"}).stdout.splitlines()
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        if line.endswith(":") and not line.startswith(" "):
+            group = found.setdefault(line[:-1], [])
+        elif line.startswith("  -"):
+            group += [word for word in line.split()[:3] if word.startswith("--")][:1]
+    assert found == {
+        "Options": [
+            *("--case", "--strict", "--pipeline", "--target", "--output", "--resume"),
+            *("--against", "--dry-run", "--format", "--help"),
+        ],
+        "Sampling": ["--sample", "--seed"],
+        "Files": ["--root", "--guidelines", "--targets"],
+        "Results": ["--record-wire", "--record-thinking"],
+        "Costs": ["--count-tokens", "--prices", "--max-cost", "--max-tokens"],
+        "Batches": ["--batch", "--no-wait", "--poll"],
+        "Scale": ["--concurrency", "--order"],
+        "Logging": ["--debug", "--verbose", "--quiet"],
+    }
 
 
 @pytest.mark.parametrize("command", [[], ["batch"]])

@@ -1,4 +1,4 @@
-"""stages, show and diff, and what is logged of a pipeline; errors are tables."""
+"""stages and diff, and what is logged of a pipeline; errors are tables."""
 
 from pathlib import Path
 
@@ -41,10 +41,15 @@ def folder(tmp_path: Path) -> Path:
 
 def test_stages_lists_those_of_a_pipeline_and_those_that_ship(folder: Path) -> None:
     done = run("stages", "lossy.yaml", folder=folder)
-    shipped = run("stages", "spec", folder=folder).stdout
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"lossy_of_cli:forget\n  \n  requires turns\n\n{shipped}"
-    assert run("stages", folder=folder).stdout == shipped
+    head, *_, last, own, summary, facts, end = done.stdout.split("\n")[:-1]
+    assert head.split() == ["stage", "requires", "provides", "consumes", "options"]
+    assert last.split()[:4] == ["7", "render_question", "turns", "question"]
+    details = [own, summary, facts, end]
+    assert details == ["lossy_of_cli:forget", "  ", "  requires turns", ""]
+    shipped = run("stages", folder=folder).stdout
+    (folder / "multiturn.toml").write_text('pipeline = "lossy.yaml"\n')
+    assert run("stages", folder=folder).stdout == "\n".join([*details, shipped])
     assert (
         "embed_files\n"
         "  Turn every file part into text: a header line, then the file's text (rule 3).\n"
@@ -53,12 +58,6 @@ def test_stages_lists_those_of_a_pipeline_and_those_that_ship(folder: Path) -> N
         "  system_header: null\n"
     ) in shipped
     assert "  missing_file: error (or warn)\n" in shipped
-
-
-def test_show_takes_spec_if_no_pipeline_is_named(folder: Path) -> None:
-    done = run("show", folder=folder)
-    assert (done.returncode, done.stdout) == (0, run("show", "spec", folder=folder).stdout)
-    assert " resolve_segments " in done.stdout
 
 
 def test_diff_shows_what_changes_and_exits_with_1(folder: Path) -> None:

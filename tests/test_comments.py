@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 import npm
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from repositories import TONE, commit, git, replace
 
 ROOT = Path(__file__).parent.parent

@@ -33,15 +33,13 @@ from multiturn import (
 )
 from multiturn.cli.explain import as_explanation
 from multiturn.documents.validation import choices_of
-from multiturn.errors import StageError
+from multiturn.errors import ProviderError, StageError
 from multiturn.model.turns import ROLES
 from multiturn.pipelines.contract import Contract, Stage, contract_of, options_of
 from multiturn.pipelines.ordering import order_errors
-from multiturn.pipelines.pipeline import request_of
+from multiturn.pipelines.pipeline import built_in_case, request_of, try_out
 from multiturn.pipelines.pipeline_file import pipeline_names
-from multiturn.pipelines.trial import built_in_case, try_out
 from multiturn.providers.codex import CodexProvider, CodexSettings
-from multiturn.providers.failures import ProviderError
 from multiturn.snapshots.reviewed_case import reviewed_case
 from multiturn.snapshots.snapshot_file import snapshot_text
 from multiturn_stages.embed_files import embed_files

@@ -85,7 +85,7 @@ def test_commands_take_defaults_and_an_option_wins(project: Path) -> None:
     assert "[default: house.yaml]" in run("convert", "--help", folder=project).stdout
 
 
-@pytest.mark.parametrize("command", ["list", "run", "show"])
+@pytest.mark.parametrize("command", ["list", "run", "stages"])
 def test_verbose_says_where_values_come_from(project: Path, command: str) -> None:
     write(project, {"multiturn.toml": OWN})
     done = run(command, "-v", folder=project / "deep")

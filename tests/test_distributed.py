@@ -21,7 +21,7 @@ import pytest
 import commands
 from multiturn import MultiturnError, load_pipeline
 from multiturn.distributed import convert_bag, slices_at, to_line
-from multiturn.documents.locks import lock
+from multiturn.documents.output import lock
 from multiturn.engine.selection import Selection
 from multiturn.engine.slices import ConversionJob, convert_slice
 from running import wait_for, write_stage

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from batch_server import BatchServer
 from comparing import data_of, write
 from loopback import KEY, Server, completion
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.pipelines.contract import FACTS
 from multiturn.providers.results import Result
 from multiturn.providers.rules import RULES, Rule

@@ -25,12 +25,12 @@ from structlog.testing import capture_logs
 
 import commands
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.engine.defaults import find_defaults
 from multiturn.pipelines.registry import stage_names
 from multiturn.providers.prices import price_of
 from multiturn.providers.results import read_stored
-from multiturn.suites.patterns import guideline_matcher
+from multiturn.suites.guideline_patterns import guideline_matcher
 
 SPEC = load_pipeline("spec")
 STAGES = ", ".join(stage_names())
@@ -55,7 +55,7 @@ def warn(name: str) -> list[str]:
 
 
 def show(name: str) -> list[str]:
-    done = commands.run("show", name, folder=Path.cwd())
+    done = commands.run("stages", name, folder=Path.cwd())
     assert (done.returncode, done.stdout) == (2, "")
     return done.stderr.removeprefix("Error: ").splitlines()
 

@@ -11,7 +11,7 @@ import pytest
 import commands
 from media_files import data_uri, image, pdf, wav, write_bytes
 from multiturn import load_pipeline, load_suite
-from multiturn.cli.convert import TOOL_FORMATS, convert
+from multiturn.cli.convert import TOOL_FORMATS, convert_suites
 from running import records
 
 PROMPT = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi {{x}}"}]
@@ -58,7 +58,7 @@ WRITTEN: dict[str, dict[str, Any]] = {
 
 
 def test_the_command_offers_the_formats_that_are_tested() -> None:
-    (option,) = (option for option in convert.params if option.name == "format_")
+    (option,) = (option for option in convert_suites.params if option.name == "format_")
     assert isinstance(option.type, click.Choice)
     assert [*option.type.choices] == ["json", "yaml", "text", *WRITTEN]
     page = (Path(__file__).parent.parent / "docs/formats.md").read_text(encoding="utf-8")

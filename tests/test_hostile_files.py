@@ -14,7 +14,7 @@ from comparing import write
 from limits import limited
 from loading import HI, cases_and_errors
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
-from multiturn.documents.source import Source
+from multiturn.documents.yaml_reader import Source
 from multiturn.engine.batch_state import BatchState
 from multiturn.providers.results import read_stored
 from multiturn.suites.discovery import find_suites
@@ -84,7 +84,7 @@ def test_results_and_states_of_batches_are_regular_files(
 def test_a_line_without_end_is_an_error(
     root: Path, monkeypatch: pytest.MonkeyPatch, load: Callable[[str], object]
 ) -> None:
-    monkeypatch.setattr("multiturn.documents.regular.MAX_LINE", 1_000_000)
+    monkeypatch.setattr("multiturn.documents.input.MAX_RESULT_LINE", 1_000_000)
     write(root, {"out.batch": "\n" if load is not read_stored else ""})
     os.truncate("out.batch", GIGABYTE)
     with (

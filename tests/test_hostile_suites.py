@@ -376,7 +376,7 @@ def test_anything_is_read_or_is_an_error_with_a_place(kind: str, data: st.DataOb
 
 
 def test_a_pipe_that_never_ends_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multiturn.documents.source.MAX_PIPED", 100_000)
+    monkeypatch.setattr("multiturn.documents.input.MAX_PIPED", 100_000)
     os.mkfifo("pipe")
 
     def write_on() -> None:

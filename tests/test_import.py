@@ -19,7 +19,7 @@ from comparing import write
 from loopback import Server
 from media_files import data_uri, write_bytes
 from multiturn import load_pipeline, load_suite
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.logs import Notice, warnings_to
 from multiturn.providers.targets import KINDS
 from multiturn.traces.answers import answered

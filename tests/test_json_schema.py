@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from commands import run
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.cli.schemas import SCHEMAS
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.pipelines.contract import options_of
 from multiturn.providers.targets import ALIASES, KINDS, target_names
 from multiturn_stages.embed_files import embed_files

@@ -37,8 +37,7 @@ from multiturn import (
     stage,
 )
 from multiturn.errors import AttachmentError, OutsideRootError
-from multiturn.files.media import HEAD, MAX_MEDIA_SIZE, type_of
-from multiturn.files.store import Store
+from multiturn.files.media import HEAD, MAX_MEDIA_SIZE, Store, type_of
 from multiturn_stages.guard_markers import guard_markers
 
 GIF = b"GIF89a"
@@ -181,7 +180,7 @@ def test_a_store_of_one_needs_no_file() -> None:
 
 FORKS = """
 import os
-from multiturn.files.store import Store
+from multiturn.files.media import Store
 
 store = Store()
 known = {store.add(each): each for each in (bytes([at]) * 1_000_000 for at in range(40))}

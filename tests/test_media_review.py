@@ -14,7 +14,7 @@ import pytest
 from commands import run, start
 from comparing import report_of, write
 from media_files import data_uri, image, padded, pdf, wav
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.files.media import Media
 from multiturn.report.comparison import Report, report_changes
 from multiturn.report.markdown import to_markdown

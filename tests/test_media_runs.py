@@ -294,9 +294,9 @@ import re, sys
 from pathlib import Path
 opened = []
 sys.addaudithook(lambda event, about: event == "open" and opened.append(str(about[0])))
-from multiturn.cli.group import main
+from multiturn.cli.group import command_line
 try:
-    main(sys.argv[1:])
+    command_line(sys.argv[1:])
 except SystemExit as ended:
     assert not ended.code, ended.code
 peak = re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1]

@@ -9,7 +9,7 @@ from wcmatch import glob
 
 from limits import limited
 from multiturn.errors import MultiturnError
-from multiturn.suites.patterns import guideline_matcher
+from multiturn.suites.guideline_patterns import guideline_matcher
 
 
 def matches(pattern: str, path: str) -> bool:

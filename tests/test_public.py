@@ -29,6 +29,8 @@ PUBLIC = {
         ),
         *("Call", "Thinking", "Tool"),
         *("ErrorDetail", "MultiturnError", "Pipeline", "PipelineError", "Place", "Step"),
+        *("AccessError", "AttachmentError", "InputError", "OptionError", "OutsideRootError"),
+        *("SegmentTypeError", "StageError"),
         *("Explanation", "Fate", "Message", "Span", "TestMessage"),
         *("AxProvider", "Provider", "ProviderError", "ProviderRequest", "ProviderResponse"),
         *("Failure", "RawRequest", "TargetProvider", "Wire"),

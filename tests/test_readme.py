@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from multiturn import load_pipeline
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from pages import BIN, blocks, environment, printed, said, sessions
 
 ROOT = Path(__file__).parent.parent

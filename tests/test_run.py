@@ -10,7 +10,7 @@ import pytest
 
 from layout import write_layout
 from loopback import TEXT, USAGE, Answer, Server, chat_answer
-from multiturn.cli.progress import estimate
+from multiturn.cli.progress import estimated_cases
 from multiturn.engine.selection import Selection
 from running import (
     by_id,
@@ -216,7 +216,7 @@ def test_cases_are_estimated_in_suites_of_any_quotes(folder: Path, quote: str) -
     write_suite(folder, ["Hello"] * 20)
     path = folder / "a.eval.yaml"
     path.write_text(path.read_text().replace('"', quote))
-    assert estimate(Selection((str(path),))) == 20
+    assert estimated_cases(Selection((str(path),))) == 20
 
 
 def test_an_empty_answer_and_a_refusal_are_told_apart_and_counted(

@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from layout import laid_out
 from multiturn import Pipeline, ProviderRequest, load_pipeline, load_suite
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from prompt_snapshot import SNAPSHOTS, PromptSnapshot
 
 PIPELINES = ("spec", "design", "shipped", "agentv")

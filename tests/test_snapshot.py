@@ -13,7 +13,7 @@ import yaml
 
 from commands import run
 from layout import write_layout
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 
 SHOP = """\
 guideline_patterns: ["**/*.rules.md"]

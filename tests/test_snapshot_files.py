@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from layout import laid_out
 from multiturn import Conversion, MultiturnError, load_suite, stage
 from multiturn.documents.dump import dump
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.engine.spans import Span, text_of
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import folder_of, location_of

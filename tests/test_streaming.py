@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from loading import HI, cases, cases_and_errors
 from memory import measurable, peak_of_convert
 from multiturn import MultiturnError, load_suite
-from multiturn.documents.source import Source
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import Source, read_documents
 from multiturn.suites.streaming import stream_documents
 
 pytestmark = pytest.mark.usefixtures("root")
@@ -133,7 +132,7 @@ def line_of(case_id: str) -> str:
 def test_a_line_that_is_wrong_leaves_the_others_alone(
     monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
-    monkeypatch.setattr("multiturn.documents.json_lines.MAX_LINE", 10_000)
+    monkeypatch.setattr("multiturn.documents.json_lines.MAX_CASE_LINE", 10_000)
     found, errors = cases_and_errors(f"{line_of('a')}{line}\n{line_of('b')}", "a.jsonl")
     assert [case.id for case in found] == ["a", "b"]
     assert [error.where.line for error in errors] == [2]

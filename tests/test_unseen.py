@@ -101,7 +101,7 @@ COMMANDED = {
     [
         *("convert s.eval.yaml --format json", "convert s.eval.yaml --format text"),
         *("convert bad.eval.yaml", "convert bad.eval.yaml --debug", "check bad.yaml"),
-        *("explain s.eval.yaml", "diff s.eval.yaml --to p.yaml", "show p.yaml"),
+        *("explain s.eval.yaml", "diff s.eval.yaml --to p.yaml", "stages p.yaml"),
         *("run s.eval.yaml", "run s.eval.yaml --format text", "run s.eval.yaml --dry-run"),
     ],
 )
@@ -133,10 +133,10 @@ COMMANDS = [
     *("run . --output OUTPUT", "run . --output OUTPUT", "run . --output OUTPUT --resume"),
     *("run . --dry-run --resume --output OUTPUT", "diff --from spec --to design ."),
     *("convert . --output OUTPUT/x", "report . --output OUTPUT.html", "snapshot . --dir FOLDER"),
-    *("snapshot . --dir FOLDER --check", "snapshot . --dir FOLDER --check --all", "show PIPELINE"),
+    *("snapshot . --dir FOLDER --check", "snapshot . --dir FOLDER --check --all", "stages PIPELINE"),
     *("batch status OUTPUT", "batch cancel OUTPUT", "init SUITE", "list SUITE.gone", "init"),
     *("run . --output OUTPUT --batch", "run . --target gpt --targets OUTPUT"),
-    *("show SUITE", "stages SUITE"),
+    *("stages SUITE"),
 ]
 
 

@@ -215,7 +215,7 @@ def test_parts_of_lines_are_the_lines(lines: list[bytes], data: Any) -> None:
 
 
 def test_a_line_that_is_too_long_belongs_to_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multiturn.documents.json_lines.MAX_LINE", 10)
+    monkeypatch.setattr("multiturn.documents.json_lines.MAX_CASE_LINE", 10)
     file = io.BytesIO(b'"%s"\n1\n2\n' % (b"x" * 40))
     parts = [*split_lines(file, 20)]
     read = [[str(found) for found in read_json_lines(file, "x", part)] for part in parts]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from limits import limited
 from multiturn.documents.dump import dump
 from multiturn.documents.node import Node
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError
 
 NEL, LS, PS = "\x85", "\u2028", "\u2029"  # line ends to YAML 1.1, characters to YAML 1.2

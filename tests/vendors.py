@@ -10,7 +10,7 @@ import pytest
 
 from loopback import KEY, completion
 from multiturn import ChatMessage, ProviderError, ProviderRequest, ProviderResponse
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.ax import ChatProvider, ChatSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings

@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from multiturn.documents.locks import lock
-from multiturn.documents.output import open_output
+from multiturn.documents.output import lock, open_output
 from multiturn.engine.project import chosen_pipeline, chosen_suites, from_project
 from multiturn.engine.record import record_of, to_json
 from multiturn.engine.selection import Selection

@@ -99,16 +99,36 @@ class MultiturnError(Exception):
         return self
 
 
-class SegmentTypeError(MultiturnError):
+class InputError(MultiturnError):
+    """A suite, or another file that a user writes, is not as it must be."""
+
+
+class SegmentTypeError(InputError):
     """A segment is neither text nor a file, an image, a document or audio."""
 
 
-class AttachmentError(MultiturnError):
+class AttachmentError(InputError):
     """An attached file cannot be read, or may not be."""
 
 
-class OutsideRootError(MultiturnError):
+class OutsideRootError(InputError):
     """A path leads outside the root; no option allows that."""
+
+
+class RepeatsError(InputError):
+    """A document repeats too many values."""
+
+
+class OptionError(MultiturnError):
+    """An option has a value that it cannot have, by itself or beside the others."""
+
+
+class AccessError(MultiturnError):
+    """The system does not let a file be read or written."""
+
+
+class LimitReachedError(MultiturnError):
+    """A run has used what it may; the results so far are kept, and ``resume`` continues it."""
 
 
 class StageError(MultiturnError):
@@ -151,7 +171,122 @@ class PipelineError(MultiturnError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by the arguments: an exception would pass its message to ``__init__``."""
-        return type(self), (self.errors, self.advice)
+        return type(self), (self.errors, self.advice), vars(self)
+
+
+class ProviderError(MultiturnError):
+    """A provider gave no answer. Each kind has a class of its own.
+
+    Attributes:
+        kind: what results call it.
+        ends_run: whether every other case would meet it, too, so that no more are sent.
+        status: of HTTP; 0 if there is none.
+        retries: number of retries.
+        wire: the exact body, if it was sent.
+    """
+
+    kind = "refused"
+    ends_run = False
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: Place | str = "",
+        case_id: str | None = None,
+        kind: str | None = None,
+        status: int = 0,
+        retries: int = 0,
+        wire: bytes = b"",
+    ) -> None:
+        super().__init__(what, where=where, case_id=case_id)
+        self.kind = kind or type(self).kind
+        self.status = status
+        self.retries = retries
+        self.wire = wire
+
+
+class RefusedError(ProviderError):
+    """A request breaks a rule of its vendor, and was not sent."""
+
+
+class TargetError(ProviderError):
+    """The vendor refuses a setting of the target."""
+
+    kind = "target"
+    ends_run = True
+
+
+class HttpStatusError(ProviderError):
+    """The vendor answered with an HTTP status that is an error."""
+
+    kind = "http"
+
+
+class AccessDeniedError(HttpStatusError):
+    """The key is missing or wrong, or does not allow the request."""
+
+    kind = "access_denied"
+    ends_run = True
+
+
+class RateLimitedError(HttpStatusError):
+    """The vendor takes no more requests for now."""
+
+    kind = "rate_limit"
+
+
+class ContentFilterError(ProviderError):
+    """The vendor's filter has refused the prompt or the answer."""
+
+    kind = "content_filter"
+
+
+class ReplyTimeoutError(ProviderError):
+    """There was no answer in time."""
+
+    kind = "timeout"
+
+
+class ConnectionFailedError(ProviderError):
+    """The connection ended before the answer did."""
+
+    kind = "connection"
+
+
+class UnreachableError(ConnectionFailedError):
+    """There is no connection to the server."""
+
+    kind = "unreachable"
+    ends_run = True
+
+
+class MalformedReplyError(ProviderError):
+    """An answer has not the vendor's form, or is too large."""
+
+    kind = "malformed"
+
+
+class BatchEndedError(ProviderError):
+    """A batch ended without this answer."""
+
+    kind = "batch"
+
+
+class ProcessFailedError(ProviderError):
+    """The process of an agent or a command failed."""
+
+    kind = "process"
+
+
+class OwnProviderError(ProviderError):
+    """A provider of the user's own failed, or returned no answer."""
+
+    kind = "provider"
+
+
+# What results call the errors that every case would meet.
+ENDS_RUN = (AccessDeniedError.kind, TargetError.kind, UnreachableError.kind)
 
 
 def cut(text: str) -> str:
@@ -238,10 +373,10 @@ def _plain(key: str) -> str:
     return re.sub("[-_ ]", "", key).casefold()
 
 
-def in_words(error: BaseException) -> str:
+def exception_in_words(error: BaseException) -> str:
     """Return the type and text of an exception of a user's own code, whose text may fail, too.
 
-    >>> in_words(KeyError("a"))
+    >>> exception_in_words(KeyError("a"))
     "KeyError: 'a'"
     """
     try:

@@ -15,7 +15,7 @@ from inspect_ai.tool import ToolChoice, ToolFunction, ToolInfo, ToolParams
 
 from multiturn.engine import formats
 from multiturn.errors import options_as
-from multiturn.files.media_json import Base64
+from multiturn.files.media import Base64
 from multiturn.model.request import ChatMessage
 from multiturn.pipelines.pipeline import Pipeline
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from multiturn import Conversion, MultiturnError, Part, marker_text, stage
 from multiturn.errors import quoted
-from multiturn.suites.patterns import guideline_matcher
+from multiturn.suites.guideline_patterns import guideline_matcher
 
 
 @stage(requires={"files"}, provides={"guidelines"})

@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from multiturn import Conversion, MultiturnError, Notice, Part, Turn, stage
-from multiturn.model.mapping import calls_mapped
+from multiturn.model.conversion import calls_mapped
 from multiturn.text import escape_markers, forged_markers
 
 _ADVICE = "set guard_markers' mode to escape to neutralize it"

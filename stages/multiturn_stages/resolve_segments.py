@@ -24,16 +24,14 @@ from multiturn.files.media import (
     MAX_MEDIA_OF_CASE,
     MAX_MEDIA_SIZE,
     Media,
+    Store,
     check_kind,
     given_media,
     is_address,
     kind_of_type,
 )
-from multiturn.files.store import Store
-from multiturn.model.case import PROMPT_KEY, Case, segments_of
+from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, segments_of
 from multiturn.model.turns import as_json, is_blank
-
-MAX_CASE_SIZE = 10_000_000  # characters: a small suite can attach one large file very often
 
 _TYPE_ADVICE = (
     "use text, file, image, document or audio, or leave them out by a pipeline with"

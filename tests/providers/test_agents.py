@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 import standins
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, ProviderError
 from multiturn.model.calls import Tool
 from multiturn.model.request import ChatMessage, InputFile, ProviderRequest
 from multiturn.providers.base import Wire
-from multiturn.providers.failures import ProviderError
 from standins import agent, ask, left
 
 pytestmark = pytest.mark.parametrize("kind", list(standins.KINDS))

@@ -13,7 +13,7 @@ import standins
 from loading import cases
 from media_files import data_uri, image, pdf, wav, write_bytes
 from multiturn import ChatMessage, InputFile, Media, ProviderRequest, load_pipeline
-from multiturn.providers.failures import ProviderError
+from multiturn.errors import ProviderError
 from standins import agent, ask, left
 
 pytestmark = pytest.mark.parametrize("kind", list(standins.KINDS))

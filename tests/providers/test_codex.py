@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from multiturn.errors import ProviderError
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.environment import ADVICE
-from multiturn.providers.failures import ProviderError
 from standins import agent, ask
 
 USAGE = {"input_tokens": 11, "cached_input_tokens": 3, "output_tokens": 7}

@@ -14,8 +14,8 @@ import pytest
 import running
 import standins
 from limits import limited
+from multiturn.errors import ProviderError
 from multiturn.providers.command import Command, run_command
-from multiturn.providers.failures import ProviderError
 
 HARDEST = "lambda: os.fork() and os._exit(0) or start_bare()"
 IGNORING = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"

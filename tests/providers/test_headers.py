@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loopback import KEY, Request, Server
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.batches import batches_of
 from multiturn.providers.batches.base import BatchPart

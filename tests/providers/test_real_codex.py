@@ -17,9 +17,9 @@ import standins
 from loopback import KEY, Request, Server
 from media_files import image
 from multiturn import Media
+from multiturn.errors import ProviderError
 from multiturn.model.request import ChatMessage, InputFile, ProviderRequest
 from multiturn.providers.agent import AgentProvider
-from multiturn.providers.failures import ProviderError
 
 PACKAGE = "@openai/codex@0.169.0"
 CREATED = {"type": "response.created", "response": {"id": "r"}}

@@ -9,7 +9,7 @@ import pytest
 import commands
 from loopback import Server
 from multiturn import ProviderError
-from multiturn.providers.failures import ENDS_RUN
+from multiturn.errors import ENDS_RUN
 from running import run, write_suite, write_target
 from vendors import PROVIDERS, chat, entries, openai
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from multiturn.errors import ProviderError
 from multiturn.model.request import InputFile
-from multiturn.providers.failures import ProviderError
 from standins import agent, ask
 
 FILES = (

@@ -18,7 +18,7 @@ from msgspec import structs
 from histories import history
 from media_histories import media_history
 from multiturn import ChatMessage, Media, ProviderRequest
-from multiturn.files.media_json import with_bytes
+from multiturn.files.media import with_bytes
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.request import turn_of
 from multiturn.providers.chat import chat_message

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
-import click
-
 from multiturn.cli.lines import Severity
+from multiturn.cli.printing import echo
 from multiturn.errors import Place
 from multiturn.files.paths import root_of
 from multiturn.text import visible
@@ -78,11 +77,11 @@ def no_commands() -> Iterator[None]:
         yield
         return
     token = os.urandom(32).hex()
-    click.echo(f"::stop-commands::{token}")
+    echo(f"::stop-commands::{token}")
     try:
         yield
     finally:
-        click.echo(f"::{token}::")
+        echo(f"::{token}::")
 
 
 def _property(text: str) -> str:

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.failures import Failures
 from multiturn.cli.options import (
+    Command,
     SuiteOptions,
     format_option,
     pipeline_option,
     preview_provider,
     quiet_option,
-    say_summary,
     suite_options,
     target_options,
 )
+from multiturn.cli.printing import Failures, echo, say_summary
 from multiturn.errors import MultiturnError, PipelineError, Place, StageError, nearest
 from multiturn.text import in_line, number_of, visible
 
@@ -35,13 +35,13 @@ _WITHOUT = {  # what it means that a pipeline does not give a fact
 }
 
 
-@click.command()
+@click.command(cls=Command)
 @suite_options
 @pipeline_option
 @target_options("Also check every prompt against the rules of this target's API.")
 @format_option(
     *("text", "json", "github"),
-    help="Text on standard error, JSON lines, or annotations that GitHub shows in a pull request.",
+    words="Text on standard error, JSON lines, or annotations that GitHub shows in a pull request.",
 )
 @quiet_option
 def check(
@@ -122,14 +122,14 @@ class _Findings(Failures):
 
     def _print(self, error: MultiturnError, severity: "Severity") -> None:
         from multiturn.cli.annotations import annotation
-        from multiturn.cli.lines import check_line, message_of
+        from multiturn.cli.lines import check_line, message_without_place
         from multiturn.engine.record import to_json
 
         if self.format == "json":
-            click.echo(to_json(check_line(error, severity)), nl=False)
+            echo(to_json(check_line(error, severity)), nl=False)
         else:
-            what = message_of(error)
-            click.echo(annotation(error.where, what, title="multiturn check", severity=severity))
+            what = message_without_place(error)
+            echo(annotation(error.where, what, title="multiturn check", severity=severity))
 
 
 def _is_typo(path: str) -> bool:
@@ -141,8 +141,8 @@ def _is_typo(path: str) -> bool:
 
 def _check_pipeline(path: str, findings: _Findings) -> None:
     from multiturn.pipelines.ordering import facts_after
+    from multiturn.pipelines.pipeline import try_out
     from multiturn.pipelines.pipeline_file import read_pipeline
-    from multiturn.pipelines.trial import try_out
 
     try:
         pipeline = read_pipeline(path)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.failures import Failures, say_written, writing
 from multiturn.cli.options import (
+    Command,
     SuiteOptions,
-    default_format,
+    format_option,
     on_terminal,
     output_option,
     pipeline_option,
@@ -19,6 +19,7 @@ from multiturn.cli.options import (
     refuse_output,
     suite_options,
 )
+from multiturn.cli.printing import Failures, say_written, writing
 from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
@@ -36,16 +37,15 @@ TOOL_FORMATS = {  # and what each is for; written by the function to_NAME of eng
 }
 
 
-@click.command()
+@click.command("convert", cls=Command)
 @suite_options
 @pipeline_option
 @preview_options
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice([*_OWN_FORMATS, *TOOL_FORMATS]),
-    help="JSON lines, YAML for diffs, text for reading, or JSON lines for another tool:"
-    f" {', '.join(TOOL_FORMATS.values())}.  [default: text on a terminal, else json]",
+@format_option(
+    *(*_OWN_FORMATS, *TOOL_FORMATS),
+    words="JSON lines, YAML for diffs, text for reading, or JSON lines for another tool:"
+    f" {', '.join(TOOL_FORMATS.values())}.",
+    by_output=True,
 )
 @output_option("Write to this file, whole or not at all.  [default: standard output]")
 @click.option(
@@ -70,12 +70,12 @@ TOOL_FORMATS = {  # and what each is for; written by the function to_NAME of eng
     show_default=True,
     help="Format of the log on standard error.",
 )
-def convert(
+def convert_suites(
     options: SuiteOptions,
     pipeline: str,
     preview_target: str | None,
     targets_file: str | None,
-    format_: str | None,
+    format_: str,
     output: str | None,
     workers: int,
     scheduler: str | None,
@@ -95,7 +95,6 @@ def convert(
     from multiturn.engine.slices import ConversionJob, rendered
     from multiturn.pipelines.pipeline_file import read_pipeline
 
-    format_ = format_ or default_format(output)
     provider = preview_provider(preview_target, targets_file)
     if provider is not None and (scheduler or format_ in TOOL_FORMATS):
         own = ", ".join(_OWN_FORMATS)

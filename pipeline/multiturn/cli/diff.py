@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli.completion import complete_pipeline
-from multiturn.cli.failures import Failures
 from multiturn.cli.options import (
+    Command,
     SuiteOptions,
     case_format_option,
     preview_options,
     preview_provider,
     quiet_option,
-    say_summary,
     suite_options,
 )
+from multiturn.cli.printing import Failures, echo, say_summary
 from multiturn.errors import MultiturnError
 from multiturn.text import number_of
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from multiturn.engine.record import Record
 
 
-@click.command()
+@click.command(cls=Command)
 @suite_options
 @click.option(
     "--from",
@@ -85,9 +85,9 @@ def diff(
             if format_ == "json":
                 found = first.conversion.case
                 line = DiffLine(found.suite, found.id, click.unstyle(changes) or None)
-                click.echo(to_json(line), nl=False)
+                echo(to_json(line), nl=False)
             else:
-                click.echo(changes, nl=False)
+                echo(changes, nl=False)
     if format_ == "text":
         say_summary(f"{number_of(compared, 'case')}: {same:,} same, {compared - same:,} differ")
     failures.finish()
@@ -96,7 +96,7 @@ def diff(
 
 def _as_diff(before: "Record", after: "Record", old: str, new: str) -> str:
     """Draw the difference of two records of a case as a unified diff; empty if none."""
-    from multiturn.cli.drawing import as_text_diff
+    from multiturn.cli.rendering import as_text_diff
     from multiturn.engine.record import to_yaml
 
     name = f"{before['suite']} · {before['id']}"

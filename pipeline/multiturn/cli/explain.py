@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.failures import Failures
 from multiturn.cli.options import (
+    Command,
     SuiteOptions,
     case_format_option,
     pipeline_option,
@@ -13,7 +13,8 @@ from multiturn.cli.options import (
     preview_provider,
     suite_options,
 )
-from multiturn.errors import MultiturnError
+from multiturn.cli.printing import Failures, echo
+from multiturn.errors import MultiturnError, OptionError
 from multiturn.text import in_line
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from multiturn.suites.extents import Extent
 
 
-@click.command()
+@click.command("explain", cls=Command)
 @suite_options
 @pipeline_option
 @preview_options
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     metavar="LINE",
     help="Show only what becomes of this line of the suite.",
 )
-def explain(
+def explain_prompts(
     options: SuiteOptions,
     pipeline: str,
     preview_target: str | None,
@@ -52,17 +53,14 @@ def explain(
     from multiturn.cli.lines import explain_line
     from multiturn.engine.explanation import explain as find_origins
     from multiturn.engine.explanation import within
-    from multiturn.engine.outcomes import outcomes
     from multiturn.engine.preview import explain_for
     from multiturn.engine.record import to_json
-    from multiturn.pipelines.pipeline_file import read_pipeline
 
     provider = preview_provider(preview_target, targets_file)
-    chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
-    selection = options.select()
-    extent = None if line is None else _extent(selection.suites, line)
+    failures = Failures(debug=options.debug)
+    extent = None if line is None else _extent(options.select().suites, line)
     shown = 0
-    for conversion in failures.conversions(outcomes(selection, chosen)):
+    for conversion in options.conversions(pipeline, failures):
         try:
             found = explain_for(conversion, provider) if provider else find_origins(conversion)
         except MultiturnError as error:
@@ -72,9 +70,9 @@ def explain(
         if part is None:
             continue
         if format_ == "json":
-            click.echo(to_json(explain_line(part)), nl=False)
+            echo(to_json(explain_line(part)), nl=False)
         else:
-            click.echo(as_explanation(part))
+            echo(as_explanation(part))
         shown += 1
     if not shown and extent is not None:
         what = f"{extent.file}:{line}: no text of a prompt is written here"
@@ -104,5 +102,5 @@ def _extent(suites: "Sequence[str]", line: int) -> "Extent":
     from multiturn.suites.extents import extent_at
 
     if len(suites) != 1 or suites[0] == "-":
-        raise MultiturnError("--at takes a line of one suite; name its file")
+        raise OptionError("--at takes a line of one suite; name its file")
     return extent_at(suites[0], line)

@@ -8,8 +8,9 @@ from typing import Any, NoReturn
 
 import click
 
-from multiturn.cli.exits import exit_code
+from multiturn.cli import exit_code
 from multiturn.cli.options import with_defaults
+from multiturn.documents.output import standard_output
 from multiturn.errors import MultiturnError, options_as
 from multiturn.text import in_line, visible
 
@@ -20,22 +21,21 @@ _GROUPS = {
         "import": "import_.import_",
         "list": "list.list_cases",
         "check": "check.check",
-        "convert": "convert.convert",
+        "convert": "convert.convert_suites",
         "watch": "watch.watch",
-        "run": "run.run",
+        "run": "run.run_suites",
         "batch": "batch.batch",
     },
     "Review": {
         "snapshot": "snapshot.snapshot",
         "report": "report.report",
-        "explain": "explain.explain",
+        "explain": "explain.explain_prompts",
         "diff": "diff.diff",
     },
     "Pipelines, editors and shells": {
         "stages": "pipelines.stages",
-        "show": "pipelines.show",
-        "schema": "editor.schema",
-        "completion": "editor.completion",
+        "schema": "pipelines.schema",
+        "completion": "pipelines.completion",
     },
 }
 _COMMANDS = {name: function for group in _GROUPS.values() for name, function in group.items()}
@@ -112,7 +112,7 @@ def _drop_output() -> None:
 
     Python flushes it at exit, and would report the error that ended the command once more.
     """
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), standard_output().fileno())
 
 
 @click.group(
@@ -123,7 +123,7 @@ def _drop_output() -> None:
 )
 @click.version_option(package_name="multiturn")
 @click.pass_context
-def main(context: click.Context) -> None:
+def command_line(context: click.Context) -> None:
     """Turn eval suites into the chat prompts that LLM APIs expect."""
     from msgspec.structs import asdict
 

@@ -4,12 +4,19 @@ import re
 
 import click
 
-from multiturn.cli.failures import Failures, say_written, writing
-from multiturn.cli.options import PATH, debug_option, output_option, start_log, verbose_option
-from multiturn.errors import MultiturnError
+from multiturn.cli.options import (
+    PATH,
+    Command,
+    debug_option,
+    output_option,
+    start_log,
+    verbose_option,
+)
+from multiturn.cli.printing import Failures, say_written, writing
+from multiturn.errors import MultiturnError, OptionError
 
 
-@click.command("import")
+@click.command("import", cls=Command)
 @click.argument("files", metavar="FILE...", type=PATH, nargs=-1, required=True)
 @click.option(
     "--answers",
@@ -49,7 +56,7 @@ def import_(
     start_log(verbose)
     if output is not None and is_json_lines(output):
         name = re.sub(r"(?i)(\.eval)?\.jsonl$", ".eval.yaml", output)
-        raise MultiturnError(f"{output!r} would be read as JSON Lines; name it {name}")
+        raise OptionError(f"{output!r} would be read as JSON Lines; name it {name}")
     failures = Failures(debug=debug)
     cases = []
     with warnings_to(fail if strict else None), attached_for(output) as attached:

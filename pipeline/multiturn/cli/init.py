@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from multiturn.cli.options import Command
+from multiturn.cli.printing import echo
 from multiturn.text import in_line, number_of
 
 _SUITE = ("evals/tone.instructions.md", "evals/first.eval.yaml")  # which needs the other one
@@ -26,14 +28,14 @@ Next:
 """
 
 
-@click.command()
+@click.command(cls=Command)
 def init() -> None:
     """Write the first files of a project.
 
     They are a suite, a guideline, defaults, a workflow and a pre-commit hook; the last two at the
     top of the Git repository. No existing file is changed.
     """
-    from multiturn.cli.failures import writing
+    from multiturn.cli.printing import writing
     from multiturn.engine.defaults import find_defaults
     from multiturn.files.paths import root_of
 
@@ -52,13 +54,13 @@ def init() -> None:
         with writing(target.as_posix()):
             target.parent.mkdir(parents=True, exist_ok=True)
             is_new = _write(target, _filled_in(_template(target.name), folder, address))
-        click.echo(f"{'wrote' if is_new else 'kept '} {in_line(target.as_posix())}")
+        echo(f"{'wrote' if is_new else 'kept '} {in_line(target.as_posix())}")
         if is_new and target.name == Path(_WORKFLOW).name and address is None:
             must_fill_in = target.as_posix()
     if must_fill_in:
-        click.echo(f"\nFill in MULTITURN in {must_fill_in}: where multiturn is installed from")
+        echo(f"\nFill in MULTITURN in {must_fill_in}: where multiturn is installed from")
     suites = "" if "evals" in find_defaults()[0].suites else " evals"
-    click.echo(f"\n{_NEXT.format(suites=suites)}", nl=False)
+    echo(f"\n{_NEXT.format(suites=suites)}", nl=False)
 
 
 def _check_inside(folder: Path, top: Path) -> None:
@@ -121,11 +123,11 @@ def _wanted() -> Iterator[str]:
     defaults = find_defaults()[1]
     suites = list(Path("evals").rglob("*.eval.*"))
     if suites:
-        click.echo(f"kept  evals, with {number_of(len(suites), 'suite')}")
+        echo(f"kept  evals, with {number_of(len(suites), 'suite')}")
     else:
         yield from _SUITE
     if defaults and defaults != _DEFAULTS:
-        click.echo(f"kept  {in_line(defaults)}")
+        echo(f"kept  {in_line(defaults)}")
     else:
         yield _DEFAULTS
     yield _WORKFLOW

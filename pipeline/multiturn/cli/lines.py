@@ -17,7 +17,9 @@ Severity = Literal["error", "warning", "note"]
 Suite = Annotated[str, Meta(description="path of the suite, from the root if that is a project's.")]
 CaseId = Annotated[str, Meta(description="id of the case.")]
 File = Annotated[str | None, Meta(description="path of the file; null if it is about none.")]
-Line = Annotated[int | None, Meta(description="line of the file, from 1; null for the whole file.")]
+_Line = Annotated[
+    int | None, Meta(description="line of the file, from 1; null for the whole file.")
+]
 
 
 class CheckLine(Struct, frozen=True, kw_only=True):
@@ -28,7 +30,7 @@ class CheckLine(Struct, frozen=True, kw_only=True):
         Meta(description="only an error makes the exit code 1; a note names a target's repair."),
     ]
     file: File
-    line: Line
+    line: _Line
     column: Annotated[int | None, Meta(description="column of the line, from 1; null for all.")]
     id: Annotated[str | None, Meta(description="id of the case; null if it belongs to none.")]
     message: Annotated[str, Meta(description="what is wrong, and what would be right.")]
@@ -96,7 +98,7 @@ class ExplainedSegment(Struct, frozen=True):
     """What became of a segment of the input, or of a text that is in no message."""
 
     file: File
-    line: Line
+    line: _Line
     segment: Annotated[str, Meta(description="which one it is, by the keys of the suite.")]
     fate: Annotated[str, Meta(description="what became of it; shown where it was written.")]
     why: Annotated[str, Meta(description="the stage and the rule; empty if it is shown.")]
@@ -159,11 +161,11 @@ def check_line(error: MultiturnError, severity: Severity) -> CheckLine:
         line=where.line or None,
         column=where.column or None,
         id=error.case_id,
-        message=message_of(error),
+        message=message_without_place(error),
     )
 
 
-def message_of(error: MultiturnError) -> str:
+def message_without_place(error: MultiturnError) -> str:
     """Return what is wrong, without file and line."""
     return ": ".join(filter(None, (error.where.label, error.what)))
 

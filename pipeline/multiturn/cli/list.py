@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.failures import Failures
 from multiturn.cli.options import (
+    Command,
     SuiteOptions,
     case_format_option,
     pipeline_option,
     suite_options,
     target_options,
 )
+from multiturn.cli.printing import Failures, echo
 from multiturn.errors import cut
 from multiturn.text import in_line, number_of
 
@@ -30,7 +31,7 @@ _MOST_PARTS = 5  # of a case
 Sized = tuple["Conversion", "Size"]
 
 
-@click.command("list")
+@click.command("list", cls=Command)
 @suite_options
 @pipeline_option
 @click.option(
@@ -59,26 +60,23 @@ def list_cases(
     SUITE is what convert takes. A case that cannot be converted is reported and skipped; the exit
     code is then 1.
     """
-    from multiturn.engine.outcomes import outcomes
     from multiturn.engine.record import to_json
-    from multiturn.pipelines.pipeline_file import read_pipeline
 
     if (preview_target or targets_file) and not tokens:
         raise click.UsageError("--target and --targets are for --tokens; add it")
     failures = Failures(debug=options.debug)
-    chosen = read_pipeline(pipeline)
-    conversions = failures.conversions(outcomes(options.select(), chosen))
+    conversions = options.conversions(pipeline, failures)
     if tokens:
         sized = _sized(conversions, preview_target, targets_file, failures)
         if format_ == "json":
             for conversion, size in sized:
                 entry = {**_entry(conversion), "tokens": size.tokens.count, "parts": size.parts}
-                click.echo(to_json(entry), nl=False)
+                echo(to_json(entry), nl=False)
         else:
             _show_largest(sized)
     elif format_ == "json":
         for conversion in conversions:
-            click.echo(to_json(_entry(conversion)), nl=False)
+            echo(to_json(_entry(conversion)), nl=False)
     else:
         _show(conversions)
     failures.finish()
@@ -106,7 +104,7 @@ def _sized(
 
 def _show_largest(sized: "Iterable[Sized]") -> None:
     """Print the number of all tokens, and the largest cases with their largest parts."""
-    from multiturn.cli.costs import without_media
+    from multiturn.cli.sending import without_media
 
     total = cases = media = 0
     is_exact = True
@@ -122,12 +120,12 @@ def _show_largest(sized: "Iterable[Sized]") -> None:
     about = "" if is_exact else "about "
     more = f"; the {len(largest)} largest:" if len(largest) < cases else ""
     all_cases = f"{number_of(cases, 'case')}{without_media(media)}{more}"
-    click.echo(f"{about}{number_of(total, 'token')} in {all_cases}")
+    echo(f"{about}{number_of(total, 'token')} in {all_cases}")
     width = len(f"{largest[0][0]:,}") if largest else 0
     for tokens, name, size in largest:
-        click.echo(f"{tokens:>{width},}  {click.style(in_line(name), bold=True)}")
+        echo(f"{tokens:>{width},}  {click.style(in_line(name), bold=True)}")
         for what, number in [*size.parts.items()][:_MOST_PARTS]:
-            click.echo(f"{number:>{width},}    {in_line(what)}")
+            echo(f"{number:>{width},}    {in_line(what)}")
 
 
 def _show(conversions: "Iterable[Conversion]") -> None:
@@ -137,8 +135,8 @@ def _show(conversions: "Iterable[Conversion]") -> None:
         case = conversion.case
         if case.suite != listed:
             listed = case.suite
-            click.secho(in_line(case.suite), bold=True)
-        click.echo(f"  {in_line(case.id)}: {in_line(_words(conversion))}")
+            echo(click.style(in_line(case.suite), bold=True))
+        echo(f"  {in_line(case.id)}: {in_line(_words(conversion))}")
 
 
 def _entry(conversion: "Conversion") -> dict[str, object]:

@@ -1,8 +1,7 @@
 """What the commands share: the options that say which cases and which pipeline."""
 
 import os
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -10,21 +9,56 @@ import click
 from click.core import ParameterSource
 
 from multiturn.cli.completion import complete_case, complete_pipeline, complete_target
-from multiturn.errors import MultiturnError
-from multiturn.text import in_line
+from multiturn.documents.output import redirect_others, standard_output
+from multiturn.errors import MultiturnError, OptionError
 
 if TYPE_CHECKING:
+    from multiturn.cli.printing import Failures
     from multiturn.engine.selection import Selection
     from multiturn.logs import LogSettings
+    from multiturn.model.conversion import Conversion
     from multiturn.providers.base import TargetProvider
 
 Renderer = Literal["console", "json"]
-Command = Callable[..., None]
-# The names of standard output; that of its descriptor leads elsewhere while a command runs: see
-# __main__.
+CommandFunction = Callable[..., None]
+# The names of standard output; that of its descriptor leads elsewhere while a command runs.
 _STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 PATH = click.Path()  # shells complete it
 _COMMAND = "multiturn.command"
+
+
+# The options that are not of every day, by the heading below which help has them.
+_HEADINGS = {
+    "Sampling": ("sample", "seed"),
+    "Files": ("root", "guidelines", "targets_file"),
+    "Results": ("record_wire", "record_thinking"),
+    "Costs": ("count_tokens", "prices", "max_cost", "max_tokens"),
+    "Batches": ("batch", "no_wait", "poll"),
+    "Scale": ("workers", "scheduler", "concurrency", "order"),
+    "Logging": ("quiet", "debug", "verbose", "log_format"),
+}
+_HEADING = {name: heading for heading, names in _HEADINGS.items() for name in names}
+
+
+class Command(click.Command):
+    """A command whose help has the options of every day first, and the others below headings."""
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options."""
+        rows: dict[str, list[tuple[str, str]]] = {each: [] for each in ("Options", *_HEADINGS)}
+        for param in self.get_params(context):
+            row = param.get_help_record(context) if isinstance(param, click.Option) else None
+            if row is not None:
+                rows[_HEADING.get(param.name or "", "Options")].append(row)
+        for heading, found in rows.items():
+            if found:
+                with formatter.section(heading):
+                    formatter.write_dl(found)
+
+    def invoke(self, context: click.Context) -> None:
+        """Run the command; what stages and providers print goes to standard error."""
+        redirect_others()
+        super().invoke(context)
 
 
 pipeline_option = click.option(
@@ -47,7 +81,7 @@ targets_option = click.option(  # the command gets it as targets_file
 
 def target_options(
     words: str, name: str = "target", *, default: str | None = None
-) -> Callable[[Command], Command]:
+) -> Callable[[CommandFunction], CommandFunction]:
     """Add ``--target``, by a name for the command, with a help text; and ``--targets``."""
     option = click.option(
         "--target",
@@ -137,7 +171,7 @@ _SUITE_OPTIONS = (
 )
 
 
-def suite_options(function: Command) -> Command:
+def suite_options(function: CommandFunction) -> CommandFunction:
     """Add the arguments that say which cases a command is about; it gets them as SuiteOptions."""
 
     @wraps(function)
@@ -159,20 +193,31 @@ def suite_options(function: Command) -> Command:
     return command
 
 
-def format_option(*formats: str, help: str) -> Callable[[Command], Command]:  # noqa: A002
-    """Return the decorator that adds ``--format``; the first format is the default."""
+def format_option(
+    *formats: str, words: str, by_output: bool = False
+) -> Callable[[CommandFunction], CommandFunction]:
+    """Add ``--format``, with a help text.
+
+    The first format is the default; ``by_output``, text for a person is, else lines of JSON.
+    """
+
+    def chosen(context: click.Context, _: click.Parameter, name: str | None) -> str:
+        is_shown = context.params.get("output") is None and standard_output().isatty()
+        return name or ("text" if is_shown else "json")
+
     return click.option(
         "--format",
         "format_",
         type=click.Choice(formats),
-        default=formats[0],
-        show_default=True,
-        help=help,
+        default=None if by_output else formats[0],
+        show_default=not by_output,
+        callback=chosen,
+        help=f"{words}  [default: text on a terminal, else json]" if by_output else words,
     )
 
 
 case_format_option = format_option(
-    "text", "json", help="Text for reading, or a line of JSON for each case."
+    "text", "json", words="Text for reading, or a line of JSON for each case."
 )
 
 
@@ -188,6 +233,14 @@ class SuiteOptions(NamedTuple):
     strict: bool
     debug: bool
     log: "LogSettings"
+
+    def conversions(self, pipeline: str, failures: "Failures") -> "Iterator[Conversion]":
+        """Yield the cases as a pipeline converts them; ``failures`` gets the errors of others."""
+        from multiturn.engine.outcomes import outcomes
+        from multiturn.pipelines.pipeline_file import read_pipeline
+
+        chosen = read_pipeline(pipeline)
+        return failures.conversions(outcomes(self.select(), chosen))
 
     def select(self, *, may_be_gone: bool = False) -> "Selection":
         """Find the suites, and return the selection."""
@@ -251,19 +304,13 @@ def _each(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def say_summary(text: str, *, err: bool = False) -> None:
-    """Print how a command has gone as a whole, unless --quiet is given."""
-    if not click.get_current_context().params["quiet"]:
-        click.echo(in_line(text), err=err)
-
-
 def is_default(option: str) -> bool:
     """Return whether the command line does not say the value of an option."""
     source = click.get_current_context().get_parameter_source(option)
     return source is not ParameterSource.COMMANDLINE
 
 
-def output_option(words: str) -> Callable[[Command], Command]:
+def output_option(words: str) -> Callable[[CommandFunction], CommandFunction]:
     """Add ``--output``; standard output is None, by whatever name."""
 
     def chosen(_context: click.Context, _param: click.Parameter, path: str | None) -> str | None:
@@ -275,14 +322,9 @@ def output_option(words: str) -> Callable[[Command], Command]:
 def refuse_output(output: str | None, selection: "Selection") -> None:
     """Make sure that an output replaces no suite."""
     if output is not None and os.path.realpath(output) in map(os.path.realpath, selection.suites):
-        raise MultiturnError(f"--output {output!r} is a suite; name another file")
-
-
-def default_format(output: str | None) -> str:
-    """Return the format where none is named: text for a person, else JSON lines."""
-    return "text" if output is None and sys.stdout.isatty() else "json"
+        raise OptionError(f"--output {output!r} is a suite; name another file")
 
 
 def on_terminal() -> bool:
     """Whether standard output is a terminal that wants color."""
-    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    return standard_output().isatty() and "NO_COLOR" not in os.environ

@@ -1,58 +1,97 @@
-"""The commands that show stages and pipelines: stages, show."""
+"""The commands that show stages, and those for editors and shells: stages, schema, completion."""
+
+from typing import TYPE_CHECKING
 
 import click
 
 from multiturn.cli.completion import complete_pipeline
-from multiturn.cli.options import start_log, verbose_option
+from multiturn.cli.options import Command, is_default, start_log, verbose_option
+from multiturn.cli.printing import echo
 from multiturn.text import visible
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-@click.command()
+    from multiturn.pipelines.step import Step
+
+_KINDS = ("suite", "pipeline", "targets", "check", "diff", "explain", "report", "snapshot")
+
+
+@click.command(cls=Command)
 @click.argument("pipeline", metavar="[PIPELINE]", required=False, shell_complete=complete_pipeline)
-def stages(pipeline: str | None) -> None:
-    """List every stage with its options and its contract.
+@verbose_option
+def stages(pipeline: str | None, verbose: bool) -> None:
+    """List every stage, or those of a pipeline in their order.
 
-    The stages that only PIPELINE has come first, then those that ship and those of packages.
+    Each has its contract, which is what it requires, provides and consumes, and its options. With
+    PIPELINE, the details of the stages that only this pipeline has follow.
     """
     from multiturn.pipelines.contract import contract_of, options_of, summary_of
     from multiturn.pipelines.pipeline_file import read_pipeline
     from multiturn.pipelines.registry import find_stage, installed_stages, name_of, stage_names
 
-    others = {name: find_stage(name) for name in [*stage_names(), *sorted(installed_stages())]}
-    steps = read_pipeline(pipeline).steps if pipeline else ()
-    own = {name_of(step.stage): step.stage for step in steps if step.stage not in others.values()}
-    for name, stage in {**own, **others}.items():
-        contract = contract_of(stage)
-        click.secho(name, bold=True)
-        click.echo(f"  {summary_of(stage)}")
-        if contract:
-            click.echo(f"  {contract.in_words()}")
-        for option, details in options_of(stage).items():
-            click.echo(f"  {option}: {details.in_words()}")
-        click.echo()
-
-
-@click.command()
-@click.argument("pipeline", metavar="[PIPELINE]", default="spec", shell_complete=complete_pipeline)
-@verbose_option
-def show(pipeline: str, verbose: bool) -> None:
-    """Show the stages of a pipeline, by default spec.
-
-    They are in order, each with what it requires, provides and consumes, and its options.
-    """
-    from multiturn.pipelines.contract import contract_of, in_order, in_words
-    from multiturn.pipelines.pipeline_file import read_pipeline
-
     start_log(verbose)
-    rows: list[tuple[str, ...]] = [("", "stage", "requires", "provides", "consumes", "options")]
-    for number, step in enumerate(read_pipeline(pipeline).steps, 1):
+    known = {name: find_stage(name) for name in [*stage_names(), *sorted(installed_stages())]}
+    steps = () if pipeline is None else read_pipeline(pipeline).steps
+    shown = {name_of(step.stage): step.stage for step in steps if step.stage not in known.values()}
+    if is_default("pipeline"):
+        shown |= known
+    else:
+        _show_order(steps)
+    for name, stage in shown.items():
+        contract = contract_of(stage)
+        echo(click.style(name, bold=True))
+        echo(f"  {summary_of(stage)}")
+        if contract:
+            echo(f"  {contract.in_words()}")
+        for option, details in options_of(stage).items():
+            echo(f"  {option}: {details.in_words()}")
+        echo()
+
+
+def _show_order(steps: "Sequence[Step]") -> None:
+    """Print a table of the steps of a pipeline."""
+    from multiturn.pipelines.contract import as_yaml_value, contract_of, ordered_facts
+
+    kinds = ("requires", "provides", "consumes")
+    rows: list[tuple[str, ...]] = [("", "stage", *kinds, "options")]
+    for number, step in enumerate(steps, 1):
         contract = contract_of(step.stage)
-        facts = ("requires", "provides", "consumes")
-        cells = [
-            ", ".join(in_order(getattr(contract, kind))) if contract else "?" for kind in facts
-        ]
-        options = ", ".join(f"{name}: {in_words(value)}" for name, value in step.options.items())
-        rows.append((str(number), step.name, *cells, options))
+        facts = [", ".join(ordered_facts(getattr(contract, k))) if contract else "?" for k in kinds]
+        options = [f"{name}: {as_yaml_value(value)}" for name, value in step.options.items()]
+        rows.append((str(number), step.name, *facts, ", ".join(options)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        click.echo(visible("  ".join(map(str.ljust, row, widths)).rstrip()))
+        echo(visible("  ".join(map(str.ljust, row, widths)).rstrip()))
+
+
+@click.command(cls=Command)
+@click.argument("kind", metavar="KIND", type=click.Choice(_KINDS))
+def schema(kind: str) -> None:
+    """Print the JSON Schema of files, or of a command's output.
+
+    Editors use the kinds suite, pipeline and targets to describe keys, to complete them, and to
+    underline errors. The kinds check, diff, explain, report and snapshot are those of the lines
+    that these commands print with --format json.
+    """
+    import json
+
+    from multiturn.cli.schemas import SCHEMAS
+
+    echo(json.dumps(SCHEMAS[kind](), indent=2, ensure_ascii=False))
+
+
+@click.command(cls=Command)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the completion script of a shell.
+
+    It completes commands, options, and values such as the ids of cases.
+    """
+    from click.shell_completion import get_completion_class
+
+    root = context.find_root()
+    kind = get_completion_class(shell)
+    if kind is not None:
+        echo(kind(root.command, {}, "multiturn", "_MULTITURN_COMPLETE").source())

@@ -8,6 +8,7 @@ from contextlib import closing
 from time import monotonic
 from typing import Any, TypeVar
 
+from multiturn.documents.output import standard_output
 from multiturn.engine.selection import Selection
 from multiturn.text import number_of
 
@@ -26,9 +27,9 @@ class Progress:
     """
 
     def __init__(
-        self, estimate: Callable[[], int | None], *, hidden: bool, delay: float = 0
+        self, estimated_cases: Callable[[], int | None], *, hidden: bool, delay: float = 0
     ) -> None:
-        self.estimate = estimate
+        self.estimate = estimated_cases
         self.hidden = hidden or not sys.stderr.isatty()
         self._begun = monotonic()
         self._due = self._begun + delay
@@ -70,14 +71,14 @@ def show_progress(cases: Iterable[_T], *, prints: bool) -> Iterator[_T]:
         prints: whether the command prints cases meanwhile. If standard output is a terminal, too,
             the count would stand between their lines, so none is shown.
     """
-    is_mixed = prints and sys.stdout.isatty()
+    is_mixed = prints and standard_output().isatty()
     with closing(Progress(lambda: None, hidden=is_mixed, delay=1)) as progress:
         for count, case in enumerate(cases, 1):
             yield case
             progress.update(count, number_of(count, "case"))
 
 
-def estimate(selection: Selection) -> int | None:
+def estimated_cases(selection: Selection) -> int | None:
     """Return about how many cases are selected, without loading them; None if unknown."""
     if selection.sample is not None:
         return selection.sample.size

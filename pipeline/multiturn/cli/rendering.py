@@ -1,6 +1,6 @@
-"""What is written of a case or a result: JSON, YAML, or text for reading, with color or without."""
+"""What is written of a case or a result: JSON, YAML, text for reading, or a diff."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +10,7 @@ from multiturn.model.calls import Call
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ChatMessage, result_in_words
 from multiturn.pipelines.pipeline import request_of
+from multiturn.snapshots.text_diff import unified_diff
 from multiturn.text import in_line, visible
 
 if TYPE_CHECKING:
@@ -108,3 +109,17 @@ def _joined(lines: list[str], color: bool) -> bytes:
 def role_heading(role: str) -> str:
     """Return a role in its color."""
     return click.style(role, fg=_COLORS[role], bold=True)
+
+
+_DIFF_COLORS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def as_text_diff(before: str, after: str, old: str, new: str) -> str:
+    """Draw the difference of two texts, with their names, as a unified diff; empty if none."""
+    lines = colored_lines(unified_diff(before, after, in_line(old), in_line(new)))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def colored_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a unified diff as they are drawn."""
+    return (click.style(visible(line), fg=_DIFF_COLORS.get(line[0])) for line in lines)

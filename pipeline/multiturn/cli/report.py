@@ -1,12 +1,11 @@
 """The command that shows reviewers what the prompts are, and what has changed in them."""
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.failures import Failures, writing
 from multiturn.cli.options import (
+    Command,
     SuiteOptions,
     format_option,
     is_default,
@@ -16,16 +15,17 @@ from multiturn.cli.options import (
     quiet_option,
     refuse_output,
     review_options,
-    say_summary,
     suite_options,
 )
+from multiturn.cli.printing import Failures, say_summary, writing
+from multiturn.documents.output import standard_output
 from multiturn.text import number_of
 
 if TYPE_CHECKING:
     from multiturn.report.comparison import Report
 
 
-@click.command()
+@click.command(cls=Command)
 @suite_options
 @pipeline_option
 @review_options
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 )
 @format_option(
     *("html", "markdown", "json"),
-    help="A page to read, a summary for $GITHUB_STEP_SUMMARY, or a line of JSON for each case.",
+    words="A page to read, a summary for $GITHUB_STEP_SUMMARY, or a line of JSON for each case.",
 )
 @output_option(
     "Write to this file, whole or not at all.  [default: standard output, which must not be a"
@@ -80,7 +80,7 @@ def report(
     from multiturn.report.comparison import compare
     from multiturn.report.sides import ReportSide, side_items, side_items_at, target_then
 
-    if format_ == "html" and output is None and sys.stdout.isatty():
+    if format_ == "html" and output is None and standard_output().isatty():
         raise click.UsageError("nobody reads a page of HTML here; add --output report.html")
     chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
     selection = options.select(may_be_gone=against is not None)

@@ -1,29 +1,31 @@
 """The command that sends suites to a provider."""
 
 import math
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
 from multiturn.cli.options import (
     PATH,
+    Command,
     SuiteOptions,
-    default_format,
+    format_option,
     is_default,
     output_option,
     pipeline_option,
     quiet_option,
-    say_summary,
     suite_options,
     target_options,
 )
+from multiturn.cli.printing import say_summary
+from multiturn.text import number_of
 
 if TYPE_CHECKING:
     from multiturn.engine.order import Order
     from multiturn.engine.run import RunOptions
 
 
-@click.command()
+@click.command("run", cls=Command)
 @suite_options
 @pipeline_option
 @target_options(
@@ -118,15 +120,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="With --batch: time between two checks of the batches' status.",
 )
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["json", "text"]),
-    help="Format of results on standard output: JSON lines, or text for reading."
-    "  [default: text on a terminal, else json]",
+@format_option(
+    *("json", "text"),
+    words="Format of results on standard output: JSON lines, or text for reading.",
+    by_output=True,
 )
 @quiet_option
-def run(
+def run_suites(
     options: SuiteOptions,
     pipeline: str,
     target: str,
@@ -139,7 +139,7 @@ def run(
     batch: bool,
     no_wait: bool,
     poll: float,
-    format_: str | None,
+    format_: str,
     **run_options: Unpack["RunOptions"],
 ) -> None:
     """Convert eval suites, and send the prompts to a target.
@@ -148,39 +148,18 @@ def run(
     exit code is then 1. With --strict, all requests are prepared first, and nothing is sent after
     an error.
     """
-    from multiturn.cli.batch import preview_batch, send_batch
-    from multiturn.cli.failures import Failures, writing
-    from multiturn.cli.sending import Tally, preview, print_json, print_text, send
+    from multiturn.cli import sending
+    from multiturn.cli.printing import Failures, writing
     from multiturn.engine.counting import counted
     from multiturn.engine.run import Run
-    from multiturn.providers.targets import DEFAULT, find_target
-    from multiturn.text import number_of
+    from multiturn.providers.targets import find_target
 
-    resume, against = run_options["resume"], run_options["against"]
-    if targets_file is not None and target == DEFAULT and is_default("target"):
-        raise click.UsageError("--targets is for --target; add it")
-    if resume and output is None:
-        raise click.UsageError("--resume continues the file that --output names; add --output")
-    if batch and output is None:
-        raise click.UsageError("--batch writes results into a file; name one with --output")
-    if not batch and (no_wait or not is_default("poll")):
-        raise click.UsageError("--no-wait and --poll are for --batch; add it, or leave them out")
-    if dry_run and format_ == "text" and not batch:
-        what = "--dry-run prints lines of JSON; for text, see convert --target"
-        raise click.UsageError(what)
-    if count_tokens and not dry_run:
-        raise click.UsageError("--count-tokens is for --dry-run; add it")
-    if not poll < math.inf:
-        raise click.UsageError("--poll takes a number of seconds, such as 60")
-    max_cost = run_options["max_cost"]
-    if max_cost is not None and not max_cost < math.inf:
-        raise click.UsageError("--max-cost takes a number of dollars, such as 5")
-    selection = options.select()
-    failures = Failures(debug=options.debug)
-    show = print_text if (format_ or default_format(output)) == "text" else print_json
-    tally = Tally(failures, show if output is None and not dry_run else None)
+    _check_options(click.get_current_context().params)
+    selection, failures = options.select(), Failures(debug=options.debug)
+    show = sending.print_text if format_ == "text" else sending.print_json
+    tally = sending.Tally(failures, show if output is None and not dry_run else None)
     # What is to be sent again depends on the address, which must then be known.
-    sends = resume or not dry_run
+    sends = run_options["resume"] or not dry_run
     with writing(output):
         chosen = Run(
             *(selection, pipeline, find_target(target, file=targets_file, sends=sends)),
@@ -193,20 +172,44 @@ def run(
         if options.strict:
             for delivery in chosen.rehearse():
                 if delivery.result.error is not None:
-                    Tally(failures).add(delivery)
+                    sending.Tally(failures).add(delivery)
             failures.finish()
         if dry_run:
-            deliveries = chosen.deliveries()
-            if count_tokens:
-                deliveries = counted(chosen, concurrency=concurrency)
-            (preview_batch if batch else preview)(chosen, deliveries, tally)
+            dry = counted(chosen, concurrency=concurrency) if count_tokens else chosen.deliveries()
+            (sending.preview_batch if batch else sending.preview)(chosen, dry, tally)
         else:
             with chosen:
                 if batch:
-                    send_batch(chosen, tally, poll=poll, wait=not no_wait)
+                    sending.send_batch(chosen, tally, poll=poll, wait=not no_wait)
                 else:
-                    send(chosen, tally, concurrency=concurrency, order=order)
-    if against is not None:
+                    sending.send(chosen, tally, concurrency=concurrency, order=order)
+    if (against := run_options["against"]) is not None:
         unchanged = number_of(tally.actions["skip"], "unchanged case")
         say_summary(f"{unchanged} skipped (compared with {against})", err=True)
     failures.finish()
+
+
+def _check_options(given: dict[str, Any]) -> None:
+    """Refuse options that do not go together."""
+    from multiturn.providers.targets import DEFAULT
+
+    is_echo = given["target"] == DEFAULT and is_default("target")
+    output, batch, max_cost = given["output"], given["batch"], given["max_cost"]
+    prints_text = given["format_"] == "text" and not is_default("format_") and not batch
+    refused = {
+        "--targets is for --target; add it": given["targets_file"] is not None and is_echo,
+        "--resume continues the file that --output names; add --output": given["resume"]
+        and output is None,
+        "--batch writes results into a file; name one with --output": batch and output is None,
+        "--no-wait and --poll are for --batch; add it, or leave them out": not batch
+        and (given["no_wait"] or not is_default("poll")),
+        "--dry-run prints lines of JSON; for text, see convert --target": given["dry_run"]
+        and prints_text,
+        "--count-tokens is for --dry-run; add it": given["count_tokens"] and not given["dry_run"],
+        "--poll takes a number of seconds, such as 60": not given["poll"] < math.inf,
+        "--max-cost takes a number of dollars, such as 5": max_cost is not None
+        and not max_cost < math.inf,
+    }
+    for what, is_wrong in refused.items():
+        if is_wrong:
+            raise click.UsageError(what)

@@ -1,33 +1,143 @@
-"""The part of ``multiturn run`` that prints results, progress and summaries."""
+"""The part of ``multiturn run`` that prints results, progress, costs and summaries."""
 
 import asyncio
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from multiturn.cli.costs import say_estimate, say_spending
-from multiturn.cli.exits import exit_code
-from multiturn.cli.failures import Failures
-from multiturn.cli.options import on_terminal, say_summary
-from multiturn.cli.progress import Progress, estimate
+from multiturn.cli import exit_code
+from multiturn.cli.options import on_terminal
+from multiturn.cli.printing import Failures, echo, say_line, say_summary
+from multiturn.cli.progress import Progress, estimated_cases
 from multiturn.cli.rendering import to_result_text
-from multiturn.engine.budget import LimitReachedError
-from multiturn.engine.costs import Estimate
+from multiturn.documents.output import standard_output
+from multiturn.engine.costs import Estimate, Spending, model_of, no_price
 from multiturn.engine.delivery import Delivery
 from multiturn.engine.order import Order
-from multiturn.engine.prefixes import SharedPrefixes
+from multiturn.engine.prefixes import ASSUMED_MINIMUM, SharedPrefixes
 from multiturn.engine.record import to_json
 from multiturn.engine.run import Run
 from multiturn.engine.runner import answers
-from multiturn.errors import MultiturnError
-from multiturn.providers.failures import ENDS_RUN
+from multiturn.errors import ENDS_RUN, LimitReachedError, MultiturnError, ProviderError
 from multiturn.providers.results import Result
-from multiturn.text import first_of, in_line, number_of
+from multiturn.text import dollars, first_of, in_line, number_of
+
+if TYPE_CHECKING:
+    from multiturn.providers.base import TargetProvider
+    from multiturn.providers.prices import Price
+
+
+def say_estimate(estimate: Estimate, provider: "TargetProvider") -> None:
+    """Print how many tokens requests have, what they cost, and which do not fit the model."""
+    if not estimate.cases:
+        return
+    lines = [
+        _tokens(estimate, provider),
+        _money(estimate, provider),
+        *_too_large(estimate, provider),
+    ]
+    for line in filter(None, lines):
+        say_summary(line, err=True)
+
+
+def _tokens(estimate: Estimate, provider: "TargetProvider") -> str:
+    words = f"{_about(estimate)}{_many(estimate.input)} input tokens"
+    words += _shared(estimate, provider)
+    words += without_media(estimate.media)
+    limited = f"at most {_many(estimate.output)} output tokens"
+    if not estimate.unlimited:
+        return f"{words}; {limited}"
+    if estimate.unlimited == estimate.cases:
+        return f"{words}; the output has no limit"
+    return f"{words}; {limited}, and {_many(estimate.unlimited)} requests without a limit"
+
+
+def without_media(number: int) -> str:
+    """Return the words that say how many images and other media are in no count."""
+    return f", without {number_of(number, 'image')} or other media (not known)" if number else ""
+
+
+def _shared(estimate: Estimate, provider: "TargetProvider") -> str:
+    if not estimate.shared:
+        return ""
+    share = round(100 * estimate.shared / estimate.input)
+    words = f", {share} % in prefixes that other cases share"
+    if provider.cache_minimum is not None:
+        return words
+    return f"{words} (if they are cached from {ASSUMED_MINIMUM:,} tokens on, which is not known)"
+
+
+def _money(estimate: Estimate, provider: "TargetProvider") -> str:
+    price = estimate.price
+    if price is None:
+        return no_price(provider) if model_of(provider) else ""
+    now = _both(estimate, estimate.input_cost, estimate.output_cost)
+    batch = ""
+    if price.batch is not None:
+        batch = _both(estimate, estimate.batch_input_cost, estimate.batch_output_cost)
+        batch = f"; as a batch {batch}"
+    cache = ""
+    if estimate.shared and price.now.cached and provider.cache_minimum is not None:
+        option = "the cache" if provider.has_cache else "prompt_caching"
+        cost = _both(estimate, estimate.cached_input_cost, estimate.output_cost)
+        cache = f"; with {option} {cost}"
+    media = "; all without images or other media" if estimate.media else ""
+    return f"{_about(estimate)}{now}{batch}{cache}{media} ({price.source})"
+
+
+def _both(estimate: Estimate, input_cost: float, output_cost: float) -> str:
+    if estimate.unlimited:
+        return f"{dollars(input_cost)} for the input"
+    return (
+        f"{dollars(input_cost)} for the input, at most {dollars(input_cost + output_cost)} in all"
+    )
+
+
+def _too_large(estimate: Estimate, provider: "TargetProvider") -> list[str]:
+    if not estimate.too_large or estimate.price is None:
+        return []
+    does = "does" if estimate.too_large == 1 else "do"
+    what = f"{number_of(estimate.too_large, 'case')} {does} not fit {model_of(provider)}"
+    suites: dict[str, list[str]] = {}
+    for suite, case_id in estimate.named:
+        suites.setdefault(suite, []).append(case_id)
+    named = [f"{suite}: {first_of(ids)}" for suite, ids in suites.items()]
+    return [f"{what} ({estimate.price.most_input:,} tokens): {first_of(named)}"]
+
+
+def say_spending(spending: Spending, price: "Price | None") -> None:
+    """Print the tokens that the vendor has counted, what they cost, and how far we were off."""
+    if not spending.cases:
+        return
+    usage = spending.usage
+    cached = f" ({_many(usage.cached)} from the cache)" if usage.cached else ""
+    words = f"{_many(usage.input)} input tokens{cached}, {_many(usage.output)} output tokens"
+    if price is not None and spending.rates is not None:
+        words += f": {dollars(spending.cost)} ({price.source})"
+    if spending.estimated and usage.input:
+        off = spending.estimated / usage.input - 1
+        side = "high" if off > 0 else "low"
+        near = f"{abs(off):.0%} too {side}" if round(abs(off), 2) else "right"
+        words += f"; the estimate of the input was {near}"
+    say_summary(words, err=True)
+
+
+def _about(estimate: Estimate) -> str:
+    return "" if estimate.is_exact else "about "
+
+
+def _many(count: int) -> str:
+    """Return a number in words; one of more than a million is rounded.
+
+    >>> _many(1200), _many(1_213_404)
+    ('1,200', '1.21 million')
+    """
+    return f"{count:,}" if count < 1_000_000 else f"{count / 1_000_000:.2f} million"
 
 
 class Tally:
@@ -108,15 +218,15 @@ def name_removed(ids: Sequence[str], path: str | None) -> None:
 
 def print_json(result: Result) -> None:
     """Print a result as a line of JSON."""
-    sys.stdout.buffer.write(to_json(result))
-    sys.stdout.buffer.flush()
+    standard_output().buffer.write(to_json(result))
+    standard_output().buffer.flush()
 
 
 def print_text(result: Result) -> None:
     """Print an answer for reading; standard error has the errors."""
     if result.error is None:
-        sys.stdout.buffer.write(to_result_text(result, color=on_terminal()))
-        sys.stdout.buffer.flush()
+        standard_output().buffer.write(to_result_text(result, color=on_terminal()))
+        standard_output().buffer.flush()
 
 
 def preview(run: Run, deliveries: Iterable[Delivery], tally: Tally) -> None:
@@ -138,8 +248,8 @@ def preview(run: Run, deliveries: Iterable[Delivery], tally: Tally) -> None:
             "input_tokens": None if delivery.tokens is None else delivery.tokens.count,
             "wire": None if wire is None else wire.shown.decode(),
         }
-        sys.stdout.buffer.write(to_json(line))
-    sys.stdout.buffer.flush()
+        standard_output().buffer.write(to_json(line))
+    standard_output().buffer.flush()
     counts = tally.actions
     say_summary(
         f"{counts['send']:,} to send, {counts['reuse']:,} to reuse, {counts['refuse']:,} refused;"
@@ -173,8 +283,8 @@ def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
                 tally.add(delivery)
                 show_counts()
 
-    is_mixed = run.path is None and sys.stdout.isatty()  # with answers, on the same terminal
-    with closing(Progress(lambda: estimate(run.selection), hidden=is_mixed)) as progress:
+    is_mixed = run.path is None and standard_output().isatty()  # with answers, on the same terminal
+    with closing(Progress(lambda: estimated_cases(run.selection), hidden=is_mixed)) as progress:
         show_counts()
         try:
             asyncio.run(main(answers(run, concurrency=concurrency, order=order)))
@@ -197,3 +307,56 @@ def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
     if stopped is not None:
         kept = f"; finished results are in {path}; continue with --resume" if path else ""
         tally.failures.say(in_line(f"{stopped}{kept}"))
+
+
+def preview_batch(run: Run, deliveries: Iterator[Delivery], tally: Tally) -> None:
+    """Print how many requests, parts and bytes would go where."""
+    from multiturn.engine.dry_batch import DryBatchRun
+
+    batches = DryBatchRun(run, deliveries)
+    for delivery in batches.submit():
+        tally.add(delivery)
+    target = batches.target
+    requests = number_of(sum(part.requests for part in batches.parts), "request")
+    size = sum(part.size for part in batches.parts)
+    where = ", ".join(filter(None, (target.provider, target.model, *target.address)))
+    echo(f"{requests} in {number_of(len(batches.parts), 'part')}, {size:,} bytes, to {where}")
+    counts = tally.actions
+    say_summary(
+        f"{counts['reuse']:,} to reuse, {counts['refuse']:,} refused; nothing was sent", err=True
+    )
+    say_estimate(batches.estimate, run.provider)
+    run.budget.check(batches.estimate, run.provider)
+
+
+def send_batch(run: Run, tally: Tally, *, poll: float, wait: bool) -> None:
+    """Send the cases of a run in batches, and print what becomes of them."""
+    from multiturn.engine.batch_run import BatchRun
+
+    advice = f"continue with --resume --batch, or cancel with: multiturn batch cancel {run.path}"
+    with (
+        BatchRun(run, poll=poll, say=say_line) as batches,
+        closing(Progress(lambda: batches.requests, hidden=False)) as progress,
+    ):
+        try:
+            for delivery in batches.deliveries(wait=wait):
+                if delivery is not None:
+                    tally.add(delivery)
+                    continue
+                answered = sum(status.answered or 0 for status in batches.statuses.values())
+                progress.update(answered, f"{answered:,} answered")
+        except KeyboardInterrupt:
+            progress.close()
+            say_line(f"interrupted; the provider still works on what was submitted; {advice}")
+            raise
+        except ProviderError as error:
+            last = f"to give up what was submitted, remove {batches.state.path}"
+            raise MultiturnError(f"{error}; {advice}; {last}") from None
+        left = batches.requests
+    path = run.results_path()
+    if run.results is not None and not run.selection.is_partial:
+        name_removed([*batches.removed, *run.results.strays()], path)
+    if left:
+        say_line(f"{number_of(left, 'request')} under way; get their results with --resume --batch")
+    say_summary(f"{tally.summary()}: {path}{tally.repairs()}", err=True)
+    say_spending(run.budget.spending, run.budget.price)

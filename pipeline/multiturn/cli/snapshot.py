@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.failures import Failures
 from multiturn.cli.options import (
     PATH,
+    Command,
     SuiteOptions,
     format_option,
     pipeline_option,
@@ -15,13 +15,14 @@ from multiturn.cli.options import (
     suite_options,
     target_options,
 )
+from multiturn.cli.printing import Failures
 from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
     from multiturn.cli.snapshot_output import Show
 
 
-@click.command()
+@click.command(cls=Command)
 @suite_options
 @pipeline_option
 @click.option(
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
 )
 @format_option(
     *("text", "json", "github"),
-    help="With --check: text, a line of JSON for each thing that differs, or annotations that"
+    words="With --check: text, a line of JSON for each thing that differs, or annotations that"
     " GitHub shows in a pull request.",
 )
 @target_options(

@@ -10,10 +10,9 @@ import click
 from msgspec import Meta, Struct
 
 from multiturn.cli.annotations import annotation, no_commands, protect_runner
-from multiturn.cli.drawing import as_text_diff, colored_lines
-from multiturn.cli.failures import Failures
-from multiturn.cli.lines import CaseId, Severity, message_of
-from multiturn.cli.options import say_summary
+from multiturn.cli.lines import CaseId, Severity, message_without_place
+from multiturn.cli.printing import Failures, echo, say_summary
+from multiturn.cli.rendering import as_text_diff, colored_lines
 from multiturn.engine.outcomes import Outcome
 from multiturn.engine.record import to_json
 from multiturn.errors import MultiturnError, Place
@@ -99,20 +98,20 @@ def print_update(
         if run.resolve:
             for file in conflicts_in(SnapshotFolder(run.scope.snapshots)):
                 sides = (f"{file.name} · {side}" for side in ("ours", "theirs"))
-                click.echo(as_text_diff(*file.texts, *sides), nl=False)
+                echo(as_text_diff(*file.texts, *sides), nl=False)
         update = run.update(converted, on_error)
         if is_strict and not run.check:
             failures.finish()
         if format_ == "text":
             for text in text_lines(update, show):
-                click.echo(text)
+                echo(text)
             say_summary(update.summary)
     if format_ == "json":
         for line in snapshot_lines(update, errors):
-            click.echo(to_json(line), nl=False)
+            echo(to_json(line), nl=False)
     elif is_github:
         for text in snapshot_annotations(update, errors, warnings):
-            click.echo(text)
+            echo(text)
     if run.check and (update.files or update.findings):
         sys.exit(1)
 
@@ -272,7 +271,10 @@ def snapshot_annotations(
     def at(where: Place, message: str, severity: Severity = "error") -> str:
         return annotation(where, message, title="multiturn snapshot --check", severity=severity)
 
-    found = [*_of_findings(update), *((error.where, message_of(error)) for error in errors)]
+    found = [
+        *_of_findings(update),
+        *((error.where, message_without_place(error)) for error in errors),
+    ]
     found += _of_changes(update)
     found.sort(key=lambda each: not each[1].startswith(_PRIVILEGE))
     yield from (at(where, message) for where, message in found[:_MOST])
@@ -281,7 +283,7 @@ def snapshot_annotations(
         yield at(Place(""), f"{more}; multiturn snapshot --check shows them", "warning")
     for notice in warnings:
         error = MultiturnError(notice.why, where=notice.where)
-        yield at(notice.where, message_of(error), "warning")
+        yield at(notice.where, message_without_place(error), "warning")
 
 
 def _of_findings(update: SnapshotUpdate) -> Iterator[tuple[Place, str]]:

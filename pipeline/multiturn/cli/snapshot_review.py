@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import click
 
 from multiturn.cli.annotations import no_commands
-from multiturn.cli.drawing import colored_lines
-from multiturn.cli.failures import Failures
-from multiturn.cli.options import say_summary
+from multiturn.cli.printing import Failures, echo, say_summary
+from multiturn.cli.rendering import colored_lines
 from multiturn.cli.snapshot_output import in_one_line, privilege_heading
+from multiturn.documents.output import standard_output
 from multiturn.engine.outcomes import Outcome
 from multiturn.snapshots.acceptance import Acceptance
 from multiturn.snapshots.changes import Change, name_cases
@@ -32,7 +32,7 @@ _NAMED = 10  # suites of a file
 
 def refuse_no_terminal() -> None:
     """Raise the error of ``--review`` where nobody can answer."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (sys.stdin.isatty() and standard_output().isatty()):
         what = "--review asks at a terminal, and this is none: --check --format json gives each"
         raise click.UsageError(f"{what} difference a key, and --accept KEY takes it")
 
@@ -132,11 +132,11 @@ def _answer(keys: Sequence[str], lines: list[str]) -> str:
     while True:
         page, lines = lines[:height], lines[height:]
         for line in page:
-            click.echo(line)
+            echo(line)
         more = f"  [m]ore: {number_of(len(lines), 'line')}" * bool(lines)
-        click.echo(f"\n{answers}{more}")
+        echo(f"\n{answers}{more}")
         while (key := _key()) not in keys and not (key == "m" and lines):
-            click.echo(f"{_NOT_ALL}\n{answers}{more}" if key == "A" else f"{answers}{more}")
+            echo(f"{_NOT_ALL}\n{answers}{more}" if key == "A" else f"{answers}{more}")
         if key != "m":
             return key
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from multiturn.cli.options import SuiteOptions, pipeline_option, suite_options
-from multiturn.errors import MultiturnError
+from multiturn.cli.options import Command, SuiteOptions, pipeline_option, suite_options
+from multiturn.cli.printing import echo
+from multiturn.errors import AccessError, MultiturnError, OptionError
 from multiturn.text import first_of, in_line, number_of
 
 _WAIT = 100  # milliseconds for which the first conversion waits until all folders are watched
@@ -19,7 +20,7 @@ _WORDS = "multiturn.words"
 Prompts = dict[tuple[str, str], bytes]  # the JSON line of each case, by suite and id
 
 
-class _Watch(click.Command):
+class _Watch(Command):
     """Keeps the words of the command line: ``convert`` takes the same."""
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
@@ -38,14 +39,14 @@ def watch(options: SuiteOptions, pipeline: str) -> None:
     shows the prompts that it changes. Errors are shown, and watching continues until Ctrl-C.
     """
     if "-" in options.suites:
-        raise MultiturnError("watch reads suites again, and - can be read only once; name files")
+        raise OptionError("watch reads suites again, and - can be read only once; name files")
     options.select()  # an error in the command ends it; one in a file does not
     prompts: Prompts | None = None
     for paths in _changes(_folders(options, pipeline)):
         found, is_whole = _converted(click.get_current_context().meta[_WORDS])
         if prompts is None:
             prompts = found
-            click.echo(f"watching {number_of(len(found), 'prompt')}; Ctrl-C ends")
+            echo(f"watching {number_of(len(found), 'prompt')}; Ctrl-C ends")
         else:
             new = found if is_whole else {**prompts, **found}
             _show(prompts, new, paths, None if is_whole else len(new) - len(found))
@@ -72,7 +73,7 @@ def _changes(folders: set[Path]) -> Iterator[set[str]]:
                 yield {path for path in paths if path not in came or os.path.exists(path)} or paths
             is_first = False
     except OSError as error:  # as where the system lets nobody watch so many folders
-        raise MultiturnError(f"cannot watch: {error}; name a smaller --root") from None
+        raise AccessError(f"cannot watch: {error}; name a smaller --root") from None
 
 
 def _folders(options: SuiteOptions, pipeline: str) -> set[Path]:
@@ -114,19 +115,19 @@ def _show(old: Prompts, new: Prompts, paths: set[str], failed: int | None) -> No
 
     Prompts that could not be converted are as they were; how many is None if there is no error.
     """
-    from multiturn.cli.drawing import as_text_diff
+    from multiturn.cli.rendering import as_text_diff
 
     changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     for key in changed:
         name = " · ".join(key)
         before, after = _as_yaml(old.get(key)), _as_yaml(new.get(key))
-        click.echo(as_text_diff(before, after, f"{name} · before", f"{name} · now"), nl=False)
+        echo(as_text_diff(before, after, f"{name} · before", f"{name} · now"), nl=False)
     names = sorted(os.path.relpath(path) for path in paths)
     same = len(new) - len(new.keys() & changed) - (failed or 0)
     what = f"{len(changed):,} changed, {same:,} same"
     what += f", {failed:,} failed" if failed else ""
     what += "" if failed is None else "; with errors, see above"
-    click.echo(in_line(f"{first_of(names)}: {what}"))
+    echo(in_line(f"{first_of(names)}: {what}"))
 
 
 def _as_yaml(line: bytes | None) -> str:

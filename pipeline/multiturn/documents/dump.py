@@ -18,7 +18,7 @@ _PLAIN = re.compile(
 )
 
 
-class Pieces(list[Any]):
+class UnindentedList(list[Any]):
     """A list whose dashes stand below the key: a text in it is indented as one in its place."""
 
 
@@ -41,7 +41,7 @@ def _after(value: Any, indent: str) -> str:
     """Return what stands after a key's colon or a dash, to the end of its last line."""
     if isinstance(value, dict) and value:
         return "\n" + _mapping(value, indent)
-    if isinstance(value, Pieces):
+    if isinstance(value, UnindentedList):
         indent = indent[2:]
     if isinstance(value, list | tuple) and value:
         return "\n" + "".join(f"{indent}-{_item(item, indent + '  ')}" for item in value)
@@ -80,10 +80,10 @@ def _block(text: str, indent: str) -> str:
     ending = "-" if body == text else "" if len(text) == len(body) + 1 else "+"
     # YAML takes the indentation from the first line, which must then not begin with white space.
     hint = "2" if text[0] in " \t\n" else ""
-    return f" |{hint}{ending}\n{indented(text if body == text else text[:-1], indent)}\n"
+    return f" |{hint}{ending}\n{indented_block(text if body == text else text[:-1], indent)}\n"
 
 
-def indented(text: str, indent: str) -> str:
+def indented_block(text: str, indent: str) -> str:
     """Return a text with each line indented, unless it is empty."""
     lines = indent + text.replace("\n", f"\n{indent}")
     if "\n\n" not in f"\n{text}\n":

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from multiturn.errors import MultiturnError, did_you_mean, from_here
+from multiturn.errors import InputError, did_you_mean, from_here
 
 IMPORT_PATH = r"^[^\s:]+:[^\s:]+$"
 
@@ -26,13 +26,13 @@ def import_path(path: str, folder: Path, *, kind: str, is_kind: Callable[[Any], 
     """
     name, _, member = path.partition(":")
     if not all(part.isidentifier() for part in [*name.split("."), member]):
-        raise MultiturnError(f"{path!r} is not an import path; write module:name")
+        raise InputError(f"{path!r} is not an import path; write module:name")
     if str(folder) not in sys.path:
         sys.path.append(str(folder))  # last, so that nothing of Python's is hidden by it
     module = load(path, lambda: import_module(name), folder)
     if not hasattr(module, member):
         known = [each for each, value in vars(module).items() if is_kind(value)]
-        raise MultiturnError(f'no {kind} "{member}" in {name}; {did_you_mean(member, known)}')
+        raise InputError(f'no {kind} "{member}" in {name}; {did_you_mean(member, known)}')
     return getattr(module, member)
 
 
@@ -45,7 +45,7 @@ def load(name: str, import_it: Callable[[], Any], folder: Path | None = None) ->
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if folder and missing and f"{name.partition(':')[0]}.".startswith(f"{missing}."):
             what += f"; looked in {from_here(str(folder))}/ and where Python looks"
-        raise MultiturnError(what) from error
+        raise InputError(what) from error
 
 
 def is_foreign(path: Path) -> bool:

@@ -7,12 +7,12 @@ from typing import Any, BinaryIO, NamedTuple
 
 from msgspec import Struct
 
-from multiturn.documents.core_schema import read_integer
 from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node
-from multiturn.errors import MultiturnError, Place, quoted
+from multiturn.documents.yaml_reader import read_integer
+from multiturn.errors import InputError, MultiturnError, Place, quoted
 
 # In bytes: a case of 10 million characters, whatever they are, and 50 MB of media in base64.
-MAX_LINE = 110_000_000
+MAX_CASE_LINE = 110_000_000
 # In linear time: a string that does not end matches up to the end, and nothing backtracks.
 _STRING = r'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)'
 _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
@@ -60,27 +60,27 @@ def read_json_lines(
     """Yield the value of each line that is not blank, or what is wrong with it."""
     position, end, number = lines or Lines()
     file.seek(position)
-    while (end is None or position < end) and (line := file.readline(MAX_LINE)):
+    while (end is None or position < end) and (line := file.readline(MAX_CASE_LINE)):
         number += 1
         position += len(line)
         where = Place(name, number)
         try:
-            if len(line) == MAX_LINE and not line.endswith(b"\n"):
+            if len(line) == MAX_CASE_LINE and not line.endswith(b"\n"):
                 # Read on to the end of the line, so that the next one begins where it begins.
                 while line and not line.endswith(b"\n"):
-                    line = file.readline(MAX_LINE)
+                    line = file.readline(MAX_CASE_LINE)
                     position += len(line)
-                raise ValueError(f"a line of over {MAX_LINE:,} bytes")
+                raise ValueError(f"a line of over {MAX_CASE_LINE:,} bytes")
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             if text:
                 value = read_json(text)
                 yield node_of(value, mark_of(number, position))
         except UnicodeDecodeError:
-            yield MultiturnError("this is not UTF-8; save the file as UTF-8", where=where)
+            yield InputError("this is not UTF-8; save the file as UTF-8", where=where)
         except json.JSONDecodeError as error:
-            yield MultiturnError(f"not JSON: {error.msg}", where=where._replace(column=error.colno))
+            yield InputError(f"not JSON: {error.msg}", where=where._replace(column=error.colno))
         except ValueError as error:
-            yield MultiturnError(str(error), where=where)
+            yield InputError(str(error), where=where)
 
 
 def read_json(text: str) -> Any:
@@ -152,8 +152,8 @@ def node_of(value: Any, mark: Mark, levels: int = MAX_DEPTH) -> Node:
     if isinstance(value, dict):
         children = {name: node_of(child, mark, levels - 1) for name, child in value.items()}
         size = sum([child.size for child in children.values()]) + 1
-        return Node(value, mark, None, children, size, key_mark=mark)
+        return Node(None, mark, None, children, size, key_mark=mark)
     if isinstance(value, list):
         nodes = [node_of(child, mark, levels - 1) for child in value]
-        return Node(value, mark, None, nodes, sum([node.size for node in nodes]) + 1)
+        return Node(None, mark, None, nodes, sum([node.size for node in nodes]) + 1)
     return Node(value, mark, None, None, len(value) + 1 if isinstance(value, str) else 1)

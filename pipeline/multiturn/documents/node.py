@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import structs
 
-from multiturn.errors import MultiturnError, Place
+from multiturn.errors import Place
 
 MAX_DEPTH = 100
 # Each takes some hundred bytes, and more of a message: a case stays far below 100 MB.
@@ -27,7 +27,7 @@ class Mark(Protocol):
 class Node(msgspec.Struct, gc=False):
     """A value of a document, with its place."""
 
-    value: Any  # None, bool, int, float, str, list or dict with str keys
+    scalar: Any  # None, bool, int, float or str; of a list or a dict, None
     mark: Mark  # where it starts
     source: str | None = None  # a plain scalar as it was written, where it does not read as text
     children: Any = None  # the nodes of a list or a dict, by index or key
@@ -35,6 +35,27 @@ class Node(msgspec.Struct, gc=False):
     height: int = 0  # the levels below it, for a node that has an anchor
     values: int = 1  # how many there are in it, counted likewise, for a node that has an anchor
     key_mark: Mark | None = None  # where its key starts, in a mapping
+
+    @property
+    def value(self) -> Any:
+        """The value without places; of a list or a mapping it is made anew."""
+        children = self.children
+        if children is None:
+            return self.scalar
+        if isinstance(children, dict):
+            # Most values are scalars, and to ask for this property takes longer than to read them.
+            return {k: v.scalar if v.children is None else v.value for k, v in children.items()}
+        return [each.scalar if each.children is None else each.value for each in children]
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it is neither a list nor a mapping, nor any other value."""
+        return self.scalar is None and self.children is None
+
+    @property
+    def members(self) -> "dict[str, Node]":
+        """The nodes of a mapping, by their keys; of any other value, none."""
+        return self.children if isinstance(self.children, dict) else {}
 
     @property
     def line(self) -> int:
@@ -55,14 +76,7 @@ class Node(msgspec.Struct, gc=False):
         YAML 1.1 calls it merge keys, which most tools for YAML 1.2 still read.
         """
         for other in others:
-            for name, child in other.children.items():
-                if name not in self.children:
-                    self.children[name] = child
-                    self.value[name] = child.value
-
-
-class RepeatsError(MultiturnError):
-    """A document repeats too many values."""
+            self.children |= {k: v for k, v in other.members.items() if k not in self.children}
 
 
 class Repeats(msgspec.Struct):
@@ -88,10 +102,10 @@ class Repeats(msgspec.Struct):
         return MAX_REPEATED + (self.before + mark.index) * MAX_REPEATED_BY_LENGTH
 
 
-def values_in(node: Node) -> int:
+def count_values(node: Node) -> int:
     """Return how many values there are in a node, with its aliases expanded."""
     children = node.children.values() if isinstance(node.children, dict) else node.children or ()
-    return 1 + sum(map(values_in, children))
+    return 1 + sum(map(count_values, children))
 
 
 def place_of(name: str, mark: Mark, label: str = "") -> Place:
@@ -101,12 +115,10 @@ def place_of(name: str, mark: Mark, label: str = "") -> Place:
 
 def with_keys(node: Node, keys: dict[str, Node]) -> Node:
     """Return a copy of a mapping with other keys."""
-    values = {key: child.value for key, child in keys.items()}
-    return structs.replace(node, value=values, children=keys)
+    return structs.replace(node, children=keys)
 
 
 def list_of(nodes: Iterable[Node], mark: Mark) -> Node:
     """Return a list of nodes, at a place."""
     nodes = list(nodes)
-    size = sum(node.size for node in nodes)
-    return Node([node.value for node in nodes], mark, None, nodes, size)
+    return Node(None, mark, None, nodes, sum(node.size for node in nodes))

@@ -1,14 +1,149 @@
-"""Output files, written whole or not at all."""
+"""Output files, written whole or not at all, and the locks by which processes take turns.
+
+A file is written under a name of its own until it is whole. Its writer locks it, so that the next
+one tells those whose writers were killed, and removes them. With ``above``, an open folder, names
+are in that folder, and no link leads elsewhere.
+"""
 
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
-from multiturn.documents.partial import create_partial, remove_abandoned
+
+def lock(file: BinaryIO | int, *, wait: bool = True) -> None:
+    """Lock an open file until it is closed; on Windows, do nothing.
+
+    Raises:
+        BlockingIOError: another process has locked it, and ``wait`` is false.
+        OSError: the file system has no locks.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return
+    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+def open_locked(path: str, mode: str, lock_file: Callable[[BinaryIO], None]) -> BinaryIO:
+    """Open a file and lock it; never one that another process has replaced meanwhile.
+
+    Args:
+        path: of the file.
+        mode: as for ``open``; one that creates the file opens it again if it was removed.
+        lock_file: locks the open file, by ``lock``.
+
+    Raises:
+        FileNotFoundError: there is no such file, and the mode creates none.
+    """
+    while True:
+        file: BinaryIO = open(path, mode)  # type: ignore[assignment]  # noqa: SIM115 - the caller closes it
+        try:
+            lock_file(file)
+            if os.path.samestat(os.stat(path), os.fstat(file.fileno())):
+                return file
+        except FileNotFoundError:  # it was removed
+            pass
+        except BaseException:
+            file.close()
+            raise
+        file.close()
+
+
+_CREATE = (
+    os.O_RDWR
+    | os.O_CREAT
+    | os.O_EXCL
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NOFOLLOW", 0)
+)
+_READ = (
+    os.O_RDONLY
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+)
+
+
+def create_partial(prefix: str, mode: int, above: int | None = None) -> tuple[int, str]:
+    """Create and lock a file, and return it open, with its path."""
+    while True:
+        path = f"{prefix}{os.urandom(8).hex()}"
+        descriptor = os.open(path, _CREATE, mode, dir_fd=above)
+        with suppress(OSError):  # a file system without locks, where nobody removes it either
+            lock(descriptor)
+        with suppress(FileNotFoundError):
+            os.stat(path, dir_fd=above, follow_symlinks=False)
+            return descriptor, path
+        os.close(descriptor)  # Another process took it for abandoned before it was locked.
+
+
+def remove_abandoned(folder: str, prefix: str, above: int | None = None) -> None:
+    """Remove files in a folder whose writers were killed; all of them begin with the prefix.
+
+    The prefix has no folder; where ``above`` is given, that is the folder.
+    """
+    with suppress(OSError):
+        for name in _names(folder, above):
+            path = name if above is not None else os.path.join(folder, name)
+            if name.startswith(prefix):
+                with suppress(OSError):  # somebody is writing it, or has removed it, too
+                    descriptor = os.open(path, _READ, dir_fd=above)
+                    try:
+                        lock(descriptor, wait=False)
+                    finally:
+                        os.close(descriptor)
+                    os.unlink(path, dir_fd=above)
+
+
+def _names(folder: str, above: int | None) -> list[str]:
+    if above is None:
+        return os.listdir(folder)
+    opened = os.open(".", os.O_RDONLY, dir_fd=above)  # which may be open for its path only
+    try:
+        return os.listdir(opened)
+    finally:
+        os.close(opened)
+
+
+_kept: TextIOWrapper | None = None
+
+
+def standard_output() -> TextIO:
+    """Return what commands print to: the standard output that was kept, if one was."""
+    return _kept or sys.stdout
+
+
+def keep_standard_output() -> None:
+    """Keep standard output for what commands print, from ``redirect_others`` on."""
+    global _kept
+    given = sys.stdout
+    if isinstance(given, TextIOWrapper):
+        given.flush()
+        buffering = 0 if given.write_through else -1  # by PYTHONUNBUFFERED
+        _kept = TextIOWrapper(
+            os.fdopen(os.dup(given.fileno()), "wb", buffering, closefd=False),
+            encoding=given.encoding,
+            errors="backslashreplace",  # Python itself sets this for standard error
+            line_buffering=given.line_buffering,
+            write_through=given.write_through,
+        )
+
+
+def redirect_others() -> None:
+    """Send to standard error what is printed elsewhere, such as by stages and providers.
+
+    This holds for C code and child processes, too: it is the descriptor that is replaced.
+    """
+    if _kept is not None and isinstance(sys.stdout, TextIOWrapper):
+        # A worker process ends without a flush of ``sys.stdout``, which a stage may print to.
+        sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
 
 @contextmanager
@@ -19,9 +154,10 @@ def open_output(path: str | None, *, whole: bool = False) -> Iterator[BinaryIO]:
     regular file, such as a pipe, is written to directly, or, if ``whole``, at the end.
     """
     if path is None:
-        with _held(sys.stdout.buffer, whole) as file:
+        output = standard_output().buffer
+        with _held(output, whole) as file:
             yield file
-        sys.stdout.buffer.flush()
+        output.flush()
         return
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():

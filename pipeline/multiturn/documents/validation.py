@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from multiturn.documents.node import Node
-from multiturn.errors import MultiturnError, add_or_mend, cut, did_you_mean, nearest
+from multiturn.errors import InputError, MultiturnError, add_or_mend, cut, did_you_mean, nearest
 
 _T = TypeVar("_T")
 
@@ -34,6 +34,7 @@ def read_as(
     label: str = "",
     strict: bool = True,
     called: Callable[[str], str] = str,
+    filled: Any = None,
 ) -> _T:
     """Read a node as a type; the first value that does not fit is an error with its place.
 
@@ -44,9 +45,10 @@ def read_as(
         label: what errors call the node, such as ``case 'x'``.
         strict: text is not a number; otherwise it is read as one where a number is wanted.
         called: returns what errors call a path below the node, such as ``a[0].b``.
+        filled: the value to read in place of the node's own.
     """
     try:
-        return msgspec.convert(node.value, type_, strict=strict)
+        return msgspec.convert(node.value if filled is None else filled, type_, strict=strict)
     except msgspec.ValidationError as error:
         what, _, path = str(error).partition(" - at `$")
     path = path.rstrip("`").partition("[...]")[0]
@@ -56,7 +58,7 @@ def read_as(
     if what.startswith("Object missing"):
         raise _missing(what, key, node, _keys_at(type_, path), where, label)
     message = _reword(what, key, node, type_)
-    raise MultiturnError(message, where=node.place(where, label))
+    raise InputError(message, where=node.place(where, label))
 
 
 def _missing(
@@ -64,13 +66,13 @@ def _missing(
 ) -> MultiturnError:
     """Return the error for a key that is missing, placed at one that looks like it."""
     (missing,) = re.findall("`(.*?)`", what)
-    unknown = [name for name in node.value if name not in known]
+    unknown = [name for name in node.members if name not in known]
     near = nearest(missing, unknown)
     place = (
         node.place(where, label) if near is None else node.children[near].key_place(where, label)
     )
     message = f"{key} has no {missing!r}" if key else f"there is no {missing!r}"
-    return MultiturnError(message + add_or_mend(missing, unknown), where=place)
+    return InputError(message + add_or_mend(missing, unknown), where=place)
 
 
 def _keys_at(type_: Any, path: str) -> tuple[str, ...]:

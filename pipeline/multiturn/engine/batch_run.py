@@ -17,11 +17,11 @@ from multiturn.engine.batch_state import Waiting
 from multiturn.engine.batches import Batches
 from multiturn.engine.delivery import Delivery, answered, failed
 from multiturn.engine.run import Run, RunOptions
+from multiturn.errors import ProviderError
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import LARGEST_ANSWER, Provider
 from multiturn.providers.batches.base import BatchPart, BatchStatus, may_pass, places
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.results import Result, key_of
 
 

@@ -10,9 +10,8 @@ from typing import BinaryIO
 import msgspec
 from msgspec import Struct
 
-from multiturn.documents.locks import lock, open_locked
-from multiturn.documents.output import open_output
-from multiturn.documents.regular import lines_of, open_regular
+from multiturn.documents.input import lines_of, open_regular
+from multiturn.documents.output import lock, open_locked, open_output
 from multiturn.errors import MultiturnError, Place, option
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.batches import batches_of

@@ -13,10 +13,9 @@ from typing import Any, BinaryIO, Self, TypeVar, TypeVarTuple
 from msgspec.structs import replace
 
 from multiturn.engine.batch_state import BatchState, Canceled, Target
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, ProviderError
 from multiturn.providers.batches import batches_of
 from multiturn.providers.batches.base import BatchPart, BatchStatus, may_pass
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.secrets import hide
 from multiturn.text import number_of
 

@@ -2,14 +2,10 @@
 
 from multiturn.engine.costs import Estimate, Spending, no_price, usage_of
 from multiturn.engine.delivery import Delivery
-from multiturn.errors import MultiturnError, option
+from multiturn.errors import LimitReachedError, MultiturnError, option
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.prices import Price, Rates, Usage
 from multiturn.text import dollars
-
-
-class LimitReachedError(MultiturnError):
-    """A run has used what it may; the results so far are kept, and ``resume`` continues it."""
 
 
 class Budget:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from multiturn.engine.arguments import want_no_loop
 from multiturn.engine.delivery import Delivery, failed
 from multiturn.engine.run import Run
+from multiturn.errors import ENDS_RUN, ProviderError
 from multiturn.providers.counting import count_tokens, counter_of
-from multiturn.providers.failures import ENDS_RUN, ProviderError
 from multiturn.providers.http import HttpProvider
 
 

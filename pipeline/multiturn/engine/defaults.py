@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct, ValidationError, convert, structs
 
 from multiturn.documents.imports import is_foreign
-from multiturn.documents.regular import open_regular, read_at_most
+from multiturn.documents.input import open_regular, read_at_most
 from multiturn.documents.validation import must_be
 from multiturn.errors import MultiturnError, cut, did_you_mean, quoted
 from multiturn.pipelines.pipeline_file import pipeline_names

@@ -7,12 +7,11 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from multiturn.engine.outcomes import converted
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, ProviderError
 from multiturn.model.case import Case
 from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers.base import ProviderResponse, TargetProvider, Wire
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.results import Failure, RawRequest, Result, is_stored
 from multiturn.providers.tokens import Tokens
 from multiturn.text import utf8

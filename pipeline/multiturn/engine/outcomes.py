@@ -13,8 +13,8 @@ from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.suites.discovery import stay_inside
-from multiturn.suites.suite import SuiteItem, SuiteReader
-from multiturn.suites.unused import EVENT as UNUSED_PATTERN
+from multiturn.suites.guideline_patterns import UNUSED_PATTERN as UNUSED_PATTERN
+from multiturn.suites.suite_reader import SuiteItem, SuiteReader
 
 # Cases are read, then converted, some at a time: a processor's caches do not hold the code for
 # both, and to take turns with each case takes a quarter longer.

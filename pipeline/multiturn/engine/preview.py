@@ -7,11 +7,11 @@ from msgspec.structs import replace
 from multiturn.engine.explanation import Explanation, explain
 from multiturn.engine.record import Record, record_of
 from multiturn.engine.spans import in_spans
+from multiturn.errors import ProviderError
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ProviderRequest, as_text, message_of
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.base import Preview, TargetProvider
-from multiturn.providers.failures import ProviderError
 
 _INSTEAD = ("question", "chat_prompt", "system", "guidelines")  # the target gets messages
 

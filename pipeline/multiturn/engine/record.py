@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from multiturn.files.media_json import with_bytes
+from multiturn.files.media import with_bytes
 from multiturn.logs import Notice
 from multiturn.model.request import ProviderRequest
 from multiturn.text import may_have_unseen, unseen, utf8

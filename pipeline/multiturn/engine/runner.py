@@ -16,10 +16,10 @@ from multiturn.engine.counting import counted
 from multiturn.engine.delivery import Delivery, answered, failed
 from multiturn.engine.order import Order, Queue, in_order
 from multiturn.engine.run import Run, RunOptions
+from multiturn.errors import ENDS_RUN, ProviderError
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import Provider
-from multiturn.providers.failures import ENDS_RUN, ProviderError
 from multiturn.providers.results import Result
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from multiturn.documents.source import check_path
+from multiturn.documents.input import check_path
 from multiturn.errors import MultiturnError, did_you_mean, option
 from multiturn.suites.discovery import find_suites
-from multiturn.suites.patterns import guideline_matcher
-from multiturn.suites.suite import SuiteReader
+from multiturn.suites.guideline_patterns import guideline_matcher
+from multiturn.suites.suite_reader import SuiteReader
 from multiturn.text import tuple_of_texts, utf8
 
 

@@ -16,7 +16,7 @@ from multiturn.files.finding import Texts
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.suites.suite import duplicate_id
+from multiturn.suites.suite_reader import duplicate_id
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

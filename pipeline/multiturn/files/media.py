@@ -1,15 +1,100 @@
-"""Images, documents and audio: what their first bytes say of them."""
+"""Images, documents and audio: what their first bytes say of them, and where their bytes are."""
 
 import binascii
+import os
 import re
 from contextlib import suppress
-from typing import Any, Literal, get_args
+from threading import Lock
+from typing import IO, Any, Literal, get_args
 
 from msgspec import Struct, structs
 
-from multiturn.errors import AttachmentError, cut, quoted
-from multiturn.files.store import Store
+from multiturn.errors import AttachmentError, InputError, MultiturnError, cut, quoted
 from multiturn.text import CONTROL, has_host
+
+_IN_MEMORY = 4_000_000  # bytes of a run; with more, all lie in a temporary file
+
+
+class Store:
+    """The bytes of the media that a run reads, each once; many lie in a temporary file."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}  # in memory, by digest
+        self._places: dict[str, tuple[int, int]] = {}  # in the file: where each begins, and ends
+        self._size = 0
+        self._file: IO[bytes] | None = None
+        self._process = 0  # whose file it is
+        self._lock = Lock()
+
+    def add(self, data: bytes) -> str:
+        """Keep some bytes; return their digest.
+
+        Raises:
+            MultiturnError: the disk is full.
+        """
+        import hashlib
+
+        digest = hashlib.sha256(data).hexdigest()
+        with self._lock:
+            if digest not in self._kept and digest not in self._places:
+                try:
+                    self._add(digest, data)
+                except OSError as error:
+                    raise no_room(error) from None
+        return digest
+
+    def read(self, digest: str) -> bytes:
+        """Return the bytes of a digest."""
+        with self._lock:
+            return self._read(digest)
+
+    def _add(self, digest: str, data: bytes) -> None:
+        is_first = not self._kept  # the only one in the store of ``Media.of``, which needs no file
+        if self._file is None and (is_first or self._size + len(data) <= _IN_MEMORY):
+            self._kept[digest] = data
+            self._size += len(data)
+            return
+        file = self._file
+        if file is None or self._process != os.getpid():
+            file = self._moved()
+        self._places[digest] = _append(file, data)
+
+    def _read(self, digest: str) -> bytes:
+        if self._file is None:
+            return self._kept[digest]
+        start, end = self._places[digest]
+        if hasattr(os, "pread"):
+            # A forked process shares the position of the file, which this leaves alone.
+            return os.pread(self._file.fileno(), end - start, start)
+        self._file.seek(start)
+        return self._file.read(end - start)
+
+    def _moved(self) -> IO[bytes]:
+        """Move all bytes to a file of this process: to the first, or after a fork to its own."""
+        import weakref
+        from tempfile import TemporaryFile
+
+        file = TemporaryFile()  # noqa: SIM115 - closed below
+        weakref.finalize(self, file.close)
+        known = (*self._kept, *self._places)
+        self._places = {digest: _append(file, self._read(digest)) for digest in known}
+        self._kept, self._file, self._process = {}, file, os.getpid()
+        return file
+
+
+def no_room(error: OSError) -> MultiturnError:
+    """Return the error for media that cannot be written where temporary files are."""
+    what = f"cannot keep media in a temporary file: {error.strerror}"
+    return InputError(f"{what}; make room there, or set TMPDIR")
+
+
+def _append(file: IO[bytes], data: bytes) -> tuple[int, int]:
+    """Write bytes at the end of a file; return where they begin and end."""
+    start = file.seek(0, os.SEEK_END)
+    file.write(data)
+    file.flush()
+    return start, start + len(data)
+
 
 MediaKind = Literal["image", "document", "audio"]
 MEDIA_KINDS: tuple[MediaKind, ...] = get_args(MediaKind)
@@ -280,3 +365,33 @@ def check_kind(media: Media, kind: str, shown: str) -> None:
     if kind not in ("file", media.kind):
         what = f"{shown} is {media.kind_in_words}, by its first bytes"
         raise AttachmentError(f"{what}; write type: {media.kind}, or type: file")
+
+
+class Base64:
+    """The bytes of media as a value of a body: ``str`` reads them, and keeps nothing."""
+
+    __slots__ = ("is_uri", "media")
+
+    def __init__(self, media: Media, *, is_uri: bool = False) -> None:
+        self.media, self.is_uri = media, is_uri
+
+    def __str__(self) -> str:
+        return self.media.data_uri if self.is_uri else self.media.base64
+
+    @property
+    def shown(self) -> str:
+        """What a reader sees in their place."""
+        media = self.media
+        return f"({media.media_type}, {media.size:,} bytes, SHA-256 {media.digest})"
+
+
+def with_bytes(value: Any) -> str:
+    """Return a value of a body as it is sent, where an encoder of JSON does not know its type."""
+    if isinstance(value, Base64):
+        return str(value)
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
+
+
+def without_bytes(value: Any) -> str:
+    """Return a value of a body as readers see it: in place of bytes, what they are."""
+    return value.shown if isinstance(value, Base64) else with_bytes(value)

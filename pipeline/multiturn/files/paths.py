@@ -6,7 +6,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from multiturn.errors import MultiturnError
+from multiturn.errors import AccessError
 from multiturn.text import utf8
 
 _NO_LINK = (
@@ -40,7 +40,7 @@ def real_path(path: str | Path) -> str:
     try:
         return os.path.realpath(path)
     except OSError as error:
-        raise MultiturnError(f"cannot read it: {error.strerror}", where=str(path)) from None
+        raise AccessError(f"cannot read it: {error.strerror}", where=str(path)) from None
 
 
 def open_below(folder: str, names: Sequence[str], flags: int) -> int:

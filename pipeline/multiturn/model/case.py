@@ -11,6 +11,7 @@ from multiturn.model.calls import Call, Thinking, Tool
 from multiturn.model.turns import ROLES, Role
 from multiturn.text import brief, tuple_of_texts
 
+MAX_CASE_SIZE = 10_000_000  # characters: a small suite can attach one large file very often
 PROMPT_KEY = "metadata.systemPrompt"
 CASES_KEYS = ("evalcases", "tests", "eval_cases", "cases")  # of a suite: ours, then other tools'
 MESSAGES_KEYS = ("input_messages", "input", "messages")  # of a case, likewise

@@ -19,7 +19,9 @@ def is_blank(text: str) -> bool:
 
 
 InTurn = Literal["text", "file", "reference", "media"]
-Kind = Literal[InTurn, "argument", "description", "thinking"]  # these are for ``map_parts`` only
+PartKind = Literal[
+    InTurn, "argument", "description", "thinking"
+]  # these are for ``map_parts`` only
 
 
 class Part(Struct, frozen=True, gc=False, repr_omit_defaults=True):
@@ -42,7 +44,7 @@ class Part(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         media: the image, document or audio that this part is; None for text.
     """
 
-    kind: Kind
+    kind: PartKind
     text: str
     separator: str = "\n"
     message: int | None = None

@@ -38,8 +38,8 @@ class Edited(Struct, frozen=True):
         except ValueError as error:
             raise ValueError(f"{self.edit.__name__} returned {error}") from None
         if self.name == "question":
-            return signed(edited, texts_of(shown), self.stage)
-        texts = texts_of(part for turn in shown for part in turn.parts)
+            return signed(edited, texts_by_origin(shown), self.stage)
+        texts = texts_by_origin(part for turn in shown for part in turn.parts)
         calls = calls_of(shown)
         return tuple(signed_turn(turn, texts, calls, self.stage) for turn in edited)
 
@@ -80,7 +80,7 @@ def whole_chat(view: Any, conversion: Any) -> Turns | None:
 Said = Mapping[Any, set[str | Media]]  # the texts and the media of parts, by their origins
 
 
-def texts_of(parts: Iterable[Part]) -> Said:
+def texts_by_origin(parts: Iterable[Part]) -> Said:
     """Return the texts and the media of parts by their origins, for ``signed``."""
     texts: dict[Any, set[str | Media]] = {}
     for part in parts:

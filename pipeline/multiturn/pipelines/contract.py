@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from multiturn.documents.validation import choices_of, must_be
-from multiturn.errors import MultiturnError, Place, cut, did_you_mean, from_here, nearest
+from multiturn.errors import InputError, Place, cut, did_you_mean, from_here, nearest
 from multiturn.model.conversion import Conversion
 from multiturn.model.turns import ROLES, is_blank
 
@@ -36,7 +36,7 @@ FACTS = {
 _OWN_FACT = rf"{_NAME}(?:\.{_NAME})+"
 
 
-def in_order(facts: Iterable[str]) -> list[str]:
+def ordered_facts(facts: Iterable[str]) -> list[str]:
     """Return facts in the order in which a pipeline makes them; an author's own come last."""
     found = set(facts)
     return [fact for fact in FACTS if fact in found] + sorted(found - FACTS.keys())
@@ -53,7 +53,7 @@ class Contract(msgspec.Struct, frozen=True):
         """Return ``requires ...; provides ...; consumes ...``, the facts in their order."""
         parts = {"requires": self.requires, "provides": self.provides, "consumes": self.consumes}
         return "; ".join(
-            f"{verb} {', '.join(in_order(facts))}" for verb, facts in parts.items() if facts
+            f"{verb} {', '.join(ordered_facts(facts))}" for verb, facts in parts.items() if facts
         )
 
 
@@ -114,7 +114,7 @@ def contract_of(function: Stage) -> Contract | None:
     wrong = "write @stage(), with parentheses" if given is None else _wrong_fact(given)
     if given is None or wrong:
         code = function.__code__
-        raise MultiturnError(wrong, where=Place(from_here(code.co_filename), code.co_firstlineno))
+        raise InputError(wrong, where=Place(from_here(code.co_filename), code.co_firstlineno))
     return Contract(*map(frozenset, given.values()))
 
 
@@ -147,14 +147,14 @@ class Option(msgspec.Struct, frozen=True):
             return "no default"
         chosen = self.default if isinstance(self.default, tuple) else (self.default,)
         others = [choice for choice in choices_of(self.type) if choice not in map(str, chosen)]
-        return in_words(self.default) + (f" (or {', '.join(others)})" if others else "")
+        return as_yaml_value(self.default) + (f" (or {', '.join(others)})" if others else "")
 
 
-def in_words(value: Any) -> str:
+def as_yaml_value(value: Any) -> str:
     """Return the value of an option as one writes it in a pipeline file.
 
-    >>> in_words("warn"), in_words("§ {path}"), in_words(("prompt",)), in_words(None)
-    ('warn', '"§ {path}"', '["prompt"]', 'null')
+    >>> [as_yaml_value(value) for value in ("warn", "§ {path}", ("prompt",), None)]
+    ['warn', '"§ {path}"', '["prompt"]', 'null']
     """
     if isinstance(value, str) and value.isidentifier():
         return value

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from multiturn.errors import ErrorDetail
-from multiturn.pipelines.contract import FACTS, Contract, Stage, contract_of, in_order
+from multiturn.pipelines.contract import FACTS, Contract, Stage, contract_of, ordered_facts
 from multiturn.pipelines.registry import provider_of
 
 _MAX_TRIED = 10_000
@@ -23,7 +23,9 @@ def order_errors(stages: Sequence[Stage]) -> Iterator[ErrorDetail]:
     for number, stage in enumerate(stages):
         contract = contract_of(stage)
         if contract is not None:
-            for what in _missing(in_order(contract.requires - facts), number, stages, consumers):
+            for what in _missing(
+                ordered_facts(contract.requires - facts), number, stages, consumers
+            ):
                 is_right = False
                 yield ErrorDetail(what, number)
             consumers |= dict.fromkeys(contract.consumes & facts, number)
@@ -138,7 +140,7 @@ def _circle(number: int, fact: str, contracts: Sequence[Contract]) -> list[int]:
     circle = [by[fact]] if fact in by else []
     while circle and circle[-1] != number:
         needs = contracts[circle[-1]].requires
-        circle.append(next(by[need] for need in in_order(needs) if need not in free))
+        circle.append(next(by[need] for need in ordered_facts(needs) if need not in free))
     return circle
 
 

@@ -1,6 +1,10 @@
 """Pipelines: stages composed into one function."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from msgspec import structs
@@ -8,23 +12,100 @@ from toolz import compose_left
 
 from multiturn.errors import (
     ErrorDetail,
+    InputError,
     MultiturnError,
     PipelineError,
     Place,
     StageError,
     did_you_mean,
 )
-from multiturn.logs import is_debugging, warn
+from multiturn.files import media
+from multiturn.files.finding import Files
+from multiturn.logs import is_debugging, warn, warnings_to
 from multiturn.model.calls import unpaired, without_lines
-from multiturn.model.case import Case
+from multiturn.model.case import Case, TestMessage
 from multiturn.model.checks import check_parts, check_turns, kind_of
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ProviderRequest, message_of
 from multiturn.model.turns import Turn, is_blank, joined
-from multiturn.pipelines.building import prepared
-from multiturn.pipelines.contract import Stage
-from multiturn.pipelines.registry import name_of
-from multiturn.pipelines.step import Step, failed, placed
+from multiturn.pipelines.contract import Stage, contract_of, markers_of, read_options
+from multiturn.pipelines.ordering import legal_order, order_errors
+from multiturn.pipelines.registry import name_of, stage_names
+from multiturn.pipelines.step import Step, placed_in_case, stage_failure
+
+# Functions that return a coroutine or a generator instead of running.
+_LATER = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
+
+
+def prepared(stages: Iterable[Stage | Step]) -> tuple[tuple[Step, ...], tuple[str, ...]]:
+    """Return the steps of a pipeline, and how the lines begin that they add to a prompt.
+
+    Raises:
+        PipelineError: with all errors of the options and the order.
+    """
+    steps: list[Step] = []
+    errors: list[ErrorDetail] = []
+    for number, item in enumerate(stages):
+        step = item if isinstance(item, Step) else Step(item)
+        _check_stage(step.stage, number)
+        options, wrong = read_options(step.stage, step.options)
+        steps.append(Step(step.stage, options))
+        errors += [ErrorDetail(what, number, option) for option, what in wrong.items()]
+    functions = [step.stage for step in steps]
+    errors += _unguarded(steps)
+    misplaced = list(order_errors(functions))
+    if errors or misplaced:
+        order = legal_order(functions) if misplaced else None
+        names = ", ".join(stage.__name__ for stage in order or ())
+        raise PipelineError([*errors, *misplaced], f"a legal order: {names}" if names else "")
+    texts = (
+        text
+        for step in steps
+        for _, found in markers_of(step.stage, step.options)
+        for text in found
+    )
+    return tuple(steps), tuple(dict.fromkeys((*texts, *media.MARKERS)))
+
+
+def _check_stage(stage: Any, number: int) -> None:
+    if not isinstance(stage, FunctionType) or stage.__code__.co_flags & _LATER:
+        raise PipelineError([ErrorDetail(_no_stage(stage), number)])
+    try:
+        contract_of(stage)
+    except MultiturnError as error:
+        raise PipelineError([ErrorDetail(error.what, number, where=error.where)]) from None
+
+
+def _unguarded(steps: list[Step]) -> Iterator[ErrorDetail]:
+    """Yield an error for each marker that a guard in the pipeline cannot know by its text."""
+    guards = [each.name for each in steps if "guarded" in _provides(each)]
+    for number, step in enumerate(steps) if guards else ():
+        for option, texts in markers_of(step.stage, step.options):
+            if not texts:
+                what = f'option "{option}" of {step.name} begins with a placeholder, so'
+                what += f" {guards[0]} cannot know the line; write a text before it, such as #"
+                yield ErrorDetail(what, number, option)
+
+
+def _provides(step: Step) -> frozenset[str]:
+    contract = contract_of(step.stage)
+    return frozenset() if contract is None else contract.provides
+
+
+def _no_stage(item: Any) -> str:
+    """Return an error that says what to write in place of something that is not a stage."""
+    if isinstance(item, str):
+        what = f"{item!r} is a name, and Pipeline takes functions"
+        if item in stage_names():
+            return f"{what}; write from multiturn_stages.{item} import {item}"
+        return f"{what}; load_pipeline({item!r}) loads a pipeline by its name"
+    if isinstance(item, partial):
+        name = getattr(item.func, "__name__", "stage")
+        return f"a partial cannot be a stage; write Step({name}, {item.keywords!r})"
+    if isinstance(item, FunctionType):
+        return f"{item.__name__} does not return at once; write it with def, and without yield"
+    return f"a stage is a function, not {kind_of(item)}"
+
 
 _Run = Callable[[Conversion], Conversion]
 
@@ -81,16 +162,16 @@ class Pipeline:
         try:
             _show(result)
         except MultiturnError as error:
-            raise placed(error, conversion.case) from error.__cause__
+            raise placed_in_case(error, conversion.case) from error.__cause__
         except (Exception, SystemExit) as error:
             step = self._chooser(conversion, result)
-            raise failed(step, error, conversion.case) from error
+            raise stage_failure(step, error, conversion.case) from error
         if what := _unpaired(result):
             raise self._unpaired_by(conversion, what)
         if not _asks(result):
             case = result.case
             what = "there is nothing to answer: only system messages have content, if any has;"
-            raise MultiturnError(f"{what} add a user message", where=case.where(), case_id=case.id)
+            raise InputError(f"{what} add a user message", where=case.where(), case_id=case.id)
         for notice in result.notices:
             if notice.is_warning:
                 warn(structs.replace(notice, case_id=conversion.case.id))
@@ -101,7 +182,7 @@ class Pipeline:
         case, (at, name, wrong) = conversion.case, unpaired(conversion.case.input_messages)
         if wrong:
             where = case.where(case.input_messages[at].line, case.message_key(at))
-            return MultiturnError(f"the call {name!r} {wrong}", where=where, case_id=case.id)
+            return InputError(f"the call {name!r} {wrong}", where=where, case_id=case.id)
         for step in self.steps:
             conversion = step(conversion)
             if what := _unpaired(conversion):
@@ -296,3 +377,46 @@ def request_of(conversion: Conversion) -> ProviderRequest:
         execution=case.execution,
         root="" if case.files is None else case.files.root,
     )
+
+
+# The files that the case attaches are two that are there wherever multiturn is.
+_FOLDER = Path(__file__).parent
+_GUIDELINE, _FILE = "design.yaml", "spec.yaml"
+
+
+def built_in_case() -> Case:
+    """Return a case with every role and every kind of part."""
+    files = [{"type": "file", "value": path} for path in (_GUIDELINE, _FILE)]
+    return Case(
+        id="built-in",
+        input_messages=(
+            TestMessage("system", "The customer's name is Ada."),
+            TestMessage("user", ["Hello", *files, {"type": "text", "value": "Which is longer?"}]),
+            TestMessage("assistant", "One moment."),
+            TestMessage("tool", {"lines": 8}),
+            TestMessage("system", ["The shop closes soon.", files[1]]),
+            TestMessage("user", files[0]),
+            TestMessage("user", " \n"),
+            TestMessage("user", "And?"),
+        ),
+        system_prompt="You work in a shop.",
+        guidelines=("Be brief.",),
+        guideline_patterns=(_GUIDELINE,),
+        files=Files(_FOLDER, _FOLDER),
+    )
+
+
+def try_out(pipeline: Pipeline) -> str:
+    """Convert the built-in case; return why a stage refuses it, or an empty text.
+
+    Raises:
+        StageError: a stage failed, or a fact that it declares is not true.
+    """
+    with warnings_to(lambda _: None):
+        try:
+            pipeline(Conversion(built_in_case()))
+        except StageError:
+            raise
+        except MultiturnError as error:
+            return error.what
+    return ""

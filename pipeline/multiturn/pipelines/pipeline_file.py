@@ -3,27 +3,70 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta, Struct
+
+from multiturn.documents.input import check_path, read_small
 from multiturn.documents.json_lines import is_json_lines
 from multiturn.documents.node import Node
-from multiturn.documents.source import check_path, read_small
 from multiturn.documents.validation import read_as
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import (
     ErrorDetail,
+    InputError,
     MultiturnError,
     PipelineError,
     Place,
     did_you_mean,
     nearest,
 )
+from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.pipeline import Pipeline, insertion, position
 from multiturn.pipelines.registry import find_stage
-from multiturn.pipelines.schema import EDITS, KEYS, SUITE_KEYS, PipelineKeys
 from multiturn.pipelines.step import Step
+
+
+class Insertion(Struct, forbid_unknown_fields=True):
+    """An entry of ``insert``."""
+
+    stage: Annotated[
+        Any,
+        Meta(description="the stage: its name or import path, or that with a mapping of options"),
+    ]
+    after: Annotated[str | None, Meta(description="the stage that it comes right after")] = None
+    before: Annotated[str | None, Meta(description="the stage that it comes right before")] = None
+
+
+class PipelineKeys(Struct):
+    """The keys of a pipeline file. All but the first two are edits, in the order they are made."""
+
+    stages: Annotated[
+        list[Any], Meta(description="the stages, in the order in which they run")
+    ] = []
+    extends: Annotated[
+        str,
+        Meta(description="the pipeline to start from: its name, or its path relative to this file"),
+    ] = ""
+    replace: Annotated[
+        dict[str, Any], Meta(description="by the name of a stage: the stage that replaces it")
+    ] = {}
+    insert: Annotated[
+        list[Insertion], Meta(description="more stages, each with the place where it goes")
+    ] = []
+    configure: Annotated[
+        dict[str, Any], Meta(description="by the name of a stage: options to change")
+    ] = {}
+    remove: Annotated[list[str], Meta(description="the names of stages to leave out")] = []
+
+
+KEYS = PipelineKeys.__struct_fields__
+EDITS = KEYS[2:]
+# What has one of these is never a pipeline, and imports nothing.
+SUITE_KEYS = frozenset((*CASES_KEYS, *MESSAGES_KEYS, "prompts", "turns"))
+
 
 DEFAULT_PIPELINE = "spec"
 _SHIPPED = Path(__file__).parent
@@ -47,7 +90,7 @@ def is_pipeline(path: str) -> bool:
         first = next(read_documents(_read(path), path), None)
     except MultiturnError:  # whoever reads it as a suite says so
         return False
-    keys = set() if first is None or not isinstance(first.value, dict) else first.value.keys()
+    keys = set() if first is None else first.members.keys()
     return not keys & SUITE_KEYS and any(map(_is_nearly_a_key, keys))
 
 
@@ -80,7 +123,7 @@ def _load(source: str | Path, trail: tuple[Path, ...]) -> Pipeline:
     if not str(source) or not path.exists():
         near = nearest(path.name, names)
         hint = f'did you mean "{near}"?' if near else f"choose from: {', '.join(names)}, or a file"
-        raise MultiturnError(f"no pipeline {str(source)!r}; {hint}")
+        raise InputError(f"no pipeline {str(source)!r}; {hint}")
     data = _read(str(source))
     return _PipelineFile(str(source), path.resolve(), trail).read(data)
 
@@ -195,7 +238,7 @@ class _PipelineFile:
             nodes = {}
         with self.collect(node.place(self.name)):
             if not isinstance(name, str):
-                raise MultiturnError("a stage is its name, or its name with a mapping of options")
+                raise InputError("a stage is its name, or its name with a mapping of options")
             stage = find_stage(name, self.path.parent)
             values = {key: child.value for key, child in nodes.items()}
             return _Entry(stage, values, {"": node, **nodes})
@@ -211,10 +254,10 @@ class _PipelineFile:
                 base = Path(self.name).parent / base
                 trail = (*trail, self.path)
                 if len(trail) > _MAX_TRAIL:
-                    raise MultiturnError(f"over {_MAX_TRAIL} pipelines that extend each other")
+                    raise InputError(f"over {_MAX_TRAIL} pipelines that extend each other")
                 if base.resolve() in trail:
                     circle = " -> ".join(path.name for path in (*trail, base.resolve()))
-                    raise MultiturnError(f"pipelines extend each other in a circle: {circle}")
+                    raise InputError(f"pipelines extend each other in a circle: {circle}")
             pipeline = _load(base, trail)
             here = Place(self.name, node.line)
             is_file = base not in pipeline_names()
@@ -234,8 +277,8 @@ class _PipelineFile:
 
     def configure(self, entries: list[_Entry], name: str, node: Node) -> None:
         at = position(entries, name)
-        if not isinstance(node.value, dict):
-            raise MultiturnError(f'the options of "{name}" must be a mapping')
+        if not isinstance(node.children, dict):
+            raise InputError(f'the options of "{name}" must be a mapping')
         old = entries[at]
         options = {**old.options, **node.value}
         entries[at] = _Entry(old.stage, options, {**old.nodes, **node.children})

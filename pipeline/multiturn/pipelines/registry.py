@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import multiturn_stages
 from multiturn.documents.imports import import_path, load
-from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, did_you_mean, nearest
+from multiturn.errors import ErrorDetail, InputError, PipelineError, did_you_mean, nearest
 from multiturn.pipelines.contract import Stage, contract_of, is_declared
 
 ENTRY_POINTS = "multiturn.stages"
@@ -40,10 +40,10 @@ def find_stage(name: str, folder: Path = Path()) -> Stage:
     else:
         installed = installed_stages()
         if name not in installed:
-            raise MultiturnError(_unknown(name, [*stage_names(), *installed]))
+            raise InputError(_unknown(name, [*stage_names(), *installed]))
         found = load(name, installed[name].load)
     if not is_declared(found):
-        raise MultiturnError(f"{name!r} is not a stage; a stage is a function with @stage above it")
+        raise InputError(f"{name!r} is not a stage; a stage is a function with @stage above it")
     contract_of(found)  # raises the error of its declaration
     return cast("Stage", found)
 

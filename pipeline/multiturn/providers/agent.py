@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, structs
 
-from multiturn.errors import MultiturnError, cut
+from multiturn.errors import MultiturnError, ProviderError, cut
 from multiturn.model.request import (
     GUIDELINES_HEADING,
     InputFile,
@@ -30,7 +30,6 @@ from multiturn.providers.base import (
 )
 from multiturn.providers.command import run_command
 from multiturn.providers.environment import ADVICE, hidden_values, inherited
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.rules import broken, named
 from multiturn.providers.secrets import hide, secrets_among
 

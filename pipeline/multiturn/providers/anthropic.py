@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from multiturn.files.media import Media, MediaKind
-from multiturn.files.media_json import Base64
+from multiturn.files.media import Base64, Media, MediaKind
 from multiturn.model.calls import Call, Tool
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Turn

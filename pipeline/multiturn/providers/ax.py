@@ -9,11 +9,11 @@ import msgspec
 from msgspec import Meta
 
 from multiturn.documents.validation import LARGEST_NUMBER
-from multiturn.files.media_json import with_bytes, without_bytes
+from multiturn.errors import ProviderError
+from multiturn.files.media import with_bytes, without_bytes
 from multiturn.model.request import DEFAULT, ChatMessage, ProviderRequest, message_of, prompt_of
 from multiturn.model.turns import Parts, Turns
 from multiturn.providers.base import Preview, ProviderResponse, Settings, TargetProvider, Wire
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.layout import Layout
 from multiturn.providers.rules import broken
 

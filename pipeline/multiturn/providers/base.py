@@ -7,12 +7,12 @@ from typing import Annotated, Any, ClassVar, Protocol, Self
 import msgspec
 from msgspec import Meta, Struct
 
-from multiturn.errors import Place, in_words
+from multiturn.errors import Place, ProviderError, exception_in_words
 from multiturn.logs import Notice, warn
 from multiturn.model.calls import Call
 from multiturn.model.request import InputFile, ProviderRequest, message_of, prompt_of
 from multiturn.model.turns import Parts, Turns
-from multiturn.providers.failures import ProviderError, passing
+from multiturn.providers.failures import passing
 from multiturn.providers.secrets import hide
 from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_in, tokens_of
 from multiturn.text import brief
@@ -264,8 +264,8 @@ class TargetProvider:
     def hidden(self, error: BaseException) -> ProviderError:
         """Return an error without secrets; one that is not the provider's own has its type."""
         if not isinstance(error, ProviderError):
-            return ProviderError(hide(in_words(error), self.secrets), kind="provider")
-        what = error.what if isinstance(error.what, str) else in_words(error)
+            return ProviderError(hide(exception_in_words(error), self.secrets), kind="provider")
+        what = error.what if isinstance(error.what, str) else exception_in_words(error)
         return ProviderError(
             hide(what, self.secrets),
             kind=hide(error.kind, self.secrets),

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from multiturn.files.media import EXTENSIONS, Media
-from multiturn.files.media_json import Base64
+from multiturn.files.media import EXTENSIONS, Base64, Media
 from multiturn.model.calls import Call, Tool
 from multiturn.model.request import content_of
 from multiturn.model.turns import Turn

@@ -19,8 +19,8 @@ from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from multiturn.errors import ProviderError
 from multiturn.providers.base import LARGEST_ANSWER
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.replies import error_of
 from multiturn.providers.secrets import hide, passwords_in

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from multiturn.errors import ProviderError
 from multiturn.providers.agent import AgentProvider, AgentSettings, Executable, PassEnv, Written
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.usage import counts
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from multiturn.errors import ProviderError
 from multiturn.providers import guard
 from multiturn.providers.base import LARGEST_ANSWER
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.secrets import hide
 
 _TAIL = 1_000

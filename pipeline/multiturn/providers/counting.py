@@ -5,10 +5,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, ProviderError
 from multiturn.model.request import ProviderRequest, prompt_of
 from multiturn.providers.base import TargetProvider, Wire
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.gemini import GeminiProvider
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.media_parts import media_in

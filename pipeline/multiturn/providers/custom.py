@@ -9,7 +9,7 @@ import msgspec
 from msgspec import structs
 
 from multiturn.documents.imports import import_path
-from multiturn.errors import MultiturnError, in_words, line_of
+from multiturn.errors import MultiturnError, ProviderError, exception_in_words, line_of
 from multiturn.model.request import InputFile, ProviderRequest, files_and_media, prompt_of
 from multiturn.providers.base import (
     Provider,
@@ -18,7 +18,7 @@ from multiturn.providers.base import (
     TargetProvider,
     Wire,
 )
-from multiturn.providers.failures import ProviderError, passing
+from multiturn.providers.failures import passing
 from multiturn.providers.rules import broken
 from multiturn.providers.secrets import hide, secrets_among
 
@@ -85,7 +85,7 @@ class InvokedProvider(TargetProvider):
             raise
         except BaseException as error:  # whatever the provider raises
             place = line_of(self.provider.invoke, error)
-            what = f"{path} failed{place}: {in_words(error)}"
+            what = f"{path} failed{place}: {exception_in_words(error)}"
             raise ProviderError(what, kind="provider") from None
         if not isinstance(answer, ProviderResponse):
             what = f"{path} returned {type(answer).__name__} instead of a ProviderResponse"
@@ -148,7 +148,7 @@ class CustomProvider(InvokedProvider):
         except passing():
             raise
         except BaseException as error:  # whatever the class raises
-            what = f"{path} does not start: {in_words(error)}"
+            what = f"{path} does not start: {exception_in_words(error)}"
             raise MultiturnError(hide(what, (*settings.secrets(), *secrets))) from error
 
     def wire(self, request: ProviderRequest) -> Wire:
@@ -175,7 +175,7 @@ class CustomProvider(InvokedProvider):
         except passing():
             raise
         except BaseException as error:
-            what = f"{self.settings.provider} {fails}: {in_words(error)}"
+            what = f"{self.settings.provider} {fails}: {exception_in_words(error)}"
             raise MultiturnError(hide(what, self.secrets)) from None
 
 

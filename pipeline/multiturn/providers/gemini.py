@@ -11,14 +11,13 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import Meta, Struct
 
-from multiturn.files.media import EXTENSIONS, Media
-from multiturn.files.media_json import Base64, with_bytes
+from multiturn.errors import ProviderError
+from multiturn.files.media import EXTENSIONS, Base64, Media, with_bytes
 from multiturn.model.calls import Call, Tool
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Turn
 from multiturn.providers.ax import UpTo2
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.layout import Layout

@@ -9,12 +9,12 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple, TypeVar
 import msgspec
 from msgspec import structs
 
-from multiturn.files.media_json import with_bytes
+from multiturn.errors import ENDS_RUN, ProviderError
+from multiturn.files.media import with_bytes
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.ax import ChatProvider
 from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.client import Client, Reply, Upload
-from multiturn.providers.failures import ENDS_RUN, ProviderError
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import SERVERS, Abilities, Row
 from multiturn.providers.refusals import lesson_of

@@ -9,9 +9,9 @@ from itertools import dropwhile, groupby, takewhile
 
 from msgspec import structs
 
+from multiturn.errors import ProviderError
 from multiturn.model.request import ChatMessage, ProviderRequest, message_of
 from multiturn.model.turns import Part, Role, Turn, Turns, is_blank, joined, separate_first
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.models import Abilities, Verdict
 from multiturn.providers.rules import broken, named
 

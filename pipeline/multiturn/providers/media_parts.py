@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from multiturn.errors import quoted
-from multiturn.files.media import MEDIA_KINDS, Media, MediaKind
-from multiturn.files.media_json import Base64
+from multiturn.files.media import MEDIA_KINDS, Base64, Media, MediaKind
 from multiturn.model.request import content_of
 from multiturn.model.turns import Part, Turn
 from multiturn.providers.layout import Layout

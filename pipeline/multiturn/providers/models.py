@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError
 from multiturn.providers.tokens import Tokenizer
 

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, structs
 from msgspec.structs import astuple
 
-from multiturn.documents.regular import open_regular, read_at_most
+from multiturn.documents.input import open_regular, read_at_most
 from multiturn.documents.validation import LARGEST_NUMBER, read_as
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError
 
 _MAX_FILE = 2**20

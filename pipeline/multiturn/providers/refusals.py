@@ -3,8 +3,8 @@
 import re
 from typing import Any, Literal, NamedTuple
 
+from multiturn.errors import ProviderError
 from multiturn.model.request import ProviderRequest
-from multiturn.providers.failures import ProviderError
 
 _STATUSES = (0, 400, 401, 404, 422)  # 0: an error in the results of a batch
 _OMIT = "set temperature: omit in the target"

@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from multiturn.errors import cut
-from multiturn.providers.failures import ProviderError
+from multiturn.errors import ProviderError, cut
 from multiturn.providers.rules import named
 from multiturn.providers.secrets import hide
 

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from multiturn.errors import ProviderError
 from multiturn.files.media import Media, MediaKind
 from multiturn.model.calls import Thinking, Tool
 from multiturn.model.request import content_of
 from multiturn.model.turns import Turn, is_blank
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.chat import called
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.layout import Layout
 from multiturn.providers.media_parts import (
     address_or_uri,

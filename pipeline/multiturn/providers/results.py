@@ -13,9 +13,8 @@ from typing import Any, BinaryIO, Literal, Self
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from multiturn.documents.locks import lock, open_locked
-from multiturn.documents.output import open_output
-from multiturn.documents.regular import lines_of, open_regular
+from multiturn.documents.input import lines_of, open_regular
+from multiturn.documents.output import lock, open_locked, open_output
 from multiturn.errors import MultiturnError, Place, option
 from multiturn.model.calls import Call, Tool
 from multiturn.model.request import ChatMessage, InputFile

@@ -7,13 +7,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from msgspec import structs
-
 from multiturn.documents.imports import is_foreign
+from multiturn.documents.input import check_path, read_small
 from multiturn.documents.node import Node
-from multiturn.documents.source import check_path, read_small
 from multiturn.documents.validation import read_as
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, did_you_mean, nearly, option
 from multiturn.logs import Notice, warn
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
@@ -228,9 +226,8 @@ def _provider(
         if key in _OTHER_NAMES or nearly(key, known, settings.keys() & set(known)):
             raise MultiturnError(why, where=place)
         warn(Notice("target.unknown_key", place, why))
-    filled = structs.replace(node, value=settings)
     try:
-        read = read_as(filled, settings_type, where=where, label=label, strict=False)
+        read = read_as(node, settings_type, where=where, label=label, strict=False, filled=settings)
     except MultiturnError as error:
         values = [str(value) for key, value in settings.items() if key not in ("name", "provider")]
         quoted = [repr(value) for value in values if value not in known and len(value) > 3]

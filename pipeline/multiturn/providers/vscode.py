@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
+from multiturn.errors import ProviderError
 from multiturn.files.paths import FILE
 from multiturn.model.request import InputFile
 from multiturn.providers.agent import AgentProvider, AgentSettings, Executable, PassEnv, Written
 from multiturn.providers.base import LARGEST_ANSWER, ProviderResponse
-from multiturn.providers.failures import ProviderError
 
 if TYPE_CHECKING:
     from multiturn.providers.command import Command

@@ -8,11 +8,11 @@ from typing import Any, get_args
 import msgspec
 from msgspec.structs import replace
 
+from multiturn.errors import ProviderError
 from multiturn.logs import warnings_to
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import is_blank
 from multiturn.providers.base import TargetProvider
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.models import Accepted
 from multiturn.providers.targets import KINDS

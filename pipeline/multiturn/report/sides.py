@@ -30,7 +30,7 @@ from multiturn.snapshots.locations import Key, digest, name_in_root
 from multiturn.snapshots.privilege import Promotion
 from multiturn.snapshots.reviewed_case import ReviewedCase, review_outcome
 from multiturn.snapshots.snapshot_file import snapshot_record
-from multiturn.suites.suite import STDIN
+from multiturn.suites.suite_reader import STDIN
 
 _SHIPPED = os.path.realpath(multiturn_stages.__path__[0])
 

@@ -6,8 +6,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from multiturn.documents.locks import lock
-from multiturn.documents.partial import create_partial, remove_abandoned
+from multiturn.documents.output import create_partial, lock, remove_abandoned
 from multiturn.errors import MultiturnError, option
 from multiturn.files.paths import FILE, FOLDER, open_below
 from multiturn.snapshots.locations import Key, location_of

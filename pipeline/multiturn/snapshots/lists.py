@@ -19,12 +19,11 @@ from msgspec import Struct
 from multiturn.documents.dump import dump
 from multiturn.documents.node import MAX_VALUES
 from multiturn.documents.validation import read_as
-from multiturn.documents.yaml_events import read_documents
-from multiturn.errors import MultiturnError
+from multiturn.documents.yaml_reader import read_documents
+from multiturn.errors import MultiturnError, ProviderError
 from multiturn.files.media import Media
 from multiturn.model.request import ChatMessage, ProviderRequest, prompt_of
 from multiturn.providers.base import TargetProvider
-from multiturn.providers.failures import ProviderError
 from multiturn.snapshots.attached_files import (
     Attached,
     change_in_words,

@@ -15,7 +15,7 @@ from multiturn.errors import quoted
 from multiturn.model.conversion import Conversion
 from multiturn.model.turns import is_blank
 from multiturn.snapshots.locations import digest
-from multiturn.suites.patterns import matching_pattern
+from multiturn.suites.guideline_patterns import matching_pattern
 from multiturn.text import utf8
 
 _NOTHING = Span("", "")

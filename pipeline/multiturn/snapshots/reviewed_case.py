@@ -19,14 +19,13 @@ from multiturn.engine.spans import (
     question_of,
     text_of,
 )
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, ProviderError
 from multiturn.files.media import Media
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ProviderRequest
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.base import TargetProvider
-from multiturn.providers.failures import ProviderError
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.locations import Key, suite_of
 from multiturn.snapshots.privilege import Promotion, promotions_of

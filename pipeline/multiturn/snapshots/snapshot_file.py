@@ -7,8 +7,8 @@ from typing import Any, TypeVar, get_args
 
 from msgspec import convert, to_builtins
 
-from multiturn.documents.dump import Pieces, dump, indented
-from multiturn.documents.yaml_events import read_documents
+from multiturn.documents.dump import UnindentedList, dump, indented_block
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.engine.spans import Message, Span, Spans, has_media, text_of
 from multiturn.errors import MultiturnError
 from multiturn.files.media import Media, MediaKind
@@ -127,7 +127,7 @@ def _content(spans: Spans, named: Mapping[str, Attached]) -> str | list[Any]:
         pieces.append({"after": line, **piece} if line else piece)
     if not pieces:
         return text[1:]
-    return Pieces([*pieces, text[1:]] if text else pieces)
+    return UnindentedList([*pieces, text[1:]] if text else pieces)
 
 
 def _piece(
@@ -379,7 +379,7 @@ def _message_lines(message: Mapping[str, Any]) -> Iterator[str]:
 def _content_lines(content: str | list[Any]) -> str:
     pieces = [content] if isinstance(content, str) else content
     return "".join(
-        f"{indented(piece, '  ')}\n" if isinstance(piece, str) else _file_line(piece)
+        f"{indented_block(piece, '  ')}\n" if isinstance(piece, str) else _file_line(piece)
         for piece in pieces
     )
 

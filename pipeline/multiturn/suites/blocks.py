@@ -6,12 +6,12 @@ from typing import Any
 from msgspec import structs
 
 from multiturn.documents.json_lines import read_value, values_in_json
-from multiturn.documents.node import Node, Repeats, RepeatsError, list_of, with_keys
+from multiturn.documents.node import Node, Repeats, list_of, with_keys
 from multiturn.documents.validation import read_as
-from multiturn.errors import MultiturnError, quoted
+from multiturn.errors import MultiturnError, RepeatsError, quoted
 from multiturn.suites.block_forms import BLOCK_FORMS
 from multiturn.suites.keys import KeyCheck, value_at
-from multiturn.suites.messages import Wording, Written
+from multiturn.suites.messages import Wording, WrittenMessage
 
 _NO_OBJECT = "arguments are not a JSON object"
 _BLOCKS = ("tool_use", "tool_result", "reasoning")
@@ -29,7 +29,7 @@ def as_ours(
     blocks = _Blocks(check, wording, repeats)
     for index, message in enumerate(messages.children):
         blocks.add(message, index)
-    if blocks.written != [Written(wording.of(at)) for at in range(len(messages.children))]:
+    if blocks.written != [WrittenMessage(wording.of(at)) for at in range(len(messages.children))]:
         wording = structs.replace(wording, written=tuple(blocks.written))
     return list_of(blocks.messages, messages.mark), wording
 
@@ -42,20 +42,20 @@ class _Blocks:
         self.wording = wording
         self.repeats = repeats
         self.messages: list[Node] = []
-        self.written: list[Written] = []
+        self.written: list[WrittenMessage] = []
         self.tools: dict[Any, Any] = {}  # the name of the tool of each call so far, by its id
 
     def add(self, message: Node, index: int) -> None:
         """Add a message, with each result in it as a message before it."""
         label, name = self.wording.label(index), self.wording.of(index)
         if not _has_more(message):
-            self._add(message, Written(name))
+            self._add(message, WrittenMessage(name))
             return
         segments = _segments_of(message)
         first = _leading(segments, "tool_result")
         for at, block in enumerate(segments[:first]):
             result = self._result(block, message, f"{label}.content[{at}]")
-            self._add(result, Written(f"{name}.content[{at}]"))
+            self._add(result, WrittenMessage(f"{name}.content[{at}]"))
         last = _leading(segments[::-1], "tool_use")
         uses = segments[len(segments) - last :]
         rest = segments[first : len(segments) - last]
@@ -80,12 +80,12 @@ class _Blocks:
         if value_at(keys, "tool_call_id") is not None:
             self._answer(keys, label)
         calls_at = first + len(rest) if uses else None
-        self._add(with_keys(message, keys), Written(name, first, calls_at))
+        self._add(with_keys(message, keys), WrittenMessage(name, first, calls_at))
 
-    def _add(self, message: Node, written: Written) -> None:
+    def _add(self, message: Node, written: WrittenMessage) -> None:
         self.messages.append(message)
         self.written.append(written)
-        calls = message.value.get("tool_calls") if isinstance(message.value, dict) else None
+        calls = value_at(message.members, "tool_calls")
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call, dict) and isinstance(call.get("id"), str):
                 self.tools[call["id"]] = call.get("name")
@@ -152,7 +152,7 @@ class _Blocks:
         if not isinstance(value, dict):
             raise MultiturnError(f"{_NO_OBJECT}; write {{}} for none", where=where)
         size = len(written.value)  # nothing asks for the place of a value in it
-        return Node(value, written.mark, None, {}, size, key_mark=written.key_mark)
+        return Node(value, written.mark, None, None, size, key_mark=written.key_mark)
 
     def _use(self, block: Node, message: Node, label: str, at: int) -> Node:
         """Return a call of Anthropic's in our form."""
@@ -177,7 +177,7 @@ class _Blocks:
         return with_keys(block, keys | {k: given[k] for k in ("is_error",) if k in given})
 
     def _check_role(self, block: Node, message: Node, role: str, label: str) -> None:
-        if message.value.get("role") != role:
+        if value_at(message.members, "role") != role:
             what = f"{_type_of(block)} is a part of a message with role: {role}; move it there"
             raise MultiturnError(what, where=block.place(self.check.name, label))
 
@@ -228,30 +228,25 @@ class _Blocks:
 
 def _has_more(message: Node) -> bool:
     """Return whether a message has calls, a result, or blocks of other tools; quick, as few do."""
-    keys = message.value
-    if not isinstance(keys, dict):
-        return False
-    content = keys.get("content")
-    is_plain = len(keys) == 2 and content is not None  # with a role
-    if not is_plain and (keys.get("tool_calls") or keys.get("tool_call_id") is not None):
+    keys = message.members
+    if value_at(keys, "tool_calls") or value_at(keys, "tool_call_id") is not None:
         return True
-    if isinstance(content, str):
+    content = keys.get("content")
+    if content is None or content.children is None:
         return False
-    for block in content if isinstance(content, list) else (content,):
-        if isinstance(block, dict) and block.get("type") in _BLOCKS:
-            return True
-    return False
+    blocks = content.children if isinstance(content.children, list) else [content]
+    return any(_type_of(block) in _BLOCKS for block in blocks)
 
 
 def _segments_of(message: Node) -> list[Node]:
     content = message.children.get("content")
     if content is None or content.value is None:
         return []
-    return content.children if isinstance(content.value, list) else [content]
+    return content.children if isinstance(content.children, list) else [content]
 
 
 def _type_of(block: Node) -> Any:
-    return block.value.get("type") if isinstance(block.value, dict) else None
+    return value_at(block.members, "type")
 
 
 def _leading(blocks: list[Node], kind: str) -> int:

@@ -1,18 +1,93 @@
-"""Files of cases that a suite names: a list in YAML or JSON, JSON Lines, CSV, or a folder."""
+"""Files of cases that a suite names: by a path, a folder or a glob; in YAML, JSON Lines or CSV."""
 
 import io
 import os
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 
 from multiturn.documents.json_lines import mark_of, node_of, read_json_lines
 from multiturn.documents.node import Node, Repeats
-from multiturn.documents.yaml_events import read_documents
-from multiturn.errors import MultiturnError, Place, quoted
-from multiturn.files.finding import Files
-from multiturn.suites.case import MAX_CASE_SIZE
+from multiturn.documents.yaml_reader import read_documents
+from multiturn.errors import AccessError, InputError, MultiturnError, Place, quoted
+from multiturn.files.finding import Files, outside_root
+from multiturn.files.paths import is_below, real_path
+from multiturn.model.case import MAX_CASE_SIZE
+from multiturn.suites.guideline_patterns import guideline_matcher
 from multiturn.suites.streaming import read_list
+
+MAX_GLOBS = 100  # of a suite; each is matched against each file
+
+_GLOB = re.compile(r"[*?\[]|\{[^{}]*,")
+
+
+def files_below(top: str, *, depth: int | None = None) -> Iterator[str]:
+    """Yield the path of each file below a folder, except in hidden folders and ``node_modules``.
+
+    Links to folders are not followed. With a ``depth``, neither are folders that many levels below.
+
+    Raises:
+        MultiturnError: a folder cannot be read.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise AccessError(f"cannot read the folder {error.filename!r}: {error.strerror}")
+
+    levels = top.count(os.sep)
+    for folder, folders, names in os.walk(top, onerror=refuse):
+        if depth is not None and folder.count(os.sep) - levels >= depth:
+            folders.clear()
+        folders[:] = [name for name in folders if name[0] != "." and name != "node_modules"]
+        yield from (os.path.join(folder, name) for name in names)
+
+
+class Globs:
+    """The globs by which one suite names files of cases below its folder."""
+
+    def __init__(self, folder: str, root: str) -> None:
+        self._folder = folder
+        self._root = root
+        self._left = MAX_GLOBS
+        self._below = cache(self._files_below)
+
+    @staticmethod
+    def is_glob(written: str) -> bool:
+        """Return whether a path has wildcards, or alternatives in braces."""
+        return _GLOB.search(written) is not None
+
+    def files(self, written: str) -> list[str]:
+        """Return the paths of the files that a glob names, from the suite's folder; sorted.
+
+        Raises:
+            MultiturnError: not a glob, or the suite has too many.
+            OutsideRootError: it leads outside the root.
+        """
+        self._left -= 1
+        if self._left < 0:
+            raise InputError(f"over {MAX_GLOBS} globs in one suite; name a folder's files by *")
+        if written.startswith("/") or ".." in written.split("/"):
+            raise InputError(f"{quoted(written)} must stay below the suite's folder")
+        matches = guideline_matcher((written,), called="the glob")
+        names = [name for name in written.split("/") if name not in ("", ".")]
+        named = next(n for n, name in enumerate(names) if re.search(r"[*?\[{]", name))
+        depth = None if "**" in names else len(names) - named - 1
+        found = self._below("/".join(names[:named]), depth)
+        return sorted(path for path in found if matches(path))
+
+    def _files_below(self, named: str, depth: int | None) -> list[str]:
+        """Return the paths of all files below a folder, which itself may be a link."""
+        try:
+            top = real_path(os.path.join(self._folder, named))
+        except ValueError:  # no path has a NUL
+            return []
+        if not is_below(top, self._root):
+            raise outside_root(named, self._root)
+        if not os.path.isdir(top):
+            return []
+        found = (os.path.relpath(path, top) for path in files_below(top, depth=depth))
+        return [os.path.join(named, path).replace(os.sep, "/") for path in found]
+
 
 LINES = (".jsonl", ".csv")  # a case stands on a line of these, and needs no id
 _FORMATS = ("", ".yaml", ".yml", ".json", *LINES)
@@ -39,18 +114,18 @@ def files_at(files: Files, path: str) -> Iterator[tuple[str, str]]:
             yield files.find(f"/{path}/{name}/{found[0]}"), name
     if is_empty:
         what = f"the folder {quoted(path)} has no folders with a case.yaml"
-        raise MultiturnError(f"{what}; for its files, name {path}/*.yaml")
+        raise InputError(f"{what}; for its files, name {path}/*.yaml")
 
 
 def read_case(text: str, name: str, repeats: Repeats) -> Node:
     """Return the only case of a file."""
     documents = list(read_documents(text, name, repeats=repeats))
     if len(documents) != 1:
-        raise MultiturnError("this must be one case", where=name)
+        raise InputError("this must be one case", where=name)
     return documents[0]
 
 
-def read_cases(
+def cases_in_file(
     text: str, name: str, repeats: Repeats, *, has_vars: bool
 ) -> Iterator[Node | MultiturnError]:
     """Yield each case of a file that has nothing else, or what is wrong with it.
@@ -60,7 +135,7 @@ def read_cases(
     extension = os.path.splitext(name)[1].lower()
     if extension not in _FORMATS:
         what = f"cases are read from YAML, JSON, JSON Lines and CSV, not from {extension} files"
-        raise MultiturnError(what, where=name)
+        raise InputError(what, where=name)
     if extension == ".jsonl":
         yield from read_json_lines(io.BytesIO(text.encode()), name)
     elif extension == ".csv":
@@ -87,10 +162,10 @@ def _rows(text: str, name: str, has_vars: bool) -> Iterator[Node | MultiturnErro
                 yield node_of(keys, mark_of(line, stream.tell()))
             elif row:
                 what = f"{len(row)} fields for {len(columns)} columns; quote a field with a comma"
-                yield MultiturnError(what, where=Place(name, line))
+                yield InputError(what, where=Place(name, line))
             line = reader.line_num + 1
     except csv.Error as error:
-        raise MultiturnError(f"not CSV: {error}", where=Place(name, line)) from None
+        raise InputError(f"not CSV: {error}", where=Place(name, line)) from None
 
 
 def _columns(row: list[str], name: str) -> list[str]:
@@ -99,11 +174,11 @@ def _columns(row: list[str], name: str) -> list[str]:
     wrong = next((each for each, count in counts.items() if not each or count > 1), None)
     if wrong is not None:
         what = f"two columns are {quoted(wrong)}" if wrong else "a column has no name"
-        raise MultiturnError(what, where=Place(name, 1))
+        raise InputError(what, where=Place(name, 1))
     if len(columns) == 1 and (found := re.search("[;\t]", columns[0])):
         separator = "semicolons" if found[0] == ";" else "tabs"
         what = f"its fields are separated by {separator}; separate them by commas"
-        raise MultiturnError(what, where=Place(name, 1))
+        raise InputError(what, where=Place(name, 1))
     return columns
 
 

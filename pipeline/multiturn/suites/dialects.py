@@ -4,25 +4,222 @@ A suite is read as what it is, without an option: docs/suites.md has the table. 
 places, so that errors name the line that somebody wrote.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
+from typing import NamedTuple
 
-from multiturn.documents.node import Node, Repeats, RepeatsError, list_of, values_in, with_keys
-from multiturn.errors import MultiturnError
+from msgspec import structs
+
+from multiturn.documents.node import Node, Repeats, count_values, list_of, with_keys
+from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
 from multiturn.suites.blocks import as_ours
 from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.messages import (
     Wording,
-    message_of,
-    messages_of,
+    message_node,
+    message_nodes,
     needs_text,
     rewrite,
     take_tools,
     values_in_text,
 )
-from multiturn.suites.promptfoo import Variables, take_messages, variables_of
-from multiturn.suites.templates import Braces, braces_of, check_case
-from multiturn.suites.vocabulary import ANSWER_NAMES, CASE_NAMES, INPUT_KEYS, OF_CASES, SUITE_NAMES
+from multiturn.suites.vocabulary import (
+    ANSWER_NAMES,
+    CASE_NAMES,
+    DEFAULTS_KEYS,
+    INPUT_KEYS,
+    OF_CASES,
+    SUITE_NAMES,
+)
+
+_MARKS = (("{{", "}}"), ("{%", "%}"), ("{#", "#}"))
+_BESIDE = ("prompts", *DEFAULTS_KEYS, "testData", "vars")
+
+Template = tuple[Node, str]  # a text of a suite, and what in it is a template
+
+
+class Braces(NamedTuple):
+    """What braces mean in a suite."""
+
+    beside: str = ""  # the key of the suite by which they are templates
+    is_literal: bool = False  # the suite says that they are text
+    shared: Template | None = None  # a template in what the suite gives to all cases
+
+
+def braces_of(keys: Mapping[str, Node], name: str) -> Braces:
+    """Return what braces mean in a suite; templates of its own are an error."""
+    is_literal = "templates" in keys and keys["templates"].value == "literal"
+    beside = "" if is_literal else next((key for key in _BESIDE if key in keys), "")
+    shared = None if is_literal else next(_templates_in(_texts(keys)), None)
+    if beside and shared is not None:
+        raise _refused(shared, beside, name, "")
+    return Braces(beside, is_literal, shared)
+
+
+def check_case(
+    braces: Braces, keys: Mapping[str, Node], has_vars: bool, name: str, label: str
+) -> None:
+    """Refuse a template in a case, if it has variables, or its suite says so."""
+    beside = "vars" if has_vars else braces.beside
+    if beside and not braces.is_literal:
+        found = next(_templates_in(_texts(keys)), braces.shared)
+        if found is not None:
+            raise _refused(found, beside, name, label)
+
+
+def template_in(text: str) -> str | None:
+    """Return a template in a text, as Jinja and Nunjucks write it; None if there is none.
+
+    >>> template_in("a {{ b }} c"), template_in("{% if x %}"), template_in("{ a }} {{")
+    ('{{ b }}', '{% if x %}', None)
+    """
+    for start, end in _MARKS:
+        first = text.find(start)
+        if first >= 0 and (last := text.find(end, first + 2)) >= 0:
+            return text[first : last + 2]
+    return None
+
+
+def _texts(keys: Mapping[str, Node]) -> Iterator[Node]:
+    """Yield what a suite or a case writes that becomes prompt text."""
+    for key in ("input", "input_messages", "guidelines"):
+        if key in keys:
+            yield keys[key]
+    metadata = keys["metadata"].children if "metadata" in keys else None
+    if isinstance(metadata, dict):
+        yield from (metadata[key] for key in ("systemPrompt", "system_prompt") if key in metadata)
+
+
+def _templates_in(nodes: Iterable[Node]) -> Iterator[Template]:
+    """Yield each text below some nodes, those of keys too, that has a template."""
+    for node in nodes:
+        texts: Iterable[str] = ()
+        below: Iterable[Node] = node.children or ()
+        if isinstance(node.scalar, str):
+            texts = [node.value]
+        elif isinstance(node.children, dict):
+            texts, below = node.children, node.children.values()
+        for text in texts:
+            if (template := template_in(text)) is not None:
+                yield node, template
+        yield from _templates_in(below)
+
+
+def _refused(found: Template, beside: str, name: str, label: str) -> MultiturnError:
+    node, template = found
+    what = f"{quoted(template)} is a template beside {beside}; multiturn takes conversations, not"
+    what += " templates: write the text itself, or templates: literal in the suite if the braces"
+    return InputError(f"{what} are text", where=node.place(name, label))
+
+
+_VARIABLE = r"\s*\{\{-?\s*(?:vars\.)?(\w+)\s*-?\}\}\s*"
+
+
+class Variables(NamedTuple):
+    """What a suite says of the variables of its cases."""
+
+    messages: str = ""  # the name of the one that holds the messages, if one does
+    defaults: Mapping[str, Node] = {}  # those of all cases
+
+
+def variables_of(keys: dict[str, Node], check: KeyCheck) -> Variables:
+    """Take ``prompts`` and the defaults out of a suite, and return what they say."""
+    both = [name for name in DEFAULTS_KEYS if name in keys]
+    if len(both) > 1:
+        raise check.both(both[0], both[1], keys[both[1]])
+    messages = _only_prompt(keys.pop("prompts"), check.name) if "prompts" in keys else ""
+    check_options(keys, check, "")
+    values = _mapping(keys.get("vars"), "vars", check.name, "")
+    if "input" in values:
+        raise _no_prompts(values["input"], check.name, "")
+    if not both:
+        return Variables(messages)
+    defaults = keys.pop(both[0])
+    given = _mapping(defaults, both[0], check.name, "")
+    if given:
+        check.check(defaults, "defaults", label=both[0])
+    check_options(given, check, both[0])
+    variables = _mapping(given.get("vars"), "vars", check.name, both[0])
+    if "input" in variables and not messages:
+        raise _no_prompts(variables["input"], check.name, both[0])
+    return Variables(messages, variables)
+
+
+def take_messages(variables: Variables, keys: dict[str, Node], check: KeyCheck, label: str) -> str:
+    """Write the variable with the messages as the ``input`` of a case; return its name, if any."""
+    check_options(keys, check, label)
+    own = keys.pop("vars", None)
+    values = _mapping(own, "vars", check.name, label)
+    written = next((key for key in (*INPUT_KEYS, "input_messages") if key in keys), "")
+    name = variables.messages
+    if not name:
+        given = values.get("input")
+        if given is not None and not written:
+            raise _no_prompts(given, check.name, label)
+        name = "input"
+    else:
+        given = values.get(name, variables.defaults.get(name))
+    if given is None:
+        if not written and variables.messages and own is not None:
+            what = f"there is no vars.{name}, which holds the messages; add it"
+            raise InputError(what, where=own.key_place(check.name, label))
+        return ""
+    if written:
+        raise check.both(written, f"vars.{name}", given, label)
+    _check_plain(given, name, check.name, label)
+    if given.source:  # a number, or a boolean: promptfoo writes it as text
+        given = structs.replace(given, scalar=given.source, source=None)
+    keys["input"] = given
+    return f"vars.{name}"
+
+
+def check_options(keys: Mapping[str, Node], check: KeyCheck, label: str) -> None:
+    """Check the options of a suite, a case, or the defaults of all cases."""
+    options = keys.get("options")
+    if options is not None and _mapping(options, "options", check.name, label):
+        check.check(options, "options", label=": ".join(filter(None, (label, "options"))))
+
+
+def _only_prompt(prompts: Node, suite: str) -> str:
+    """Return the variable that each prompt of a suite is; any other prompt is an error."""
+    found = ""
+    for prompt in prompts.children if isinstance(prompts.children, list) else [prompts]:
+        match = re.fullmatch(_VARIABLE, prompt.value) if isinstance(prompt.scalar, str) else None
+        if match is None or found not in ("", match[1]):
+            what = "multiturn takes conversations, not templates; write each case's messages as its"
+            what += ' input, or the only prompt as "{{ input }}" with vars.input'
+            raise InputError(what, where=prompt.place(suite))
+        found = match[1]
+    return found or "input"
+
+
+def _mapping(given: Node | None, key: str, suite: str, label: str) -> dict[str, Node]:
+    if given is None or given.value is None:
+        return {}
+    if not isinstance(given.children, dict):
+        what = f"{key} must be a mapping; no file of it is read"
+        raise InputError(what, where=given.place(suite, label))
+    return given.children
+
+
+def _no_prompts(given: Node, suite: str, label: str) -> MultiturnError:
+    what = 'vars.input is the messages only beside prompts: ["{{ input }}"]; write it as input'
+    return InputError(what, where=given.key_place(suite, label))
+
+
+def _check_plain(given: Node, name: str, suite: str, label: str) -> None:
+    """Refuse what promptfoo reads from a file, or makes several tests of."""
+    what = ""
+    if isinstance(given.scalar, str) and given.value.startswith("file://"):
+        what = "is a file; write the text itself"
+    elif isinstance(given.children, list) and not all(
+        isinstance(each.children, dict) for each in given.children
+    ):
+        what = "is a list, of which promptfoo makes several tests; write each as a test"
+    if what:
+        raise InputError(f"vars.{name} {what}", where=given.place(suite, label))
+
 
 _WITH_INPUT = {**CASE_NAMES, **ANSWER_NAMES}
 _SHARED = ("guidelines", "metadata", "execution", "tools")  # by all cases, as an input and vars are
@@ -65,7 +262,7 @@ class Dialect:
         cases = keys.get("evalcases")
         if cases is None:
             return head
-        if isinstance(cases.value, str):  # a file of cases
+        if isinstance(cases.scalar, str):  # a file of cases
             keys["evalcases"] = list_of([cases], cases.mark)
         self.variables = variables_of(keys, self.keys)
         take_tools(keys, "input", self.keys, "")
@@ -73,7 +270,7 @@ class Dialect:
         self._check_shared()
         given = [*self._shared.values(), *self.variables.defaults.values()]
         given += [keys[key] for key in _SHARED if key in keys]
-        self._values_given = sum(map(values_in, given))
+        self._values_given = sum(map(count_values, given))
         return with_keys(head, keys)
 
     def check_repeats(self, node: Node) -> None:
@@ -99,9 +296,9 @@ class Dialect:
         if not is_ours or not _REWRITTEN.isdisjoint(node.children):
             node, wording = self._rewritten(node, label)
         messages = node.children.get("input_messages")
-        if messages is not None and isinstance(messages.value, dict) and "type" in messages.value:
+        if messages is not None and "type" in messages.members:
             what = f"{wording.key} is a template of OpenAI's evals; write the messages of each item"
-            raise MultiturnError(f"{what} as a case", where=messages.place(self.name, label))
+            raise InputError(f"{what} as a case", where=messages.place(self.name, label))
         if messages is not None and isinstance(messages.children, list):
             written = messages
             messages, wording = as_ours(messages, self.keys, wording, self.repeats)
@@ -117,9 +314,9 @@ class Dialect:
         given, files = self._shared.get("input"), self._shared.get("input_files")
         if given is not None and not isinstance(given.value, str | list | dict | None):
             what = "input must be a text, a message or a list of messages"
-            raise MultiturnError(what, where=given.place(self.name))
+            raise InputError(what, where=given.place(self.name))
         if given is not None:
-            self._shared["input"] = messages_of(given, None, self.keys, "")
+            self._shared["input"] = message_nodes(given, None, self.keys, "")
         _check_paths(files, self.name, "")
 
     def _rewritten(self, node: Node, label: str) -> tuple[Node, Wording]:
@@ -158,12 +355,12 @@ class Dialect:
     ) -> Node:
         """Return the messages of an input, with the case's files before it, or the suite's."""
         if files is not None and files.value is not None:
-            return messages_of(given, files, self.keys, label)
-        messages = messages_of(given, None, self.keys, label)
+            return message_nodes(given, files, self.keys, label)
+        messages = message_nodes(given, None, self.keys, label)
         if shared_files is None or not shared_files.value:
             return messages
-        if isinstance(given.value, str) and messages.children[0].children["content"] is given:
-            return messages_of(given, shared_files, self.keys, label)
+        if isinstance(given.scalar, str) and messages.children[0].children["content"] is given:
+            return message_nodes(given, shared_files, self.keys, label)
         self._warn_of_files(given, label)
         return messages
 
@@ -193,17 +390,17 @@ class Dialect:
 
 
 def _children(node: Node | None) -> dict[str, Node]:
-    return node.children if node is not None and isinstance(node.children, dict) else {}
+    return {} if node is None else node.members
 
 
 def _check_paths(files: Node | None, suite: str, label: str) -> None:
     if files is not None and not isinstance(files.value, list | None):
-        raise MultiturnError("input_files must be a list of paths", where=files.place(suite, label))
+        raise InputError("input_files must be a list of paths", where=files.place(suite, label))
 
 
 def _answer(given: Node) -> Node:
     """Return the messages that an expected answer means: a text or a mapping is one message."""
-    if isinstance(given.value, list):
+    if isinstance(given.children, list):
         return given
-    message = given if "role" in _children(given) else message_of("assistant", given)
+    message = given if "role" in _children(given) else message_node("assistant", given)
     return list_of([message], given.mark)

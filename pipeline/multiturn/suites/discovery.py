@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from multiturn.documents.json_lines import is_json_lines
-from multiturn.errors import MultiturnError, OutsideRootError, Place, nearest
+from multiturn.errors import InputError, MultiturnError, OutsideRootError, Place, nearest
 from multiturn.files.paths import real_path, root_of
 from multiturn.logs import Notice, warn
-from multiturn.suites.globs import files_below
-from multiturn.suites.suite import files_of_cases
+from multiturn.suites.case_files import files_below
+from multiturn.suites.suite_reader import files_of_cases
 from multiturn.suites.vocabulary import CASES
 
 _EXTENSIONS = (".eval.yaml", ".eval.yml", ".eval.json", ".eval.jsonl")
@@ -39,7 +39,7 @@ def find_suites(
         else:
             suites = [path] if path == "-" or os.path.exists(path) else []
         if not suites:
-            error = MultiturnError(_nothing_at(path))
+            error = InputError(_nothing_at(path))
             if missing is None:
                 raise error
             missing[path] = error

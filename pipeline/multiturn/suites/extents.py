@@ -13,9 +13,9 @@ from yaml.events import (
     StreamEndEvent,
 )
 
+from multiturn.documents.input import open_rewindable
 from multiturn.documents.json_lines import is_json_lines
-from multiturn.documents.source import Source, open_rewindable
-from multiturn.documents.yaml_events import Reader
+from multiturn.documents.yaml_reader import Reader, Source
 from multiturn.errors import Place
 
 _Position = tuple[int, int]  # zero-based line and column

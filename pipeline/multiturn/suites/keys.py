@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from multiturn.documents.node import MAX_VALUES, Node
-from multiturn.errors import MultiturnError, Place, cut, did_you_mean, nearest, nearly
+from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, nearest, nearly
 from multiturn.logs import Notice
 from multiturn.suites.schema import ExecutionKeys, MetadataKeys
 from multiturn.suites.vocabulary import Vocabulary, vocabulary
@@ -73,16 +73,16 @@ class KeyCheck:
     def check(self, node: Node, *places: str, label: str = "") -> None:
         """Check each key of a mapping by what the vocabulary of its places says of it."""
         words = vocabulary(*places)
-        if node.value.keys() <= words.known:
+        if node.members.keys() <= words.known:
             return
         self.refuse(node, *places, label=label)
         meant = words.used & _PROMPT_KEYS
         if "guidelines" in words.used:  # a suite or a case
             meant |= _ELSEWHERE.keys()
         if "message" in places:
-            meant |= _OF_ROLES.get(str(node.value.get("role")), set())
+            meant |= _OF_ROLES.get(str(value_at(node.members, "role")), set())
         unlike = self._unlike.setdefault((words.known, frozenset(meant)), set())
-        for key in node.value:
+        for key in node.members:
             if key in words.known or key in words.refused or key in unlike:
                 continue
             self._refuse_nearly(node, key, sorted(meant), words.used, label)
@@ -93,51 +93,51 @@ class KeyCheck:
     def refuse(self, node: Node, *places: str, label: str = "") -> None:
         """Refuse a key that another tool would make prompt text of, if anything is below it."""
         refused = vocabulary(*places).refused
-        if refused.keys().isdisjoint(node.value):
+        if refused.keys().isdisjoint(node.members):
             return
         for key, child in node.children.items():
             if key in refused and child.value is not None and child.value not in ("", [], {}):
                 why = refused[key]
                 what = f'unknown key "{key}"; {why}' if why.startswith("write") else f"{key} {why}"
-                raise MultiturnError(what, where=child.key_place(self.name, label))
+                raise InputError(what, where=child.key_place(self.name, label))
 
     def both(self, first: str, second: str, node: Node, label: str = "") -> MultiturnError:
         """Return the error for two keys that mean the same; a node has the one to remove."""
         what = f"{first} and {second} are one thing; keep one of them"
-        return MultiturnError(what, where=node.key_place(self.name, label))
+        return InputError(what, where=node.key_place(self.name, label))
 
     def check_execution(self, execution: Node) -> None:
         """Warn of keys that are like those that matter here; all others are for other tools."""
         words = Vocabulary(_EXECUTION, _EXECUTION, _EXECUTION, {})
-        for key in execution.value:
+        for key in execution.members:
             if key not in _EXECUTION and nearest(key, _OF_ANSWERS):
                 self._warn(execution, key, words)
 
     def check_metadata(self, metadata: Node, label: str) -> None:
         """Check metadata, whose other keys are free, for other spellings of ``systemPrompt``."""
-        for key in metadata.value:
+        for key in metadata.members:
             if key not in _METADATA:
                 self._refuse_nearly(metadata, key, {"systemPrompt"}, _METADATA, label)
 
     def check_structured(self, content: Node, label: str) -> None:
         """Check structured content, whose keys are free, for a segment with a misspelled type."""
-        for key, value in content.value.items():
-            if value in ("text", "file"):
+        for key, child in content.members.items():
+            if child.value in ("text", "file"):
                 self._refuse_nearly(content, key, {"type"}, frozenset({"type"}), label)
 
     def refuse_misspelled(self, node: Node, missing: Iterable[str]) -> None:
         """Refuse a key that is nearly one of those that are missing, the likeliest first."""
-        for key in node.value:
+        for key in node.members:
             self._refuse_nearly(node, key, missing, frozenset(missing), "")
 
     def _refuse_nearly(
         self, node: Node, key: str, meant: Iterable[str], known: Set[str], label: str
     ) -> None:
-        name = nearly(key, meant, node.value.keys() & known)
+        name = nearly(key, meant, node.members.keys() & known)
         if name is not None:
             advice = did_you_mean(key, [name]) if name in known else _ELSEWHERE[name]
             what = f'unknown key "{cut(key)}"; {advice}'
-            raise MultiturnError(what, where=node.children[key].key_place(self.name, label))
+            raise InputError(what, where=node.children[key].key_place(self.name, label))
 
     def _warn(self, node: Node, key: str, words: Vocabulary) -> None:
         """Warn of an unknown key, once for all mappings of its kind."""

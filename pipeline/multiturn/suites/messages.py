@@ -1,12 +1,13 @@
 """What other tools write as messages, as nodes of messages."""
 
 import re
+from typing import TypeGuard
 
 import msgspec
 
 from multiturn.documents.json_lines import node_of, read_json, values_in_json
-from multiturn.documents.node import Node, list_of, with_keys
-from multiturn.errors import MultiturnError
+from multiturn.documents.node import Node, list_of
+from multiturn.errors import InputError, MultiturnError
 from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.media import as_segment, is_of_other_tool
 from multiturn.suites.vocabulary import OF_MESSAGES, ROLE_NAMES
@@ -16,7 +17,7 @@ _HALF = r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 PROMPT_FILE = "PROMPT.md"
 
 
-class Written(msgspec.Struct, frozen=True, gc=False):
+class WrittenMessage(msgspec.Struct, frozen=True, gc=False):
     """Where a message was before its blocks were rewritten as messages and calls."""
 
     name: str
@@ -30,7 +31,7 @@ class Wording(msgspec.Struct, frozen=True, gc=False):
     case: str  # what errors call the case
     key: str = "input_messages"
     shared: int = 0  # how many of the messages are those of the suite's ``input``
-    written: tuple[Written, ...] = ()  # of each message, if any has been rewritten
+    written: tuple[WrittenMessage, ...] = ()  # of each message, if any has been rewritten
 
     @property
     def is_ours(self) -> bool:
@@ -76,42 +77,43 @@ class _Message(msgspec.Struct, gc=False):
     role: msgspec.Raw
 
 
-def messages_of(given: Node, files: Node | None, check: KeyCheck, label: str) -> Node:
+def message_nodes(given: Node, files: Node | None, check: KeyCheck, label: str) -> Node:
     """Return the messages that an input means: a list, a text, or a mapping.
 
     ``files`` are the paths of those that stand before a text.
     """
-    value, mark = given.value, given.mark
-    if isinstance(value, dict):
+    mark = given.mark
+    if isinstance(given.children, dict):
         messages = given.children.get("messages")
-        if messages is None or not _are_messages(messages.value):
-            return list_of([given if "role" in value else message_of("user", given)], mark)
+        if not _are_messages(messages):
+            message = given if "role" in given.children else message_node("user", given)
+            return list_of([message], mark)
         check.check(given, "input", label=label)
-        given, value = messages, messages.value
-    if isinstance(value, list):
+        given = messages
+    if isinstance(given.children, list):
         if files is not None:
             raise needs_text(files, check.name, label)
         return given
-    if not isinstance(value, str):
+    if not isinstance(given.scalar, str):
         return given  # an error, as for input_messages
-    if _are_messages_in(value):
-        return messages_of(_read_messages(given, check.name, label), files, check, label)
+    if _are_messages_in(given.scalar):
+        return message_nodes(_read_messages(given, check.name, label), files, check, label)
     if files is not None:
         given = list_of([*map(_file_segment, files.children), given], mark)
-    return list_of([message_of("user", given)], mark)
+    return list_of([message_node("user", given)], mark)
 
 
 def values_in_text(given: Node) -> int:
     """Return how many values a text has that is a JSON list of messages; 0 for any other input."""
-    is_json = isinstance(given.value, str) and _are_messages_in(given.value)
+    is_json = isinstance(given.scalar, str) and _are_messages_in(given.value)
     return values_in_json(given.value) if is_json else 0
 
 
 def take_tools(keys: dict[str, Node], key: str, check: KeyCheck, label: str) -> None:
     """Write the tools beside the messages of an input as those of its case or suite."""
-    inner = keys[key].children if key in keys and isinstance(keys[key].value, dict) else {}
-    tools, messages = inner.get("tools"), value_at(inner, "messages")
-    if tools is None or tools.value is None or not _are_messages(messages):
+    inner = keys[key].members if key in keys else {}
+    tools = inner.get("tools")
+    if tools is None or tools.value is None or not _are_messages(inner.get("messages")):
         return
     if "tools" in keys:
         raise check.both("tools", f"{key}.tools", tools, label)
@@ -126,55 +128,53 @@ def needs_text(files: Node, suite: str, label: str) -> MultiturnError:
     else:
         what = "input_files stand before an input that is text; attach files in the messages, as"
         what += " {type: file, value: PATH}"
-    return MultiturnError(what, where=files.key_place(suite, label))
+    return InputError(what, where=files.key_place(suite, label))
 
 
 def rewrite(
     message: Node, check: KeyCheck, wording: Wording, index: int, read_as: dict[str, str]
 ) -> None:
     """Rewrite what is not ours in a message, in place; ``read_as`` gets what that is."""
-    given, keys = message.value, message.children
-    role, content = given.get("role"), keys.get("content")
+    keys: dict[str, Node] = message.children
+    role, content, calls = value_at(keys, "role"), keys.get("content"), keys.get("tool_calls")
     if role == "function":
         what = "the role function is OpenAI's old form; write role: tool, with tool_call_id"
-        raise MultiturnError(what, where=keys["role"].place(check.name, wording.label(index)))
-    if not given.keys() <= OF_MESSAGES:
+        raise InputError(what, where=keys["role"].place(check.name, wording.label(index)))
+    if not keys.keys() <= OF_MESSAGES:
         check.refuse(message, "message", label=wording.label(index))
-    if given.get("content") is None and given.get("tool_calls"):
-        content = list_of((), message.mark)
-        keys["content"], given["content"] = content, content.value
+    if (content is None or content.is_null) and calls is not None and calls.value:
+        keys["content"] = content = list_of((), message.mark)
     if isinstance(role, str) and role in ROLE_NAMES:
         read_as[f"role {role}"] = ROLE_NAMES[role]
-        keys["role"].value = given["role"] = ROLE_NAMES[role]
-    if content is None or isinstance(content.value, str):
+        keys["role"].scalar = ROLE_NAMES[role]
+    if content is None or content.children is None:
         return
     is_list = isinstance(content.children, list)
     for number, part in enumerate(content.children if is_list else [content]):
-        if not isinstance(part.value, dict) or not is_of_other_tool(part.value):
+        if not isinstance(part.children, dict) or not is_of_other_tool(part.value):
             continue
         key = f"content[{wording.first(index) + number}]" if is_list else "content"
         segment = as_segment(part, check, f"{wording.label(index)}.{key}")
-        read_as[f"type {part.value['type']}"] = segment.value["type"]
+        read_as[f"type {part.value['type']}"] = segment.children["type"].value
         if is_list:
-            content.children[number], content.value[number] = segment, segment.value
+            content.children[number] = segment
         else:
-            keys["content"], given["content"] = segment, segment.value
+            keys["content"] = segment
 
 
-def message_of(role: str, content: Node) -> Node:
+def message_node(role: str, content: Node) -> Node:
     """Return a message."""
     keys = {"role": Node(role, content.mark), "content": content}
-    return with_keys(Node({}, content.mark, size=content.size), keys)
+    return Node(None, content.mark, None, keys, content.size)
 
 
 def _file_segment(path: Node) -> Node:
-    return with_keys(Node({}, path.mark), {"type": Node("file", path.mark), "value": path})
+    return Node(None, path.mark, None, {"type": Node("file", path.mark), "value": path})
 
 
-def _are_messages(value: object) -> bool:
-    if not isinstance(value, list) or not value:
-        return False
-    return all(isinstance(each, dict) and "role" in each for each in value)
+def _are_messages(given: Node | None) -> TypeGuard[Node]:
+    nodes = given.children if given is not None else None
+    return isinstance(nodes, list) and bool(nodes) and all("role" in n.members for n in nodes)
 
 
 def _are_messages_in(text: str) -> bool:
@@ -194,4 +194,4 @@ def _read_messages(given: Node, suite: str, label: str) -> Node:
     try:
         return node_of(read_json(given.value), given.mark)
     except ValueError as error:
-        raise MultiturnError(str(error), where=given.place(suite, label)) from None
+        raise InputError(str(error), where=given.place(suite, label)) from None

@@ -13,11 +13,11 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
+from multiturn.documents.input import open_rewindable
 from multiturn.documents.json_lines import Lines, is_json_lines, read_json_lines
 from multiturn.documents.node import Node, Repeats
-from multiturn.documents.source import Source, open_rewindable
-from multiturn.documents.yaml_events import MERGE, Reader, read_documents
-from multiturn.errors import MultiturnError
+from multiturn.documents.yaml_reader import MERGE, Reader, Source, read_documents
+from multiturn.errors import InputError, MultiturnError
 from multiturn.suites.vocabulary import CASES
 
 
@@ -36,12 +36,12 @@ def open_suite(path: str, name: str) -> Iterator[BinaryIO]:
     """Open a suite, or ``-``, for ``read_suite``."""
     if path.lower().endswith(".csv"):
         advice = f'write a suite beside it, with "tests: {os.path.basename(path)}"'
-        raise MultiturnError(f"a CSV file is not a suite; {advice}", where=name)
+        raise InputError(f"a CSV file is not a suite; {advice}", where=name)
     with open_rewindable(path, name) as file:
         yield file
 
 
-def read_suite(
+def suite_documents(
     file: BinaryIO,
     path: str,
     name: str,
@@ -60,7 +60,7 @@ def read_list(data: bytes, name: str, repeats: Repeats) -> Iterator[Node]:
     for document in _Stream(Source(io.BytesIO(data), name), repeats=repeats).suite(lists=True):
         if document.cases is None or document.head.children.keys() - CASES:
             what = "a file of cases is a list of them; name a suite itself"
-            raise MultiturnError(what, where=document.head.place(name))
+            raise InputError(what, where=document.head.place(name))
         yield from document.cases  # type: ignore[misc]
 
 
@@ -105,7 +105,7 @@ class _Stream(Reader):
             if kind is MappingStartEvent and event.anchor is None:
                 yield from self.root(event)
             elif kind is SequenceStartEvent and event.anchor is None and lists:
-                yield Document(Node({}, event.start_mark, None, {}), self.items(event))
+                yield Document(Node(None, event.start_mark, None, {}), self.items(event))
             else:
                 yield Document(self.tree(event))
             if self.broken:
@@ -115,7 +115,7 @@ class _Stream(Reader):
         """Build a document's mapping; it is yielded at its cases, else at its end."""
         if event.tag is not None:
             self.check_tag(event, "map")
-        head = Node({}, event.start_mark, None, {})
+        head = Node(None, event.start_mark, None, {})
         streamed = False
         known: set[str] = set()  # its own keys; they win over merged ones
         merged: list[Node] = []
@@ -129,10 +129,9 @@ class _Stream(Reader):
             known.add(name)
             is_list = value.__class__ is SequenceStartEvent and not value.anchor
             streams = name in CASES and is_list and not streamed
-            child = Node([], value.start_mark, None, []) if streams else self.tree(value)
+            child = Node(None, value.start_mark, None, []) if streams else self.tree(value)
             child.key_mark = key.start_mark
             head.children[name] = child
-            head.value[name] = child.value
             if streams:
                 streamed = True
                 cases = self.items(value)

@@ -19,7 +19,7 @@ from multiturn.pipelines.pipeline_file import read_pipeline
 from multiturn.providers.ax import ChatProvider
 from multiturn.providers.layout import Layout
 from multiturn.providers.targets import KINDS
-from multiturn.suites.case import CaseReader
+from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.dialects import Dialect
 from multiturn.traces.differences import differences
 from multiturn.traces.forms import same_body

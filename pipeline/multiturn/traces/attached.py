@@ -9,8 +9,7 @@ from typing import Any
 
 from multiturn.documents.output import open_new
 from multiturn.errors import AttachmentError, MultiturnError
-from multiturn.files.media import EXTENSIONS, FILE_TYPES, Media, given_media
-from multiturn.files.store import Store, no_room
+from multiturn.files.media import EXTENSIONS, FILE_TYPES, Media, Store, given_media, no_room
 from multiturn.traces.trace import Values
 
 _NAME = re.compile(r"(?!\.)[\w.() -]{1,100}(?<![. ])")

@@ -6,8 +6,8 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from multiturn.documents.json_lines import MAX_LINE, read_json_lines, read_value
-from multiturn.documents.source import open_rewindable
+from multiturn.documents.input import open_rewindable
+from multiturn.documents.json_lines import MAX_CASE_LINE, read_json_lines, read_value
 from multiturn.errors import MultiturnError, Place
 from multiturn.traces.telemetry import INPUT, attributes_in
 from multiturn.traces.trace import parsed
@@ -54,7 +54,7 @@ def values_in(path: str) -> Iterator[tuple[Place, Any]]:
 def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
     """Yield each value of a file, with its line if the file has JSON Lines."""
     file.seek(0)
-    lines = iter(lambda: file.readline(MAX_LINE), b"")
+    lines = iter(lambda: file.readline(MAX_CASE_LINE), b"")
     first = next((line for line in map(_stripped, lines) if line), b"")
     file.seek(0)
     if first[:1] == b"{" and first[-1:] == b"}":
@@ -64,7 +64,7 @@ def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
             else:
                 yield Place(name, found.line), found.value
         return
-    data = file.read(MAX_LINE + 1)
+    data = file.read(MAX_CASE_LINE + 1)
     if data.strip():
         yield Place(name), _whole(data, name)
 
@@ -77,9 +77,9 @@ def _whole(data: bytes, name: str) -> Any:
     """Return the value of a file, or what is wrong with it."""
     what = ""
     try:
-        if len(data) <= MAX_LINE:
+        if len(data) <= MAX_CASE_LINE:
             return read_value(data.decode("utf-8-sig"))
-        what = f"a file of over {MAX_LINE:,} bytes that is not JSON Lines"
+        what = f"a file of over {MAX_CASE_LINE:,} bytes that is not JSON Lines"
     except UnicodeDecodeError:
         what = "this is not UTF-8; save the file as UTF-8"
     except ValueError as error:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
+from multiturn.errors import ProviderError
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.batches.base import (
     BatchApi,
@@ -20,7 +21,6 @@ from multiturn.providers.batches.base import (
     places,
 )
 from multiturn.providers.client import Upload
-from multiturn.providers.failures import ProviderError
 
 _PATH = "/v1/messages/batches"
 

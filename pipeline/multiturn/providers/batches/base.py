@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
+from multiturn.errors import ProviderError
 from multiturn.providers.base import LARGEST_ANSWER, ProviderResponse
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.replies import readable, receive
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
+from multiturn.errors import ProviderError
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.batches.base import (
     BatchApi,
@@ -18,7 +19,6 @@ from multiturn.providers.batches.base import (
     pages,
 )
 from multiturn.providers.client import Upload
-from multiturn.providers.failures import ProviderError
 from multiturn.providers.gemini import GeminiProvider
 from multiturn.providers.replies import readable, receive
 

@@ -1,4 +1,4 @@
-"""Globs over paths: guideline patterns, and files of cases that a suite names.
+"""Which attached files are guidelines: the patterns of a suite, and how globs match paths.
 
 fnmatch2 matches names; on paths it accepts a mere prefix and gives up after the first ``**`` that
 does not fit. A false match would promote a user's file into the system message, so each pattern is
@@ -8,15 +8,25 @@ matched here name by name, anchored at both ends, and fnmatch2 sees single names
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 
 from fnmatch2 import fnmatchcase2
 
-from multiturn.errors import MultiturnError, quoted
+from multiturn.documents.node import Node
+from multiturn.documents.validation import read_as
+from multiturn.documents.yaml_reader import read_documents
+from multiturn.errors import InputError, MultiturnError, quoted
+from multiturn.files.finding import Files
+from multiturn.files.media import FILE_TYPES, is_address
+from multiturn.logs import Notice
+from multiturn.model.case import Case
+from multiturn.suites.schema import ConfigKeys, SuiteKeys
 
 MAX_LENGTH = 1000  # of one pattern
-MAX_SIZE = 100_000  # of a suite's patterns: characters, braces expanded, and ten for each
+MAX_PATTERNS_SIZE = 100_000  # of a suite's patterns: characters, braces expanded, and ten for each
 
 _SET = re.compile(r"\[([!^]?)(\]?[^\]]*)\]")
 _RANGE = re.compile("(.)-(.)")
@@ -30,7 +40,7 @@ _REFUSED = (
     (r"\\", "has a backslash; write / after a folder, and [*] for the character *"),
 )
 
-Names = tuple[str, ...]
+_Names = tuple[str, ...]
 
 
 @cache
@@ -50,8 +60,8 @@ def guideline_matcher(
     >>> is_guideline("vendor/x.instructions.md")
     False
     """
-    wanted: dict[Names, None] = {}
-    unwanted: dict[Names, None] = {}
+    wanted: dict[_Names, None] = {}
+    unwanted: dict[_Names, None] = {}
     size = 0
     for pattern in patterns:
         body = pattern.removeprefix("!")
@@ -61,18 +71,18 @@ def guideline_matcher(
         globs = unwanted if pattern.startswith("!") else wanted
         for alternative in _expand(body):
             size += 10 + len(alternative)
-            if size > MAX_SIZE:
+            if size > MAX_PATTERNS_SIZE:
                 what = f"{shown} makes too many patterns, braces expanded"
-                raise MultiturnError(f"{what}; write * in place of some braces")
+                raise InputError(f"{what}; write * in place of some braces")
             names = _names(alternative)
             if alternative.split("/")[-1] in ("", ".", ".."):
                 what = "names a folder; write ** after it for all files in it"
-                raise MultiturnError(f"{shown} {what}")
+                raise InputError(f"{shown} {what}")
             # Only files are matched, so what is below a folder is at least one name.
             globs[(*names, "*") if names[-1:] == ("**",) else names] = None
 
     @cache
-    def matches(names: Names) -> tuple[bool, bool]:
+    def matches(names: _Names) -> tuple[bool, bool]:
         is_match = _matcher(names)
         return any(map(is_match, wanted)), any(map(is_match, unwanted))
 
@@ -98,7 +108,7 @@ def matching_pattern(patterns: tuple[str, ...], *paths: str) -> str | None:
     return next(pattern for pattern in wanted if guideline_matcher((pattern,))(*paths))
 
 
-def _names(path: str) -> Names:
+def _names(path: str) -> _Names:
     """Split a path, or a pattern, into names; a leading ``./`` or ``/`` says nothing."""
     names: list[str] = []
     for name in path.split("/"):
@@ -112,20 +122,20 @@ def _names(path: str) -> Names:
 def _check(shown: str, pattern: str, body: str) -> None:
     """Refuse a pattern that cannot be meant as it would be matched."""
     if not body.strip():
-        raise MultiturnError(f"{shown} is empty")
+        raise InputError(f"{shown} is empty")
     if len(body) > MAX_LENGTH:
-        raise MultiturnError(f"{shown} has over {MAX_LENGTH:,} characters")
+        raise InputError(f"{shown} has over {MAX_LENGTH:,} characters")
     text = pattern if pattern.startswith("!(") else body
     for glob, what in _REFUSED:
         if re.search(glob, text):
-            raise MultiturnError(f"{shown} {what}")
+            raise InputError(f"{shown} {what}")
     for _, characters in _SET.findall(body):
         for first, last in _RANGE.findall(characters):
             if last < first:  # fnmatch would read the rest of the set in another way
-                raise MultiturnError(f"{shown} has the range {first}-{last}, which runs backwards")
+                raise InputError(f"{shown} has the range {first}-{last}, which runs backwards")
 
 
-def _matcher(names: Names) -> Callable[[Names], bool]:
+def _matcher(names: _Names) -> Callable[[_Names], bool]:
     """Return a predicate: whether a pattern matches a path, in time linear in its names."""
     up = names.count("..")  # at the front; no wildcard matches them
     at = dict.fromkeys(names, 0)  # where each name is, as bits
@@ -134,7 +144,7 @@ def _matcher(names: Names) -> Callable[[Names], bool]:
 
     matching: dict[str, int] = {}  # where the names are that a glob of one name matches
 
-    def matches(pattern: Names) -> bool:
+    def matches(pattern: _Names) -> bool:
         reached = 1  # bit n is set if the pattern so far can match the first n names
         for glob in pattern:
             if glob == "**":
@@ -188,3 +198,82 @@ def _first_group(pattern: str) -> tuple[str, list[str], str] | None:
         return None
     choices = [pattern[a + 1 : b] for a, b in pairwise(first)]
     return pattern[: first[0]], choices, pattern[first[-1] + 1 :]
+
+
+CONFIG = ".agentv/config.yaml"
+MAX_CONFIG = 1_048_576  # bytes
+
+
+def patterns_of(node: Node, suite: SuiteKeys, files: Files, name: str) -> tuple[str, ...]:
+    """Return the suite's guideline patterns, else those of the nearest configuration."""
+    if suite.guideline_patterns is not None:
+        return _checked(suite.guideline_patterns, node, name)
+    for folder in files.folders:
+        path = Path(folder, CONFIG)
+        if os.path.exists(path):
+            name = path.relative_to(files.root).as_posix()
+            text = files.read(files.find(f"/{name}"), MAX_CONFIG)
+            for config in read_documents(text, name):
+                patterns = read_as(config, ConfigKeys, where=name).guideline_patterns
+                return _checked(patterns or [], config, name)
+            break
+    return ()
+
+
+def _checked(patterns: list[str], node: Node, name: str) -> tuple[str, ...]:
+    try:
+        guideline_matcher(tuple(patterns))
+    except MultiturnError as error:
+        where = node.children["guideline_patterns"].place(name)
+        raise InputError(error.what, where=where) from None
+    return tuple(patterns)
+
+
+UNUSED_PATTERN = "suite.unused_pattern"
+MAX_JUDGED = 100  # each is matched against each file by itself
+
+
+class UnusedPatterns:
+    """The patterns that no file of the cases seen so far matches; of over 100, none is judged."""
+
+    def __init__(self, patterns: Node | None, name: str) -> None:
+        self._name = name
+        self._seen: dict[str, list[str]] = {}  # the paths of a file, by how the suite writes it
+        self._left: dict[str, Node] = {}
+        for node in patterns.children if patterns is not None and patterns.children else ():
+            if not node.value.startswith("!"):
+                self._left.setdefault(node.value, node)
+        if len(self._left) > MAX_JUDGED:
+            self._left.clear()
+
+    def see(self, found: Case | MultiturnError) -> None:
+        """Take out what the files of a case match; after an error, nothing is known to be left."""
+        if isinstance(found, MultiturnError):
+            self._left.clear()
+            return
+        for message in found.input_messages if self._left else ():
+            content = message.content
+            for segment in content if isinstance(content, list) else [content]:
+                match segment:
+                    case {"type": str(kind), "value": str(path)} if kind in FILE_TYPES:
+                        if found.files is not None and not is_address(path, kind):
+                            self._see_file(path, found.files)
+
+    def _see_file(self, written: str, files: Files) -> None:
+        if written in self._seen:
+            return
+        paths = self._seen[written] = [written]
+        with suppress(MultiturnError):  # the error comes when the case is converted
+            paths.append(files.find(written))
+        for pattern in list(self._left):
+            if guideline_matcher((pattern,))(*paths):
+                del self._left[pattern]
+
+    def warnings(self) -> Iterator[Notice]:
+        """Yield a warning for each pattern that is left."""
+        for pattern, node in self._left.items():
+            what = f"the guideline pattern {quoted(pattern)} matches no file of the suite"
+            advice, deeper = "correct or remove it", f"**/{pattern}"
+            if any(guideline_matcher((deeper,))(*paths) for paths in self._seen.values()):
+                advice = f"did you mean {quoted(deeper)}?"
+            yield Notice(UNUSED_PATTERN, node.place(self._name), f"{what}; {advice}")

@@ -8,23 +8,21 @@ from pathlib import Path
 
 from msgspec import structs
 
+from multiturn.documents.input import check_path
 from multiturn.documents.json_lines import Lines, is_json_lines
-from multiturn.documents.node import Node, RepeatsError
-from multiturn.documents.source import check_path
+from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
-from multiturn.errors import MultiturnError, Place, cut, quoted
+from multiturn.errors import InputError, MultiturnError, Place, RepeatsError, cut, quoted
 from multiturn.files.finding import Files, Texts
 from multiturn.files.paths import path_in, real_path, root_of
 from multiturn.logs import Notice, debug
 from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS, Case
-from multiturn.suites.case import CaseReader
-from multiturn.suites.case_files import LINES, files_at, read_case, read_cases
-from multiturn.suites.config import patterns_of
+from multiturn.suites.case_files import LINES, Globs, cases_in_file, files_at, read_case
+from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.dialects import Dialect
-from multiturn.suites.globs import Globs
+from multiturn.suites.guideline_patterns import UnusedPatterns, patterns_of
 from multiturn.suites.schema import SuiteKeys
-from multiturn.suites.streaming import Document, open_suite, read_suite
-from multiturn.suites.unused import UnusedPatterns
+from multiturn.suites.streaming import Document, open_suite, suite_documents
 from multiturn.text import utf8
 
 STDIN = "<stdin>"
@@ -38,18 +36,18 @@ SuiteItem = Case | MultiturnError | Notice
 def duplicate_id(case_id: str, first: int, where: Place) -> MultiturnError:
     """Return the error for an id that an earlier case has, on the line ``first``."""
     what = f"duplicate id {quoted(case_id)}, first used on line {first}"
-    return MultiturnError(f"{what}; ids are unique in a file", where=where, case_id="")
+    return InputError(f"{what}; ids are unique in a file", where=where, case_id="")
 
 
 def files_of_cases(path: str) -> Iterator[str]:
     """Yield the real path of each file of cases that a suite names; errors are for its reader."""
     suite = SuiteReader(path)
     with suppress(MultiturnError), open_suite(path, path) as file:
-        for document in read_suite(file, path, path):
+        for document in suite_documents(file, path, path):
             head = suite.dialect.suite(document.head)
-            listed = head.children.get("evalcases") if isinstance(head.value, dict) else None
+            listed = head.members.get("evalcases")
             for node in document.cases or (listed.children if listed else ()):
-                if isinstance(node, Node) and isinstance(node.value, str):
+                if isinstance(node, Node) and isinstance(node.scalar, str):
                     found = suite.matching(node.value.removeprefix("file://"))
                     yield from (os.path.join(suite.files.root, each) for each in found)
 
@@ -103,7 +101,7 @@ class SuiteReader:
     def items(self, lines: Lines | None = None) -> Iterator[SuiteItem]:
         """Yield what ``read`` does, from the file that it opened."""
         document, repeats = None, self.dialect.repeats
-        for document in read_suite(self.file, self.source, self.name, lines, repeats):
+        for document in suite_documents(self.file, self.source, self.name, lines, repeats):
             try:
                 yield from self.cases(document)
             except RepeatsError as error:
@@ -112,18 +110,18 @@ class SuiteReader:
             except MultiturnError as error:
                 yield error
         if document is None:
-            raise MultiturnError(f"it is empty; {_FORMS}", where=self.name)
+            raise InputError(f"it is empty; {_FORMS}", where=self.name)
 
     def cases(self, document: Document) -> Iterator[SuiteItem]:
         """Yield each case of a document, or the error in its place."""
-        if not isinstance(document.head.value, dict):
+        if not isinstance(document.head.children, dict):
             what = f"{_FORMS}; this has neither"
-            if isinstance(document.head.value, list):
+            if isinstance(document.head.children, list):
                 what = 'this must be a mapping, not a list; write the cases below "evalcases:"'
-            raise MultiturnError(what, where=document.head.place(self.name))
+            raise InputError(what, where=document.head.place(self.name))
         head = self.dialect.suite(document.head)
         suite = read_as(head, SuiteKeys, where=self.name)
-        is_case = not {*MESSAGES_KEYS, "turns"}.isdisjoint(head.value)
+        is_case = not {*MESSAGES_KEYS, "turns"}.isdisjoint(head.members)
         if is_case == (suite.evalcases is not None):
             raise self.no_cases(head, "both" if is_case else "neither")
         patterns = self.given_patterns
@@ -146,7 +144,7 @@ class SuiteReader:
         index, is_lines = -1, is_json_lines(self.source)
         for index, node in enumerate(document.cases or head.children["evalcases"].children):
             label = "" if is_lines else f"evalcases[{index}]"
-            if isinstance(node, Node) and isinstance(node.value, str):
+            if isinstance(node, Node) and isinstance(node.scalar, str):
                 yield from self.cases_of(node, label, shared)
             else:
                 yield from self.case(node, label, shared, self.reader)
@@ -205,7 +203,7 @@ class SuiteReader:
             reader.keys.refuse_misspelled(node, MESSAGES_KEYS)
             found = ", ".join(f'"{cut(key)}"' for key in [*keys][:5]) or "no keys"
             what = f'a line has its messages as "messages" or "input"; this has {found}'
-            raise MultiturnError(what, where=node.place(reader.name))
+            raise InputError(what, where=node.place(reader.name))
 
     def id_for(self, node: Node, reader: CaseReader, label: str) -> str:
         """Return the id of a case that has none: promptfoo and data sets give their cases none."""
@@ -213,7 +211,7 @@ class SuiteReader:
         if label and not has_vars:
             reader.keys.refuse(node, "case", label=label)
             where = node.place(reader.name, label)
-            raise MultiturnError("the case has no id; add one", where=where)
+            raise InputError("the case has no id; add one", where=where)
         described = node.children.get("description")
         name = described.value if described is not None else None
         if has_vars and isinstance(name, str) and name.strip() and name not in self.lines:
@@ -257,7 +255,7 @@ class SuiteReader:
     def cases_in(self, path: str, case_id: str, shared: Case) -> Iterator[SuiteItem]:
         """Yield each case of a file of cases; one with an id of its own has only that case."""
         if path in self.files_read:
-            raise MultiturnError(f"the file of cases {path!r} is named twice")
+            raise InputError(f"the file of cases {path!r} is named twice")
         self.files_read.add(path)
         root, place = Path(self.files.root), Path(self.files.root, path)
         text = Files(root, root).read(path, MAX_CASES_FILE)  # which is not kept
@@ -272,7 +270,7 @@ class SuiteReader:
         else:
             has_vars = bool(self.dialect.variables.messages)
             index = -1
-            for index, node in enumerate(read_cases(text, name, repeats, has_vars=has_vars)):
+            for index, node in enumerate(cases_in_file(text, name, repeats, has_vars=has_vars)):
                 label = "" if name.lower().endswith(LINES) else f"[{index}]"
                 yield from self.case(node, label, inside, reader)
             if index < 0:
@@ -286,14 +284,14 @@ class SuiteReader:
             return [self.files.find(written)]
         found = self.globs.files(written)
         if not found:
-            raise MultiturnError(f"no file of cases matches {quoted(written)}")
+            raise InputError(f"no file of cases matches {quoted(written)}")
         return [self.files.find(path) for path in found]
 
     def no_cases(self, head: Node, found: str) -> MultiturnError:
         """Return the error for a document that is both a suite and a case, or neither."""
-        if "evalcases" in head.value and head.value["evalcases"] is None:
+        if "evalcases" in head.members and head.members["evalcases"].value is None:
             what = 'there are no cases; write them below, each as "- id: NAME" with input_messages'
-            return MultiturnError(what, where=head.children["evalcases"].key_place(self.name))
+            return InputError(what, where=head.children["evalcases"].key_place(self.name))
         if found == "neither":
             self.reader.keys.refuse_misspelled(head, (*CASES_KEYS, *MESSAGES_KEYS))
-        return MultiturnError(f"{_FORMS}; this has {found}", where=head.place(self.name))
+        return InputError(f"{_FORMS}; this has {found}", where=head.place(self.name))

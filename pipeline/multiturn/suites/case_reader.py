@@ -1,17 +1,20 @@
 """From the node of a case to the case, with what its suite gives to all."""
 
 import os
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from msgspec import structs
 
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
-from multiturn.errors import MultiturnError, Place, did_you_mean, quoted
+from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
+from multiturn.files.media import FILE_TYPES
 from multiturn.model.calls import Thinking, Tool
-from multiturn.model.case import PROMPT_KEY, Case, TestMessage
+from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, TestMessage
 from multiturn.model.turns import ROLES
 from multiturn.suites.calls import (
     check_called,
@@ -23,15 +26,58 @@ from multiturn.suites.calls import (
     read_thinking,
 )
 from multiturn.suites.dialects import Dialect
+from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.media import check_segment, size_of_data
 from multiturn.suites.messages import PROMPT_FILE, Wording
-from multiturn.suites.paths import AS_GUIDELINE, ATTACH, may_be_path, warn_of_file_key, warn_of_path
 from multiturn.suites.schema import CaseKeys, ChosenKeys, ExecutionKeys, Metadata, MetadataKeys
 from multiturn.suites.tools import check_choice, read_tools
 from multiturn.suites.vocabulary import OF_MESSAGES
 
-MAX_CASE_SIZE = 10_000_000
-Choice = str | Mapping[str, str] | None
+_PATH_AS_TEXT = "suite.path_as_text"
+_PATH = re.compile(r"\S*(?:/\S*|\.\w+)")
+_LONGEST = 1000
+_URL = "file://"
+
+
+def may_be_path(text: str) -> bool:
+    """Return whether a text looks like a path; quick, as each text is asked for."""
+    return len(text) <= _LONGEST and _PATH.fullmatch(text) is not None
+
+
+def warn_of_path(text: Node, files: Files, check: KeyCheck, label: str, advice: str) -> None:
+    """Warn of a text that is the path of a file; ``advice`` ends the sentence."""
+    written = text.value
+    is_url = written.startswith(_URL)
+    if is_url or _is_file(written, files):
+        path = written.removeprefix(_URL)
+        what = f"{quoted(written)} is sent as text, not as the file; "
+        check.warn(_PATH_AS_TEXT, text.place(check.name, label), what + advice.format(path=path))
+
+
+def warn_of_file_key(content: Node, check: KeyCheck, label: str) -> None:
+    """Warn of structured content that has nothing but a ``file``, an ``image`` and so on."""
+    match [*content.value.items()]:
+        case [(str(kind), str(path))] if kind in FILE_TYPES:
+            advice = f"to attach it, write {{type: {kind}, value: {cut(path)}}}"
+            what = f"{{{kind}: {cut(path)}}} is sent as JSON; {advice}"
+            check.warn(_PATH_AS_TEXT, content.place(check.name, label), what)
+
+
+ATTACH = "to attach it, write {{type: file, value: {path}}}"
+AS_GUIDELINE = "attach it in a message, and let guideline_patterns match it"
+
+
+def _is_file(written: str, files: Files) -> bool:
+    """Return whether a suite could attach a file by a path; quick where there is none."""
+    path = written.lstrip("/")
+    if not any(os.path.isfile(os.path.join(folder, path)) for folder in files.folders):
+        return False
+    with suppress(MultiturnError):
+        return bool(files.find(written))
+    return False
+
+
+_Choice = str | Mapping[str, str] | None
 _TEXT_KEYS = {"type", "value"}
 _ONLY_MESSAGES = {"id", "input_messages"}
 _JSON_KEYS = ("metadata", "execution", "outcome", "expected_messages")  # of any values
@@ -70,7 +116,7 @@ class CaseReader:
         """Return a case's id as it is written; None if it has none."""
         if not isinstance(node.children, dict):
             where = node.place(self.name, label)
-            raise MultiturnError("a case must be a mapping", where=where)
+            raise InputError("a case must be a mapping", where=where)
         given = node.children.get("id")
         case_id = as_written(given)
         if given is None or case_id is None:
@@ -80,7 +126,7 @@ class CaseReader:
         if isinstance(case_id, str) and case_id.strip():
             return case_id
         what = "the id is blank; write one" if isinstance(case_id, str) else "id must be text"
-        raise MultiturnError(what, where=given.place(self.name, label))
+        raise InputError(what, where=given.place(self.name, label))
 
     def case(self, node: Node, case_id: str, shared: Case, *places: str) -> Case:
         """Read one case; it may have the keys of ``places`` besides its own."""
@@ -89,15 +135,15 @@ class CaseReader:
         folder = self.files.folders[0]
         if "input_messages" not in node.children and os.path.exists(f"{folder}/{PROMPT_FILE}"):
             what = f"{PROMPT_FILE} is not read as the input; write its text as input"
-            raise MultiturnError(what, where=node.place(self.name, label))
+            raise InputError(what, where=node.place(self.name, label))
         case = read_as(node, CaseKeys, where=self.name, label=label, called=wording.path)
         if not case.input_messages:
             what = f"{wording.key} is empty; add a message"
-            raise MultiturnError(what, where=node.place(self.name, label))
+            raise InputError(what, where=node.place(self.name, label))
         written = node.children["input_messages"]
         if node.size > MAX_CASE_SIZE and node.size - size_of_data(written) > MAX_CASE_SIZE:
             what = f"it is larger than {MAX_CASE_SIZE:,} characters, with its aliases expanded"
-            raise MultiturnError(what, where=node.place(self.name, label))
+            raise InputError(what, where=node.place(self.name, label))
         self.size = max(node.size, written.size)  # a suite may give messages to each case
         self.keys.check(node, "case", *places, label=label)
         given = self._given(node, shared, label)
@@ -117,22 +163,21 @@ class CaseReader:
 
     def _given(self, node: Node, shared: Case, label: str) -> dict[str, Any]:
         """Return what a suite or a case gives beside messages, over what all cases share."""
-        if node.value.keys() <= _ONLY_MESSAGES:
+        if node.members.keys() <= _ONLY_MESSAGES:
             return {}
         self._warn_of_paths(node, label)
         prompt, execution = self._system_prompt(node, label), self._execution(node, label)
         tools, limit = read_tools(node, self.keys, label), execution.max_output_tokens
-        temperature, said = execution.temperature, node.value
-        for key in _JSON_KEYS:
-            if key in said:
-                check_finite(node.children[key], key, self.name, label)
+        temperature, said = execution.temperature, node.members
+        for key in filter(said.__contains__, _JSON_KEYS):
+            check_finite(said[key], key, self.name, label)
         return {
             "system_prompt": shared.system_prompt if prompt is None else prompt,
-            "guidelines": shared.guidelines + tuple(said.get("guidelines") or ()),
+            "guidelines": shared.guidelines + tuple(value_at(said, "guidelines") or ()),
             "places": self._places(node, shared),
             "tools": shared.tools if tools is None else tools,
-            "metadata": {**shared.metadata, **_without_prompt(said.get("metadata"))},
-            "execution": _over(said.get("execution"), shared.execution),
+            "metadata": {**shared.metadata, **_without_prompt(value_at(said, "metadata"))},
+            "execution": _over(value_at(said, "execution"), shared.execution),
             "temperature": shared.temperature if temperature is None else temperature,
             "max_output_tokens": shared.max_output_tokens if limit is None else limit,
             "tool_choice": _chosen(execution) or shared.tool_choice,
@@ -156,14 +201,14 @@ class CaseReader:
         return messages
 
     def _message(self, node: Node, wording: Wording, index: int) -> TestMessage:
-        has_more = len(node.value) > 2  # than the role and the content
-        if has_more and not node.value.keys() <= OF_MESSAGES:
+        has_more = len(node.members) > 2  # than the role and the content
+        if has_more and not node.members.keys() <= OF_MESSAGES:
             self.keys.check(node, "message", label=wording.label(index))
         role, content = node.children["role"], node.children["content"]
         if role.value not in ROLES:
             what = f"there is no role {quoted(role.value)}; {did_you_mean(role.value, ROLES)}"
-            raise MultiturnError(what, where=role.place(self.name, wording.label(index)))
-        is_list = isinstance(content.value, list)
+            raise InputError(what, where=role.place(self.name, wording.label(index)))
+        is_list = isinstance(content.children, list)
         segments = content.children if is_list else [content]
         thinking: tuple[Thinking, ...] = ()
         if segments and is_thinking(segments[0].value):
@@ -198,19 +243,19 @@ class CaseReader:
     def _segment(self, segment: Node, label: str) -> None:
         """Check a segment of a message's content."""
         text = segment
-        if isinstance(segment.value, dict):
-            if "type" not in segment.value:
+        if isinstance(segment.children, dict):
+            if "type" not in segment.children:
                 self.keys.check_structured(segment, label)
                 warn_of_file_key(segment, self.keys, label)
             elif is_thinking(segment.value):
                 what = "thinking comes before the text; write it first"
-                raise MultiturnError(what, where=segment.place(self.name, label))
-            elif "value" in segment.value:
+                raise InputError(what, where=segment.place(self.name, label))
+            elif "value" in segment.children:
                 check_segment(segment, self.keys, label)
-            if segment.value.get("type") != "text":
+            if value_at(segment.children, "type") != "text":
                 return
             text = segment.children.get("value", segment)
-        if isinstance(text.value, str) and may_be_path(text.value):
+        if isinstance(text.scalar, str) and may_be_path(text.value):
             warn_of_path(text, self.files, self.keys, label, ATTACH)
 
     def _warn_of_paths(self, node: Node, label: str) -> None:
@@ -250,7 +295,7 @@ class CaseReader:
     def _execution(self, node: Node, label: str = "") -> ExecutionKeys:
         """Return what the ``execution`` of a suite or a case says of the answer wanted."""
         execution = node.children.get("execution")
-        if execution is None or not isinstance(execution.value, dict):
+        if execution is None or not isinstance(execution.children, dict):
             return _NO_EXECUTION
         self.keys.check_execution(execution)
         inner = f"{label}: execution".removeprefix(": ")
@@ -275,7 +320,7 @@ def as_written(node: Node | None) -> Any:
     return node.value if node.source is None else node.source
 
 
-def _chosen(execution: ExecutionKeys) -> Choice:
+def _chosen(execution: ExecutionKeys) -> _Choice:
     """Return the ``tool_choice`` of an execution, as a case has it."""
     choice = execution.tool_choice
     return {"name": choice.name} if isinstance(choice, ChosenKeys) else choice

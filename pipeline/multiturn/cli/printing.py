@@ -1,4 +1,4 @@
-"""What commands say of cases that fail and of outputs that cannot be written."""
+"""What commands print, and what they say of cases that fail and of outputs."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.errors import MultiturnError, trace_of
+from multiturn.documents.output import standard_output
+from multiturn.errors import AccessError, MultiturnError, trace_of
 from multiturn.text import in_line, indented, number_of
 
 if TYPE_CHECKING:
@@ -48,10 +49,26 @@ class Failures:
             sys.exit(1)
 
 
+def echo(text: str | bytes = "", *, nl: bool = True) -> None:
+    """Print a text on standard output, which is kept for commands."""
+    click.echo(text, file=standard_output(), nl=nl)
+
+
 def say(text: str) -> None:
     """Print a line on standard error, also while counts are shown there."""
     # click.echo writes to the bytes below the stream of rich, which erases the counts.
     print(text, file=sys.stderr, flush=True)
+
+
+def say_line(text: str) -> None:
+    """Print a text on standard error as one line."""
+    say(in_line(text))
+
+
+def say_summary(text: str, *, err: bool = False) -> None:
+    """Print how a command has gone as a whole, unless --quiet is given."""
+    if not click.get_current_context().params["quiet"]:
+        click.echo(in_line(text), file=None if err else standard_output(), err=err)
 
 
 @contextmanager
@@ -67,7 +84,7 @@ def writing(output: str | None) -> Iterator[None]:
     except OSError as error:
         if output is None:
             raise
-        raise MultiturnError(f"cannot write {output!r}: {error.strerror}") from error
+        raise AccessError(f"cannot write {output!r}: {error.strerror}") from error
 
 
 def say_written(output: str | None, cases: int) -> None:

@@ -1,0 +1,518 @@
+"""YAML text to plain values and the place of each, in one pass over libyaml's events.
+
+PyYAML's own loaders read YAML 1.1, to which ``yes``, ``12:30`` and ``2024-01-01`` are not text.
+Suites are written by people for YAML 1.2 tools, so scalars are read by the 1.2 core schema
+(https://yaml.org/spec/1.2.2/#103-core-schema), and nothing in a document can name a Python type.
+"""
+
+import io
+import json
+import re
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+import yaml
+from msgspec import structs
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    StreamEndEvent,
+)
+
+from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, Repeats, place_of
+from multiturn.errors import InputError, MultiturnError, Place, RepeatsError, cut, quoted
+
+_NULL_OR_BOOL = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_NUMBER = re.compile(
+    r"(?P<int>[-+]?[0-9]+)|(?P<oct>0o[0-7]+)|(?P<hex>0x[0-9a-fA-F]+)"
+    r"|(?P<float>[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?)"
+    r"|(?P<inf>[-+]?\.(?:inf|Inf|INF))|(?P<nan>\.(?:nan|NaN|NAN))"
+)
+_MAY_BE_NUMBER = frozenset("-+.0123456789")
+_MAX_DIGITS = 1000
+
+
+def read_plain(text: str) -> Any:
+    """Return None, a boolean or a number where the schema sees one; else the very text.
+
+    A number of over a thousand digits is a ValueError.
+
+    >>> [read_plain(text) for text in ("yes", "12:30", "true", "010", "0x1F", "1e3", "")]
+    ['yes', '12:30', True, 10, 31, 1000.0, None]
+    """
+    if text in _NULL_OR_BOOL:
+        return _NULL_OR_BOOL[text]
+    if text[0] not in _MAY_BE_NUMBER or not (match := _NUMBER.fullmatch(text)):
+        return text
+    _check_length(text)
+    match match.lastgroup:
+        case "int":
+            return int(text)
+        case "oct" | "hex":
+            return int(text, 0)
+        case "float":
+            return float(text)
+        case _:
+            return float(text.replace(".", ""))
+
+
+def read_integer(text: str) -> int:
+    """Return the integer of a JSON number; one of over a thousand digits is a ValueError."""
+    _check_length(text)
+    return int(text)
+
+
+def _check_length(number: str) -> None:
+    # Python reads and writes no integer of over 4,300 digits.
+    if len(number) > _MAX_DIGITS:
+        raise ValueError(f"a number of over {_MAX_DIGITS:,} digits; quote it")
+
+
+if not yaml.__with_libyaml__:
+    raise ImportError(
+        "multiturn needs PyYAML with libyaml, as its wheels have it:"
+        " pip install --force-reinstall --only-binary pyyaml pyyaml"
+    )
+
+# libyaml reads YAML 1.1, to which these end a line; to YAML 1.2 they are ordinary characters. They
+# are not only history: texts copied from web pages and office documents hold U+2028, JavaScript
+# writes it into JSON unescaped, and libyaml would turn it into a space or a newline of the prompt.
+_OLD_LINE_BREAKS = ("\x85", "\u2028", "\u2029")
+_OLD_LINE_BREAK = re.compile("|".join(_OLD_LINE_BREAKS).encode())
+# Only a key of a block mapping begins at the margin. A carriage return alone also ends a line, in
+# YAML 1.2 too; such files are rare, so that here any character may follow it: the answer "perhaps"
+# costs time, and the answer "no" would be wrong.
+_MARGINS = (re.compile(rb"\n[^ \r\n#\-]"), re.compile(rb"\r(?!\n)"))
+# These are compiled for the streams that need them: nearly all need none.
+_PRIVATE = rb"\xf3[\xb0-\xbf][\x80-\xbf]{2}"
+_SPELLED = rb"(?i)(?=(f[0-9a-f]{4}))"  # overlapping: the digits may begin anywhere
+# JSON escapes a character beyond U+FFFF as two halves, which libyaml refuses.
+_ESCAPED_PAIR = (
+    rb"(?<!\\)((?:\\\\)*+)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
+)
+_PAIR_SIZE = 12
+_CHUNK = 2**16
+MAX_DIRECTIVES = 100
+# What to do about problems, by libyaml's words for them.
+_ADVICE = {
+    "invalid Unicode character escape": (
+        r"; \uD800 to \uDFFF are halves of a character: write both halves"
+    ),
+    "unknown escape": r"; in double quotes, write \\ for a backslash",
+    "mapping values are not allowed": (
+        '; quote a text that contains ": " or ends with ":", and begin all keys of a mapping in one'
+        " column"
+    ),
+    "unexpected ':'": '; quote a text that contains ": " or ends with ":"',
+    "expected ',' or": (
+        '; close the bracket, or quote a text that contains ": ", a bracket or a quote'
+    ),
+    "cannot start any token": (
+        "; indent with spaces, not tabs, and quote a text that begins with @, % or `"
+    ),
+    "expected key": "; begin all keys of a mapping in one column, and quote all of a text or none",
+    "expected '-' indicator": "; begin all items of a list in one column, and the keys of one, too",
+    "expected ':'": (
+        '; write a colon and a space after a key, and "|" before a text of many lines, which are'
+        " indented more than the key"
+    ),
+    "quoted scalar": "; close the quotes of line {line}",
+    "expected alphabetic": "; quote a text that begins with * or &",
+    "tab character that violates": "; indent with spaces, not tabs",
+    # YAML 1.2 allows it where text begins with a tab; libyaml wants to be told.
+    "tab character where an indentation": (
+        "; indent with spaces; if the text itself begins with a tab, write how far it is indented:"
+        ' "|2"'
+    ),
+}
+_EDGE = 64  # bytes; everything that is searched for is shorter
+
+
+class Source:
+    r"""A stream of UTF-8 with a name.
+
+    libyaml is the only fast parser that says where each value is, but it reads YAML 1.1, and two
+    things of YAML 1.2 and JSON it reads wrongly: it takes U+0085, U+2028 and U+2029 for line ends,
+    and it refuses a character that JSON escapes as two halves, such as ``\ud83d\ude00``. It has no
+    option for either. So each old line break, and the backslash of each such half, is replaced
+    before libyaml sees it, and put back into the texts that it returns (``original``).
+
+    A stand-in must be a character that libyaml treats as an ordinary letter and that the stream
+    itself does not contain, else a user's own character would be changed on the way back. Private
+    use characters beyond U+FFFF have no meaning in any text, and there are 65,534 of them: those
+    that the stream contains, also as an escape, are left out. The replacement does not move what
+    follows: a stand-in is one character, as what it replaces is, so libyaml's columns stay true.
+    A stream without such characters, as nearly all are, is passed on as it is.
+    """
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self.name = name
+        self._file = file
+        file.seek(0)
+        if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+            raise InputError("this is UTF-16; save the file as UTF-8", where=Place(name, 1, 1))
+        # One pass over the whole stream, before libyaml sees any of it: which stand-ins are free is
+        # known only at its end.
+        found: set[bytes] = set()
+        directives, has_pairs = 0, False
+        for chunk in self._chunks():
+            directives += chunk.count(b"\n%TAG") + chunk.count(b"\r%TAG")
+            if directives > MAX_DIRECTIVES:  # libyaml compares each with all others
+                raise InputError(f"over {MAX_DIRECTIVES} %TAG directives", where=name)
+            has_pairs = has_pairs or (b"\\u" in chunk and bool(re.search(_ESCAPED_PAIR, chunk)))
+            # A substring test is much faster than the regex and almost always says no.
+            if b"\xc2\x85" in chunk or b"\xe2\x80" in chunk:
+                found.update(_OLD_LINE_BREAK.findall(chunk))
+        self.has_stand_ins = has_pairs or bool(found)
+        unused = self._unused() if self.has_stand_ins else iter(())
+        self._stand_ins = {char: next(unused).encode() for char in found}
+        self._restore = {ord(new.decode()): old.decode() for old, new in self._stand_ins.items()}
+        self._backslash = next(unused) if has_pairs else ""
+        self._pair = f"{self._backslash}u(.{{4}}){self._backslash}u(.{{4}})"
+        file.seek(0)
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return the next bytes, about as many as wanted; none at the end."""
+        data = self._file.read(size)
+        # A replacement must not miss what a read cuts in two, so each read goes on to a safe end:
+        # PyYAML keeps what is more than libyaml asked for.
+        if self._backslash:  # never end within two escapes
+            pieces = [data]
+            while b"\\" in pieces[-1][-_PAIR_SIZE:]:
+                pieces.append(self._file.read(_CHUNK))
+            pair = rf"\1{self._backslash}u\2{self._backslash}u\3"
+            data = re.sub(_ESCAPED_PAIR, pair.encode(), b"".join(pieces))
+        if self._stand_ins:
+            data += self._file.read(_missing(data))  # never end within a character
+            data = _OLD_LINE_BREAK.sub(lambda match: self._stand_ins[match[0]], data)
+        return data
+
+    def original(self, event: Any) -> str:
+        """Return the text of a scalar without stand-ins."""
+        text: str = event.value
+        if self._backslash:
+            if event.style == '"':  # Only double quotes give escapes a meaning.
+                text = re.sub(self._pair, lambda it: json.loads(rf'"\u{it[1]}\u{it[2]}"'), text)
+            text = text.replace(self._backslash, "\\")
+        return text.translate(self._restore)
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Read from the start in a ``with`` block, which restores the position afterwards."""
+        position = self._file.tell()
+        self._file.seek(0)
+        try:
+            yield
+        finally:
+            self._file.seek(position)
+
+    def has_keys_after(self, key: str) -> bool:
+        """Return whether a line may begin at the margin after the first that holds a key."""
+        is_after = False
+        with self.again():
+            for chunk in self._chunks():
+                start = 0 if is_after else chunk.find(key.encode())
+                is_after = start >= 0
+                if is_after and any(margin.search(chunk, start) for margin in _MARGINS):
+                    return True
+        return False
+
+    def place(self, position: int) -> Place:
+        """Return ``name:line:column`` of a position in what has been read."""
+        with self.again():
+            line, rest = 1, b""
+            while position > 0 and (data := self.read(min(position, _CHUNK))):
+                data = data[:position]
+                position -= len(data)
+                line += data.count(b"\n")
+                rest = data.rpartition(b"\n")[2] if b"\n" in data else rest + data
+        column = len(rest.decode("utf-8-sig", "replace")) + 1
+        return Place(self.name, line, column)
+
+    def _chunks(self) -> Iterator[bytes]:
+        """Yield the stream in pieces whose edges overlap."""
+        self._file.seek(0)
+        edge = b""
+        while chunk := self._file.read(_CHUNK):
+            yield edge + chunk
+            if b"\0" in chunk:
+                return  # libyaml stops here with an error, so what follows is never read.
+            edge = (edge + chunk)[-_EDGE:]
+
+    @property
+    def has_conflict(self) -> bool:
+        """Whether git could not merge the file."""
+        return any(b"\n>>>>>>> " in chunk for chunk in self._chunks())
+
+    def _unused(self) -> Iterator[str]:
+        """Yield private-use characters that the stream neither holds nor spells as an escape."""
+        used: set[str] = set()
+        for chunk in self._chunks():
+            used.update(char.decode() for char in set(re.findall(_PRIVATE, chunk)))
+            used.update(chr(int(digits, 16)) for digits in set(re.findall(_SPELLED, chunk)))
+        yield from (char for char in map(chr, range(0xF0000, 0xFFFFE)) if char not in used)
+        raise InputError("it uses every private character there is", where=self.name)
+
+
+def _missing(data: bytes) -> int:
+    """Return how many bytes of the last character of a text in UTF-8 are missing."""
+    for back, byte in enumerate(reversed(data[-3:]), 1):
+        if byte >= 0xC0:
+            return max(0, (2 + (byte >= 0xE0) + (byte >= 0xF0)) - back)
+    return 0
+
+
+def yaml_error(error: Any, source: Source) -> MultiturnError:
+    """Return an error of libyaml with its place in the source, and with what to do about it."""
+    if isinstance(error, yaml.reader.ReaderError):
+        if "UTF-8" in error.reason or 0xD800 <= error.character <= 0xDFFF:
+            what = "this is not UTF-8; save the file as UTF-8"
+        else:
+            what = (
+                f"YAML does not allow the character U+{error.character:04X};"
+                f' write it as an escape in double quotes: "\\u{error.character:04x}"'
+            )
+        return InputError(what, where=source.place(error.position))
+    what = " ".join(filter(None, ("not YAML:", error.problem, error.context)))
+    advice = next((advice for problem, advice in _ADVICE.items() if problem in what), "")
+    if error.context_mark:
+        advice = advice.replace("{line}", str(error.context_mark.line + 1))
+    what += advice
+    if source.has_conflict:
+        what = "it has a merge conflict; resolve it first"
+    mark = error.problem_mark or error.context_mark
+    where = place_of(source.name, mark) if mark else Place(source.name)
+    return InputError(what, where=where)
+
+
+# What aliases may add to a document, in characters: ten thousand uses of two pages of text.
+MAX_ALIASED = 100_000_000
+
+_TAG = "tag:yaml.org,2002:"
+MERGE = "".join(("<", "<"))  # compared by identity: a quoted "<<" is a key like any other
+
+
+def read_documents(
+    source: str | bytes, name: str, most_values: int = MAX_VALUES, repeats: Repeats | None = None
+) -> Iterator[Node]:
+    r"""Yield each document of a YAML stream; LF and CRLF line ends are the same.
+
+    Args:
+        source: the stream.
+        name: what errors call it.
+        most_values: of a document, with its aliases expanded.
+        repeats: counts what aliases repeat, if several streams are one document.
+
+    >>> [node.value for node in read_documents("at: 12:30\nok: [yes, 010, ~]", "x")]
+    [{'at': '12:30', 'ok': ['yes', 10, None]}]
+    """
+    data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
+    reader = Reader(Source(io.BytesIO(data), name), most_values, repeats)
+    for event in reader.roots():
+        yield reader.tree(event)
+
+
+class Reader:
+    """One stream on its way from events to nodes."""
+
+    def __init__(
+        self, source: Source, most_values: int = MAX_VALUES, repeats: Repeats | None = None
+    ) -> None:
+        self.source = source
+        self.most_values = most_values
+        self.next: Callable[[], Any] = yaml.CSafeLoader(source).get_event
+        self.original = source.original if source.has_stand_ins else None
+        self.anchors: dict[str, Node] = {}
+        self.depth = 0
+        self.size = 0  # nodes and characters so far, as if every alias were written out
+        self.aliased = 0
+        self.values = 0  # that are kept: those of a case go with it
+        self.repeats = repeats or Repeats()
+
+    def error(self, what: str, mark: Mark) -> MultiturnError:
+        """Return an error at a place of the stream."""
+        return InputError(what, where=place_of(self.source.name, mark))
+
+    def roots(self) -> Iterator[Any]:
+        """Yield the event with which the value of each document begins."""
+        while (event := self.event()).__class__ is not StreamEndEvent:
+            if event.__class__ is DocumentStartEvent:
+                self.anchors.clear()
+                self.values = 0
+                yield self.event()
+
+    def event(self) -> Any:
+        """Return the next event; an error of libyaml has its place."""
+        try:
+            return self.next()
+        except yaml.YAMLError as error:
+            raise yaml_error(error, self.source) from None
+
+    def tree(self, event: Any) -> Node:
+        """Build the value that begins with an event; an error of libyaml has its place."""
+        try:
+            return self.node(event)
+        except yaml.YAMLError as error:
+            raise yaml_error(error, self.source) from None
+
+    def node(self, event: Any) -> Node:
+        """Build the value that begins with an event."""
+        # This runs for each value of a suite. Events have no subclasses, so comparing the class is
+        # as right as isinstance, and faster.
+        kind = event.__class__
+        if kind is AliasEvent:
+            return self.alias(event)
+        size, values = self.size, self.values
+        self.values += 1
+        if self.values > self.most_values:
+            raise self.too_many(event)
+        if kind is ScalarEvent:
+            node = self.scalar(event)
+        else:
+            self.depth += 1
+            if self.depth > MAX_DEPTH:
+                raise self.too_deep(event)
+            node = self.mapping(event) if kind is MappingStartEvent else self.sequence(event)
+            self.depth -= 1
+        node.size = self.size - size
+        # An alias is counted as if it were written out, so a node that has an anchor keeps its
+        # numbers: to count again at each alias would take quadratic time.
+        if event.anchor is not None:
+            node.height = _height(node)
+            node.values = self.values - values
+            self.anchors[event.anchor] = node
+        return node
+
+    def too_many(self, event: Any) -> MultiturnError:
+        """Return the error for a case, or what is around the cases, that is too large."""
+        what = f"over {self.most_values:,} values in one case, with its aliases expanded"
+        return self.error(what, event.start_mark)
+
+    def too_deep(self, event: Any) -> MultiturnError:
+        """Return the error for a value in too many others."""
+        return self.error(f"nested deeper than {MAX_DEPTH} levels", event.start_mark)
+
+    def alias(self, event: Any) -> Node:
+        """Return the value that an alias stands for."""
+        node = self.anchors.get(event.anchor)
+        name = cut(event.anchor)
+        if node is None:
+            raise self.error(
+                f"the alias *{name} has no finished anchor before it;"
+                f" write &{name} in front of a value above",
+                event.start_mark,
+            )
+        if self.depth + node.height > MAX_DEPTH:
+            raise self.too_deep(event)
+        self.values += node.values
+        if self.values > self.most_values:
+            raise self.too_many(event)
+        if self.repeats.add(node.values, event.start_mark):
+            what = f"with the alias *{name}, this document repeats too many values"
+            where = place_of(self.source.name, event.start_mark)
+            raise RepeatsError(f"{what}; write less below &{name}", where=where)
+        self.size += node.size
+        self.aliased += node.size
+        if self.aliased > MAX_ALIASED:
+            raise self.error(
+                f"the alias *{name} makes this document too large:"
+                f" aliases may add {MAX_ALIASED:,} characters in all",
+                event.start_mark,
+            )
+        return structs.replace(node, mark=event.start_mark, key_mark=None)
+
+    def sequence(self, event: Any) -> Node:
+        """Build a list."""
+        if event.tag is not None:
+            self.check_tag(event, "seq")
+        next_event, read = self.next, self.node
+        children = []
+        while (item := next_event()).__class__ is not SequenceEndEvent:
+            children.append(read(item))
+        self.size += 1
+        return Node(None, event.start_mark, None, children)
+
+    def mapping(self, event: Any) -> Node:
+        """Build a mapping with text keys, each there once."""
+        if event.tag is not None:
+            self.check_tag(event, "map")
+        next_event, read = self.next, self.node
+        children: dict[str, Node] = {}
+        merged: list[Node] = []
+        while (key := next_event()).__class__ is not MappingEndEvent:
+            name = self.new_key(key, children)
+            child = read(next_event())
+            if name is MERGE:
+                merged += self.mappings(child)
+                continue
+            children[name] = child
+            child.key_mark = key.start_mark
+        self.size += 1
+        node = Node(None, event.start_mark, None, children)
+        if merged:
+            node.merge(merged)
+        return node
+
+    def mappings(self, node: Node) -> list[Node]:
+        """Return the mappings that a merge key brings: it has one, or a list of them."""
+        nodes: list[Node] = node.children if isinstance(node.children, list) else [node]
+        if not all(isinstance(each.children, dict) for each in nodes):
+            raise self.error("the merge key << takes a mapping, or a list of mappings", node.mark)
+        return nodes
+
+    def new_key(self, event: Any, known: Container[str]) -> str:
+        """Return a key as it was written: in JSON, every key is text. A known one is an error."""
+        name: str | None = None
+        if event.__class__ is ScalarEvent and event.anchor is None and event.tag is None:
+            name = event.value if self.original is None else self.original(event)
+            self.size += len(event.value) + 1
+        elif event.__class__ in (ScalarEvent, AliasEvent):
+            node = self.node(event)
+            name = node.value if node.source is None else node.source
+        if not isinstance(name, str):
+            what = "a key must be text, not a list or a mapping; quote a text that begins with {"
+            raise self.error(what, event.start_mark)
+        if name == MERGE and event.__class__ is ScalarEvent and event.implicit[0]:
+            name = MERGE
+        if name in known:
+            raise self.error(f"duplicate key {quoted(name)}; keep one of them", event.start_mark)
+        return name
+
+    def scalar(self, event: Any) -> Node:
+        """Read a scalar by the core schema."""
+        text = event.value if self.original is None else self.original(event)
+        self.size += len(event.value) + 1
+        if event.tag is not None:
+            self.check_tag(event, "str")
+        elif event.implicit[0]:
+            try:
+                value = read_plain(text)
+            except ValueError as error:
+                raise self.error(str(error), event.start_mark) from None
+            if value is not text:
+                return Node(value, event.start_mark, text)
+        return Node(text, event.start_mark)
+
+    def check_tag(self, event: Any, own: str) -> None:
+        """Refuse a tag that is not the value's own."""
+        if event.tag not in ("!", _TAG + own):
+            what = f"the tag {quoted(event.tag.replace(_TAG, '!!'))} is refused"
+            advice = "values are plain text, numbers, lists and mappings"
+            raise self.error(f"{what}; {advice}", event.start_mark)
+
+
+def _height(node: Node) -> int:
+    """Return how many levels a value has; one with an anchor keeps the number."""
+    if node.height or node.children is None:
+        return node.height
+    children = node.children.values() if isinstance(node.children, dict) else node.children
+    return 1 + max(map(_height, children), default=0)
