@@ -266,7 +266,7 @@ class BatchServer(Server):
         wanted = request.json
         if wanted["completion_window"] != "24h":
             raise WrongError(400, "completion_window is 24h")
-        is_azure = request.path.startswith("/openai/")
+        is_azure = request.path.removeprefix(GATEWAY).startswith("/openai/")
         source, url = wanted["input_file_id"], wanted["endpoint"]
         lines = [json.loads(line) for line in self.files[source].split(b"\n") if line]
         bodies = {line["custom_id"]: line["body"] for line in lines}

@@ -92,7 +92,9 @@ def body_of(request: Request) -> Any:
 
 
 def query_of(request: Request) -> list[tuple[str, str]]:
-    return sorted(parse_qsl(urlsplit(request.path).query, keep_blank_values=True))
+    """Return the query, without the secret that the server made for one upload."""
+    query = parse_qsl(urlsplit(request.path).query, keep_blank_values=True)
+    return sorted((name, text) for name, text in query if name != "upload_id")
 
 
 def compare(ours: Request, theirs: Request, *, path: bool = True, body: bool = True) -> None:
@@ -612,11 +614,15 @@ def test_a_redirect_leads_nowhere(vendor: str, status: int, server: BatchServer)
     assert (error.kind, error.status) == ("http", status)
 
 
-OPERATIONS = ("upload", "create", "list", "look", "cancel", "results")
+REDIRECTED = [
+    (vendor, operation)
+    for vendor in ("openai", "azure", "anthropic", "gemini")
+    for operation in ("upload", "create", "list", "look", "cancel", "results")
+    if (vendor, operation) != ("anthropic", "upload")
+]
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.parametrize("vendor", ["openai", "azure", "anthropic", "gemini"])
+@pytest.mark.parametrize(("vendor", "operation"), REDIRECTED)
 def test_a_redirect_of_a_batch_leads_nowhere(
     vendor: str, operation: str, tmp_path: Path, server: BatchServer
 ) -> None:
