@@ -125,8 +125,8 @@ def decodings(text: str) -> Iterator[str]:
 def leaked(text: str, key: str) -> str:
     """Return eight or more characters of a key that can be read in a text; empty if there are none.
 
-    >>> leaked('{"a": "x%5Cu0' + '04212345678"}', "B12345678")
-    'B1234567'
+    >>> leaked("a%2Db%2dc&#45;d%252De-f", "a-b-c-d-e-f")
+    'a-b-c-d-'
     """
     parts = [key[at : at + 8] for at in range(len(key) - 7)]
     seen, now = {text}, {text}
@@ -389,7 +389,7 @@ def today(status: int, body: bytes) -> tuple[str, str]:
     base = r"(?<![A-Za-z0-9+/])(?:data:[\w/.+-]*;base64,)?[A-Za-z0-9+/]{200,}={0,2}"
     shown = re.sub(base, "(base64)", str(shown))[:500] or "without a reason"
     if code == "content_filter":
-        return "content_filter", f"O3: a filtered prompt is HTTP 400, content_filter; {shown}"
+        return "content_filter", f"O3: {shown}"
     kind = {401: "access_denied", 403: "access_denied", 429: "rate_limit"}.get(status, "http")
     kind = "access_denied" if wrong_key else kind
     advice = "; check the api_key of the target 't'" if kind == "access_denied" else ""
