@@ -23,14 +23,18 @@ import ssl
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 API = "https://api.openai.com/v1"
 PAGE = 100  # objects of a listing that are asked for at a time
@@ -38,7 +42,7 @@ PAGE_OF_RUNS = 10  # a run may have all of its data inside
 TRIES = 8  # of a request
 LONGEST_WAIT = 300.0  # seconds before the next try, whatever the API asks for
 TIMEOUT = 120.0  # seconds without a byte
-REPEATS = 5  # how often a page may repeat
+REPEATS = 5  # how often in a row a page may repeat
 SHORTEST_KEY = 16  # a shorter one would be replaced in the middle of words, too
 DEEPEST = 90  # levels of an item; multiturn reads 100 of a case
 NAMED = 20  # problems that are printed
@@ -61,19 +65,19 @@ class Number(str):
     """A number of JSON as it is written: no digit is lost, however many there are."""
 
 
-class Failed(Exception):
+class RequestError(Exception):
     """A request that failed; ``status`` is None if the reply could not be read."""
 
-    def __init__(self, message: str, status: Optional[int] = None) -> None:
+    def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """Nothing more can be done now."""
 
 
-class LeftOut(Exception):
+class LeftOutError(Exception):
     """An item that becomes no case, and why."""
 
 
@@ -113,7 +117,7 @@ def file_name(given: str) -> str:
     return f"{re.sub('[^A-Za-z0-9]+', '-', given)[:40].strip('-') or 'id'}-{digest}"
 
 
-def id_of(value: Any) -> Optional[str]:
+def id_of(value: Any) -> str | None:
     """Return the id of an object of the API; None if it has none."""
     found = value.get("id") if isinstance(value, dict) else None
     return found if isinstance(found, str) and not isinstance(found, Number) and found else None
@@ -126,7 +130,7 @@ def get(value: Any, *keys: str) -> Any:
     return value
 
 
-def listed(value: Any) -> List[Any]:
+def listed(value: Any) -> list[Any]:
     """Return a list; an empty one for anything else."""
     return value if isinstance(value, list) else []
 
@@ -210,11 +214,11 @@ class Redirects(HTTPRedirectHandler):
 class Api:
     """Asks the API, again where that can help, and collects what went wrong."""
 
-    def __init__(self, base: str, key: str, project: Optional[str], org: Optional[str]) -> None:
+    def __init__(self, base: str, key: str, project: str | None, org: str | None) -> None:
         self.base = base.rstrip("/")
         self.secret = Secret(key)
         self.opener = build_opener(Redirects)
-        self.problems: List[str] = []
+        self.problems: list[str] = []
         self.unanswered = 0  # requests in a row
         self.headers = {"Authorization": f"Bearer {key}"}
         if project:
@@ -232,7 +236,7 @@ class Api:
         if text not in self.problems:
             self.problems.append(text)
 
-    def json(self, path: str, query: Optional[Dict[str, str]] = None, tries: int = TRIES) -> Any:
+    def json(self, path: str, query: dict[str, str] | None = None, tries: int = TRIES) -> Any:
         """Return the JSON object of a reply."""
 
         def read(reply: Any) -> Any:
@@ -247,11 +251,11 @@ class Api:
         """Return what ``read`` makes of a reply.
 
         Raises:
-            Failed: the API refuses, or fails each time.
-            Stopped: it refuses the key, or cannot be reached.
+            RequestError: the API refuses, or fails each time.
+            StoppedError: it refuses the key, or cannot be reached.
         """
         for attempt in range(1, tries + 1):
-            asked, failed = 0.0, Failed("")
+            asked, failed = 0.0, RequestError("")
             request = Request(self.base + path)  # noqa: S310 - the address is checked in main
             for name, value in self.headers.items():
                 request.add_unredirected_header(name, value)
@@ -262,20 +266,20 @@ class Api:
                 return value
             except HTTPError as error:
                 with error:
-                    failed = Failed(f"HTTP {error.code}: {said_in(error)}", error.code)
+                    failed = RequestError(f"HTTP {error.code}: {said_in(error)}", error.code)
                     asked = wait_asked_for(error.headers)
                 if error.code == 401:
-                    raise Stopped(f"the API refuses the key: {failed}") from None
+                    raise StoppedError(f"the API refuses the key: {failed}") from None
                 if error.code not in (408, 409, 429) and error.code < 500:
                     raise failed from None
             except URLError as error:
                 if isinstance(error.reason, ssl.SSLCertVerificationError):
-                    raise Stopped(f"this is not the API: {error.reason}") from None
-                failed = Failed(f"no connection: {error.reason}", 0)
+                    raise StoppedError(f"this is not the API: {error.reason}") from None
+                failed = RequestError(f"no connection: {error.reason}", 0)
             except (HTTPException, socket.timeout, ConnectionError) as error:
-                failed = Failed(f"the reply broke off: {error!r}")
+                failed = RequestError(f"the reply broke off: {error!r}")
             except (ValueError, RecursionError) as error:
-                failed = Failed(f"the reply cannot be read: {error}")
+                failed = RequestError(f"the reply cannot be read: {error}")
             if attempt < tries:
                 wait = asked if asked >= 0 else random.uniform(0.5, 1) * min(60, 2**attempt)  # noqa: S311
                 if wait > 5:
@@ -283,12 +287,12 @@ class Api:
                 time.sleep(wait)
         self.unanswered += 1
         if (failed.status == 0 and self.unanswered > 1) or self.unanswered > 8:
-            raise Stopped(f"the API does not answer: {failed}")
+            raise StoppedError(f"the API does not answer: {failed}")
         raise failed
 
     def listing(
-        self, path: str, known: set[str], after: Optional[str] = None, limit: int = PAGE
-    ) -> Iterator[Tuple[str, List[Any]]]:
+        self, path: str, known: set[str], after: str | None = None, limit: int = PAGE
+    ) -> Iterator[tuple[str, list[Any]]]:
         """Yield the objects of each page that are not known yet, and make them known.
 
         Where the API cannot give an object, pages become smaller until only this one is missing;
@@ -301,14 +305,14 @@ class Api:
             limit: how many objects to ask for at a time.
         """
         order, repeats, largest, is_saved = "asc", 0, limit, after is not None
-        asked: set[Optional[str]] = set()
+        asked: set[str | None] = set()
         while True:
             query = {"limit": str(limit), "order": order, **({"after": after} if after else {})}
             try:
                 page = self.json(path, query, TRIES if limit == largest else 3)
                 if not isinstance(page.get("data"), list):
-                    raise Failed("the reply has no list of data")
-            except Failed as error:
+                    raise RequestError("the reply has no list of data")
+            except RequestError as error:
                 if is_saved and error.status in (400, 404):  # this object is no longer there
                     after, is_saved = None, False
                     continue
@@ -345,7 +349,7 @@ class Api:
                 time.sleep(0.1 * repeats)
             else:
                 asked.add(last)
-                after = last
+                after, repeats = last, 0
 
 
 def said_in(error: HTTPError) -> str:
@@ -354,10 +358,8 @@ def said_in(error: HTTPError) -> str:
         text = error.read(100_000).decode("utf-8", "replace")
     except (OSError, HTTPException):
         return str(error.reason)
-    try:
+    with suppress(ValueError, RecursionError):
         text = str(get(load(text), "error", "message") or text)
-    except (ValueError, RecursionError):
-        pass
     return " ".join(text.split())[:300] or str(error.reason)
 
 
@@ -382,12 +384,12 @@ def wait_asked_for(headers: Any) -> float:
 def files_named(value: Any) -> Iterator[str]:
     """Yield the ids of the files that an object of the API names."""
     if isinstance(value, dict):
-        found = [value.get("file_id")]
-        if value.get("type") == "file_id":
-            found.append(value.get("id"))
-        for each in found:
-            if isinstance(each, str) and FILE_ID.fullmatch(each):
-                yield each
+        file_id = value.get("file_id")
+        if isinstance(file_id, str) and FILE_ID.fullmatch(file_id):
+            yield file_id  # an item of the user's own may have another text under this key
+        source_id = id_of(value) if value.get("type") == "file_id" else None
+        if source_id:
+            yield source_id
         for each in value.values():
             if isinstance(each, (dict, list)):
                 yield from files_named(each)
@@ -423,8 +425,8 @@ class Items:
         self.path = path
         self.known: set[str] = set()
         self.files: set[str] = set()
-        self.odd: List[str] = []
-        self.last: Optional[str] = None
+        self.odd: list[str] = []
+        self.last: str | None = None
         if path.exists():
             with open(path, "r+b") as file:
                 end = 0
@@ -446,7 +448,7 @@ class Items:
         self.files.update(files_named(value))
         self.odd += [f"item {id_of(value)} {what}" for what in odd(value, "eval.run.output_item")]
 
-    def append(self, values: List[Any], secret: Secret) -> None:
+    def append(self, values: list[Any], secret: Secret) -> None:
         """Append items."""
         for value in values:
             self.note(value)
@@ -476,7 +478,7 @@ def download(args: argparse.Namespace) -> int:
         try:
             write_index(api, folder, args, is_complete=False)
             save_all(api, folder, args)
-        except Stopped as error:
+        except StoppedError as error:
             stopped = str(error)
             api.problem(f"stopped: {error}")
         found = write_index(api, folder, args, is_complete=not api.problems)
@@ -514,10 +516,10 @@ def save_all(api: Api, folder: Path, args: argparse.Namespace) -> None:
             wanted.update(files_named(run))
             for what in odd(run, "eval.run"):
                 api.problem(f"run {id_of(run)} {what}; it is saved as it came")
-            if id_of(run):
-                runs.append(
-                    (id_of(run), path, whole(get(run, "result_counts", "total")), run.get("status"))
-                )
+            run_id = id_of(run)
+            if run_id:
+                total = whole(get(run, "result_counts", "total"))
+                runs.append((run_id, path, total, run.get("status")))
         plan.append((found, runs))
     count = sum(len(runs) for _, runs in plan)
     items = sum(run[2] for _, runs in plan for run in runs)
@@ -533,7 +535,7 @@ def save_all(api: Api, folder: Path, args: argparse.Namespace) -> None:
         save_file(api, folder / "files", file_id)
 
 
-def evals(api: Api, ids: List[str]) -> Iterator[Any]:
+def evals(api: Api, ids: list[str]) -> Iterator[Any]:
     """Yield each eval, or those with these ids."""
     if not ids:
         for _, page in api.listing("/evals", set()):
@@ -541,11 +543,11 @@ def evals(api: Api, ids: List[str]) -> Iterator[Any]:
     for eval_id in ids:
         try:
             yield api.json(f"/evals/{quote(eval_id, safe='')}")
-        except Failed as error:
+        except RequestError as error:  # noqa: PERF203 - each request is one
             api.problem(f"eval {eval_id}: {error}")
 
 
-def runs_of(api: Api, eval_id: Optional[str], since: Optional[datetime]) -> Iterator[Any]:
+def runs_of(api: Api, eval_id: str | None, since: datetime | None) -> Iterator[Any]:
     """Yield the runs of an eval."""
     if eval_id is not None:
         path = f"/evals/{quote(eval_id, safe='')}/runs"
@@ -564,7 +566,7 @@ def whole(number: Any) -> int:
 
 
 def save_items(
-    api: Api, eval_id: Optional[str], run_id: str, path: Path, total: int, status: Any
+    api: Api, eval_id: str | None, run_id: str, path: Path, total: int, status: Any
 ) -> set[str]:
     """Save the output items of a run that are not saved yet, and return the files they name."""
     items = Items(items_path(path))
@@ -613,7 +615,7 @@ def save_file(api: Api, folder: Path, file_id: str) -> None:
         write_whole(about, api.secret.hide_data(dump(value)) + "\n")
         size = api.ask(f"{path}/content", read)
         os.replace(part, content)
-    except Failed as error:
+    except RequestError as error:
         api.problem(f"file {file_id}: {error}")
         return
     api.say(f"{file_id}: {size:,} bytes")
@@ -669,7 +671,7 @@ def lines_in(path: Path) -> int:
 
 
 def lock(file: BinaryIO, folder: Path) -> None:
-    """Let nobody else write into the folder as long as the file is open; Windows has no such lock."""
+    """Let nobody else write into the folder while the file is open, except on Windows."""
     try:
         import fcntl
     except ImportError:
@@ -690,7 +692,7 @@ def read_key() -> str:
     return key
 
 
-def name_problems(title: str, problems: List[str], where: Path) -> None:
+def name_problems(title: str, problems: list[str], where: Path) -> None:
     """Print the first problems; a file has all of them."""
     print(title)
     for each in problems[:NAMED]:
@@ -707,7 +709,7 @@ def suites(args: argparse.Namespace) -> int:
     source, target = Path(args.folder), Path(args.to)
     if not (source / "index.json").exists():
         sys.exit(f"{source}/ has no index.json; run download first, or name its folder by --folder")
-    problems: List[str] = []
+    problems: list[str] = []
     for eval_path in sorted(source.glob("*/eval.json")):
         found = load(eval_path.read_bytes())
         if args.eval and id_of(found) not in args.eval:
@@ -718,8 +720,10 @@ def suites(args: argparse.Namespace) -> int:
             print(f"{id_of(found)}: no runs, so there are no items")
         for path in runs:
             write_suite(Run(path, found), answer, target / eval_path.parent.name, problems)
+    where = target / "left-out.txt"
+    with suppress(FileNotFoundError):
+        where.unlink()
     if problems:
-        where = target / "left-out.txt"
         write_whole(where, "\n".join(problems).encode("utf-8", "replace").decode() + "\n")
         name_problems("Left out:", problems, where)
     return 1 if problems else 0
@@ -756,7 +760,7 @@ class Run:
                     yield from (load(line) for line in lines if line.strip())
 
 
-def answer_of(found: Any) -> Optional[str]:
+def answer_of(found: Any) -> str | None:
     """Return the template of the right answer, if a grader compares the whole answer with one."""
     criteria = []
     for each in listed(get(found, "testing_criteria")):
@@ -768,13 +772,13 @@ def answer_of(found: Any) -> Optional[str]:
         if is_alike or get(each, "operation") in ("eq", "like", "ilike"):
             for given, answer in (("input", "reference"), ("reference", "input")):
                 template = get(each, answer)
-                if ANSWER.fullmatch(str(get(each, given) or "").strip()) and template:
-                    if "sample." not in template and TEMPLATE.search(template):
-                        return str(template)
+                is_answer = ANSWER.fullmatch(str(get(each, given) or "").strip()) is not None
+                if is_answer and TEMPLATE.search(template or "") and "sample." not in template:
+                    return str(template)
     return None
 
 
-def write_suite(run: Run, answer: Optional[str], folder: Path, problems: List[str]) -> None:
+def write_suite(run: Run, answer: str | None, folder: Path, problems: list[str]) -> None:
     """Write the suite of a run, and its past answers."""
     name = run.path.name[: -len(".run.json")]
     suite, results = folder / f"{name}.eval.jsonl", folder / f"{name}.results.jsonl"
@@ -795,7 +799,7 @@ def write_suite(run: Run, answer: Optional[str], folder: Path, problems: List[st
                 if value is not None:
                     lines.append(result_of(run, value, lines[0], suite))
                 data = [(dump(fit(line)) + "\n").encode("utf-8") for line in lines]
-            except LeftOut as error:
+            except LeftOutError as error:
                 problems.append(f"{run.id}: {where}: {error}")
                 return
             ids.add(case_id)
@@ -812,17 +816,19 @@ def write_suite(run: Run, answer: Optional[str], folder: Path, problems: List[st
         if get(run.source, "input_messages") is not None:
             for number, row in rows_left(run, done, problems):
                 write(None, row, f"row-{number}", "")
-    if counts["cases"]:
-        for part, path in zip(parts, (suite, results)):
+    for part, path, key in zip(parts, (suite, results), ("cases", "answers")):
+        if counts[key]:
             os.replace(part, path)
-    else:
-        for part in parts:
+        else:
             part.unlink()
-    said = f"{plural(counts['cases'], 'case')}, {plural(counts['expected'], 'expected answer')}"
+            with suppress(FileNotFoundError):
+                path.unlink()
+    expected_answers = plural(counts["expected"], "expected answer")
+    said = f"{plural(counts['cases'], 'case')}, {expected_answers}"
     print(f"{suite.as_posix()}: {said}, {plural(counts['answers'], 'past answer')} ({run.name})")
 
 
-def rows_left(run: Run, done: Counter[str], problems: List[str]) -> List[Tuple[int, Any]]:
+def rows_left(run: Run, done: Counter[str], problems: list[str]) -> list[tuple[int, Any]]:
     """Return the rows of the data of a run that it has no output item of, with their numbers."""
     try:
         rows = [row_of(each) for each in run.rows()]
@@ -854,23 +860,23 @@ def fit(value: Any, levels: int = DEEPEST) -> Any:
     """Return a value as a suite may have it: numbers that no program reads become text.
 
     Raises:
-        LeftOut: a text has half of a character, or there are too many levels.
+        LeftOutError: a text has half of a character, or there are too many levels.
     """
     if not levels:
-        raise LeftOut(f"nested deeper than {DEEPEST} levels")
+        raise LeftOutError(f"nested deeper than {DEEPEST} levels")
     if isinstance(value, Number):
         is_read = len(value) <= 300 and math.isfinite(float(value))
         return value if is_read else str(value)
     if isinstance(value, str) and not value.isascii():
         half = re.search("[\ud800-\udfff]", value)
         if half:
-            raise LeftOut(f"\\u{ord(half[0]):x} is half of a character")
+            raise LeftOutError(f"\\u{ord(half[0]):x} is half of a character")
     if isinstance(value, dict):
         return {fit(key): fit(each, levels - 1) for key, each in value.items()}
     return [fit(each, levels - 1) for each in value] if isinstance(value, list) else value
 
 
-def case_of(run: Run, value: Any, row: Any, answer: Optional[str], counts: Counter[str]) -> Any:
+def case_of(run: Run, value: Any, row: Any, answer: str | None, counts: Counter[str]) -> Any:
     """Return a case of a suite, without its id.
 
     Args:
@@ -881,12 +887,14 @@ def case_of(run: Run, value: Any, row: Any, answer: Optional[str], counts: Count
         counts: gets the number of expected answers.
 
     Raises:
-        LeftOut: a suite cannot have it.
+        LeftOutError: a suite cannot have it.
     """
     sent = get(value, "sample", "input")
     messages = messages_of(sent if sent else filled(run, row))
     if not any(each["role"] != "system" and has_content(each) for each in messages):
-        raise LeftOut("there is nothing to answer: only system messages have content, if any has")
+        raise LeftOutError(
+            "there is nothing to answer: only system messages have content, if any has"
+        )
     case: Any = {"input_messages": messages}
     tools = tools_of(run)
     if tools:
@@ -896,7 +904,7 @@ def case_of(run: Run, value: Any, row: Any, answer: Optional[str], counts: Count
         whole_template = TEMPLATE.fullmatch(answer.strip())
         try:
             wanted = resolve(whole_template[1], row) if whole_template else fill(answer, row)
-        except LeftOut:
+        except LeftOutError:
             pass  # an item without the answer
         else:
             case["expected_messages"] = [expected(wanted)]
@@ -934,7 +942,7 @@ def filled(run: Run, row: Any) -> Any:
         path = str(given.get("item_reference"))
         braces = TEMPLATE.fullmatch(path.strip())
         return resolve(braces[1] if braces else path, row)
-    raise LeftOut("it has no messages: none were sent, and its run has no templates")
+    raise LeftOutError("it has no messages: none were sent, and its run has no templates")
 
 
 def fill(value: Any, row: Any) -> Any:
@@ -959,26 +967,26 @@ def resolve(path: str, row: Any) -> Any:
     while at < len(path):
         step = STEP.match(path, at)
         if step is None:
-            raise LeftOut(f"the template {{{{{path}}}}} is not understood")
+            raise LeftOutError(f"the template {{{{{path}}}}} is not understood")
         names.append(step[1] or step[2] or step[4] or "")
         at = step.end()
     if names[:1] != ["item"]:
-        raise LeftOut(f"the template {{{{{path}}}}} does not name the item")
+        raise LeftOutError(f"the template {{{{{path}}}}} does not name the item")
     for name in names[1:]:
         if isinstance(found, dict) and name in found:
             found = found[name]
         elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
             found = found[int(name)]
         else:
-            raise LeftOut(f"the template {{{{{path}}}}} names what the item does not have")
+            raise LeftOutError(f"the template {{{{{path}}}}} names what the item does not have")
     return found
 
 
-def messages_of(given: Any) -> List[Any]:
+def messages_of(given: Any) -> list[Any]:
     """Return messages of the API, or items of its Responses API, as a suite has them."""
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
-    messages: List[Any] = []
+    messages: list[Any] = []
     for each in given if isinstance(given, list) else [given]:
         kind = get(each, "type") or "message"
         if kind == "function_call":
@@ -991,7 +999,7 @@ def messages_of(given: Any) -> List[Any]:
         elif kind == "message" and isinstance(each, dict):
             messages.append(message_of(each))
         else:
-            raise LeftOut(f"a message of the type {kind!r} cannot be in a suite")
+            raise LeftOutError(f"a message of the type {kind!r} cannot be in a suite")
     return messages
 
 
@@ -999,13 +1007,12 @@ def message_of(given: Any) -> Any:
     """Return a message as a suite has it."""
     role = {"developer": "system"}.get(str(given.get("role")), given.get("role"))
     if role not in ("system", "user", "assistant", "tool"):
-        raise LeftOut(f"there is no role {role!r} in a suite")
+        raise LeftOutError(f"there is no role {role!r} in a suite")
     if given.get("function_call"):
-        raise LeftOut("a function_call of OpenAI's old form cannot be in a suite")
+        raise LeftOutError("a function_call of OpenAI's old form cannot be in a suite")
     content = content_of(given.get("content"))
-    if role == "system" and isinstance(content, list):
-        if not all(isinstance(each, str) for each in content):
-            raise LeftOut("a system message can only have text")
+    if role == "system" and not all(isinstance(each, str) for each in listed(content)):
+        raise LeftOutError("a system message can only have text")
     calls = [call_of(each) for each in listed(given.get("tool_calls"))]
     message = {"role": role}
     if content is not None or not calls:
@@ -1049,13 +1056,13 @@ def part_of(given: Any) -> Any:
         address = file.get("file_data") or file.get("file_url")
         is_data = str(address).startswith("data:")
         return {**media("file", address), **(name if is_data else {})}
-    raise LeftOut(f"a part of the type {kind!r} cannot be in a suite")
+    raise LeftOutError(f"a part of the type {kind!r} cannot be in a suite")
 
 
 def media(kind: str, address: Any) -> Any:
     """Return an image, a document or audio by its address."""
     if not isinstance(address, str) or not address.startswith(("https:", "data:")):
-        raise LeftOut(f"its {kind} has no address with https: or data:")
+        raise LeftOutError(f"its {kind} has no address with https: or data:")
     return {"type": kind, "value": address}
 
 
@@ -1072,30 +1079,30 @@ def call_of(given: Any) -> Any:
     return {"id": call_id, "name": name, "arguments": {} if value in (None, "") else value}
 
 
-def check_calls(messages: List[Any], tools: List[str]) -> None:
+def check_calls(messages: list[Any], tools: list[str]) -> None:
     """Refuse calls that a suite cannot have."""
-    waiting: List[str] = []
+    waiting: list[str] = []
     for message in messages:
         answered = message.get("tool_call_id")
         if answered is not None:
             if answered not in waiting:
-                raise LeftOut(f"the result of {answered!r} has no call before it")
+                raise LeftOutError(f"the result of {answered!r} has no call before it")
             waiting.remove(answered)
         elif waiting:
-            raise LeftOut(f"the call {waiting[0]!r} has no result")
+            raise LeftOutError(f"the call {waiting[0]!r} has no result")
         for call in message.get("tool_calls", []):
             if not is_name(call["id"]) or not is_name(call["name"]):
-                raise LeftOut("a call has no id or no name")
+                raise LeftOutError("a call has no id or no name")
             if not isinstance(call["arguments"], dict):
-                raise LeftOut(f"the arguments of {call['id']!r} are not a JSON object")
+                raise LeftOutError(f"the arguments of {call['id']!r} are not a JSON object")
             if tools and call["name"] not in tools:
-                raise LeftOut(f"the tool {call['name']!r} is called, and not among its tools")
+                raise LeftOutError(f"the tool {call['name']!r} is called, and not among its tools")
             waiting.append(call["id"])
     if waiting and "tool_calls" not in messages[-1]:
-        raise LeftOut(f"the call {waiting[0]!r} has no result")
+        raise LeftOutError(f"the call {waiting[0]!r} has no result")
 
 
-def tools_of(run: Run) -> List[Any]:
+def tools_of(run: Run) -> list[Any]:
     """Return the functions that the model could call."""
     found = []
     for tool in listed(get(run.source, "sampling_params", "tools")):
@@ -1169,7 +1176,7 @@ def shown(message: Any) -> Any:
     return {**message, "content": "" if content is None else content}
 
 
-def question_of(messages: List[Any]) -> str:
+def question_of(messages: list[Any]) -> str:
     """Return messages as a transcript."""
     lines = []
     for message in messages:
@@ -1184,7 +1191,7 @@ def question_of(messages: List[Any]) -> str:
 
 
 def main() -> int:
-    """Run the command, and return the exit code: 0, 1 if something is missing, 2 without a start."""
+    """Run the command; the exit code is 1 if something is missing, and 2 without a start."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     first = commands.add_parser("download", help="save everything, as the API gives it")
