@@ -1190,7 +1190,7 @@ def question_of(messages: list[Any]) -> str:
 # --- the command line ----------------------------------------------------------------------------
 
 
-def main() -> int:
+def main(words: list[str] | None = None) -> int:
     """Run the command; the exit code is 1 if something is missing, and 2 without a start."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
@@ -1220,7 +1220,7 @@ def main() -> int:
         metavar="FIELD",
         help="field of the items with the right answer, where no grader names it",
     )
-    args = parser.parse_args()
+    args = parser.parse_args(words)
     if args.command == "suites":
         return suites(args)
     parts = urlsplit(args.base_url)
