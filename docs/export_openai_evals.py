@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 API = "https://api.openai.com/v1"
+AGENT = "export_openai_evals/1.0"  # some networks refuse urllib's own name
 PAGE = 100  # objects of a listing that are asked for at a time
 PAGE_OF_RUNS = 10  # a run may have all of its data inside
 TRIES = 8  # of a request
@@ -56,7 +57,7 @@ KINDS = {
     "input_messages": ("template", "item_reference"),
 }
 FILE_ID = re.compile(r"file[-_]\w[\w-]*")
-TEMPLATE = re.compile(r"\{\{\s*(.*?)\s*\}\}", re.DOTALL)
+TEMPLATE = re.compile(r"\{\{\s*((?:(?!\}\}).)*?)\s*\}\}", re.DOTALL)
 ANSWER = re.compile(r"\{\{\s*sample\.output_text\s*\}\}")
 STEP = re.compile(r"""\.?([^.\[\]'"]+)|\[(\d+)\]|\[(['"])(.*?)\3\]""")
 
@@ -133,6 +134,24 @@ def get(value: Any, *keys: str) -> Any:
 def listed(value: Any) -> list[Any]:
     """Return a list; an empty one for anything else."""
     return value if isinstance(value, list) else []
+
+
+def say(text: str) -> None:
+    """Print a line, without characters that a terminal would obey."""
+    print("".join(each if each.isprintable() else "?" for each in text), flush=True)
+
+
+def path_of(*parts: str) -> str:
+    """Return the path of an object of the API."""
+    return "".join("/" + quote(part, safe="", errors="replace") for part in parts)
+
+
+def read_whole(path: Path) -> Any:
+    """Return the JSON of a file; None if it has none, as after a power failure."""
+    try:
+        return load(path.read_bytes())
+    except (ValueError, RecursionError):
+        return None
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -228,7 +247,7 @@ class Api:
 
     def say(self, text: str) -> None:
         """Print a line."""
-        print(self.secret.hide(text), flush=True)
+        say(self.secret.hide(text))
 
     def problem(self, text: str) -> None:
         """Note what is missing or odd; it is printed at the end."""
@@ -245,7 +264,9 @@ class Api:
                 raise ValueError("the reply is not a JSON object")
             return value
 
-        return self.ask(path + (f"?{urlencode(query)}" if query else ""), read, tries)
+        return self.ask(
+            path + (f"?{urlencode(query, errors='replace')}" if query else ""), read, tries
+        )
 
     def ask(self, path: str, read: Any, tries: int = TRIES) -> Any:
         """Return what ``read`` makes of a reply.
@@ -256,7 +277,7 @@ class Api:
         """
         for attempt in range(1, tries + 1):
             asked, failed = 0.0, RequestError("")
-            request = Request(self.base + path)  # noqa: S310 - the address is checked in main
+            request = Request(self.base + path, headers={"User-Agent": AGENT})  # noqa: S310 - the address is checked in main
             for name, value in self.headers.items():
                 request.add_unredirected_header(name, value)
             try:
@@ -274,7 +295,9 @@ class Api:
                     raise failed from None
             except URLError as error:
                 if isinstance(error.reason, ssl.SSLCertVerificationError):
-                    raise StoppedError(f"this is not the API: {error.reason}") from None
+                    what = f"the certificate of the API cannot be checked: {error.reason}; on macOS"
+                    what += " run Install Certificates.command of Python, else set SSL_CERT_FILE"
+                    raise StoppedError(what) from None
                 failed = RequestError(f"no connection: {error.reason}", 0)
             except (HTTPException, socket.timeout, ConnectionError) as error:
                 failed = RequestError(f"the reply broke off: {error!r}")
@@ -494,7 +517,7 @@ def download(args: argparse.Namespace) -> int:
     if api.problems:
         where = folder / "index.json"
         name_problems("Not saved, or not as the API describes it:", api.problems, where)
-        print("Run the same command again to try these again; what is saved stays.")
+        say("Run the same command again to try these again; what is saved stays.")
     return (2 if not counts["evals"] else 1) if stopped else 1 if api.problems else 0
 
 
@@ -542,7 +565,7 @@ def evals(api: Api, ids: list[str]) -> Iterator[Any]:
             yield from page
     for eval_id in ids:
         try:
-            yield api.json(f"/evals/{quote(eval_id, safe='')}")
+            yield api.json(path_of("evals", eval_id))
         except RequestError as error:  # noqa: PERF203 - each request is one
             api.problem(f"eval {eval_id}: {error}")
 
@@ -550,7 +573,7 @@ def evals(api: Api, ids: list[str]) -> Iterator[Any]:
 def runs_of(api: Api, eval_id: str | None, since: datetime | None) -> Iterator[Any]:
     """Yield the runs of an eval."""
     if eval_id is not None:
-        path = f"/evals/{quote(eval_id, safe='')}/runs"
+        path = path_of("evals", eval_id, "runs")
         for _, page in api.listing(path, set(), limit=PAGE_OF_RUNS):
             for run in page:
                 if since is None or whole(get(run, "created_at")) >= since.timestamp():
@@ -573,12 +596,12 @@ def save_items(
     # What came from the end, as the API could not give an item in the middle.
     rest = Items(items_path(path, "rest"))
     known = items.known | rest.known
-    listing = f"/evals/{quote(eval_id or '', safe='')}/runs/{quote(run_id, safe='')}/output_items"
+    listing = path_of("evals", eval_id or "", "runs", run_id, "output_items")
     told = time.monotonic()
     items.append([], api.secret)
     for order, page in api.listing(listing, known, items.last):
         (items if order == "asc" else rest).append(page, api.secret)
-        if time.monotonic() - told > 5 or (sys.stdout.isatty() and time.monotonic() - told > 1):
+        if time.monotonic() - told > 5:
             told = time.monotonic()
             api.say(f"  {run_id}: {len(known):,} of {total:,}")
     for what in items.odd + rest.odd:
@@ -599,7 +622,7 @@ def save_file(api: Api, folder: Path, file_id: str) -> None:
     about, content = folder / f"{file_name(file_id)}.json", folder / f"{file_name(file_id)}.content"
     if about.exists() and content.exists():
         return
-    path = f"/files/{quote(file_id, safe='')}"
+    path = path_of("files", file_id)
     part = content.with_name(content.name + ".part")
 
     def read(reply: Any) -> int:
@@ -617,6 +640,8 @@ def save_file(api: Api, folder: Path, file_id: str) -> None:
         os.replace(part, content)
     except RequestError as error:
         api.problem(f"file {file_id}: {error}")
+        with suppress(FileNotFoundError):
+            part.unlink()
         return
     api.say(f"{file_id}: {size:,} bytes")
 
@@ -638,11 +663,11 @@ def write_index(api: Api, folder: Path, args: argparse.Namespace, is_complete: b
     for key in ("evals", "runs", "output_items", "files"):
         counts[key] = 0
     for path in sorted(folder.glob("*/eval.json")):
-        value = load(path.read_bytes())
+        value = read_whole(path)
         entry = {"id": id_of(value), "name": get(value, "name"), "folder": path.parent.name}
         entry["runs"] = runs = []
         for run_path in sorted(path.parent.glob("*.run.json")):
-            run = load(run_path.read_bytes())
+            run = read_whole(run_path)
             keys = ("id", "name", "model", "status")
             about = {**{key: get(run, key) for key in keys}, "file": run_path.name, "items": 0}
             for kind in ("items", "rest"):
@@ -654,7 +679,7 @@ def write_index(api: Api, folder: Path, args: argparse.Namespace, is_complete: b
         counts["runs"] += len(runs)
         found["evals"].append(entry)
     for path in sorted(folder.glob("files/*.content")):
-        value = load(path.with_suffix(".json").read_bytes())
+        value = read_whole(path.with_suffix(".json"))
         entry = {"id": id_of(value), "filename": get(value, "filename"), "file": path.name}
         found["files"].append({**entry, "bytes": path.stat().st_size})
         counts["files"] += 1
@@ -694,11 +719,11 @@ def read_key() -> str:
 
 def name_problems(title: str, problems: list[str], where: Path) -> None:
     """Print the first problems; a file has all of them."""
-    print(title)
+    say(title)
     for each in problems[:NAMED]:
-        print(f"  {each}")
+        say(f"  {each}")
     if len(problems) > NAMED:
-        print(f"  and {len(problems) - NAMED:,} more: {where}")
+        say(f"  and {len(problems) - NAMED:,} more: {where}")
 
 
 # --- suites: what multiturn reads, made of what was downloaded -----------------------------------
@@ -710,16 +735,19 @@ def suites(args: argparse.Namespace) -> int:
     if not (source / "index.json").exists():
         sys.exit(f"{source}/ has no index.json; run download first, or name its folder by --folder")
     problems: list[str] = []
+    missing = dict.fromkeys(args.eval)
     for eval_path in sorted(source.glob("*/eval.json")):
-        found = load(eval_path.read_bytes())
+        found = read_whole(eval_path)
         if args.eval and id_of(found) not in args.eval:
             continue
+        missing.pop(id_of(found), None)
         answer = f"{{{{item.{args.answer}}}}}" if args.answer else answer_of(found)
         runs = sorted(eval_path.parent.glob("*.run.json"))
         if not runs:
-            print(f"{id_of(found)}: no runs, so there are no items")
+            say(f"{id_of(found)}: no runs, so there are no items")
         for path in runs:
             write_suite(Run(path, found), answer, target / eval_path.parent.name, problems)
+    problems += [f"eval {each}: {source}/ does not have it" for each in missing]
     where = target / "left-out.txt"
     with suppress(FileNotFoundError):
         where.unlink()
@@ -734,7 +762,7 @@ class Run:
 
     def __init__(self, path: Path, found: Any) -> None:
         self.path = path
-        self.value = load(path.read_bytes())
+        self.value = read_whole(path)
         self.id = id_of(self.value) or path.name
         self.source = get(self.value, "data_source")
         self.model = get(self.value, "model") or get(self.source, "model")
@@ -825,7 +853,7 @@ def write_suite(run: Run, answer: str | None, folder: Path, problems: list[str])
                 path.unlink()
     expected_answers = plural(counts["expected"], "expected answer")
     said = f"{plural(counts['cases'], 'case')}, {expected_answers}"
-    print(f"{suite.as_posix()}: {said}, {plural(counts['answers'], 'past answer')} ({run.name})")
+    say(f"{suite.as_posix()}: {said}, {plural(counts['answers'], 'past answer')} ({run.name})")
 
 
 def rows_left(run: Run, done: Counter[str], problems: list[str]) -> list[tuple[int, Any]]:
@@ -1116,21 +1144,13 @@ def tools_of(run: Run) -> list[Any]:
 def result_of(run: Run, value: Any, case: Any, suite: Path) -> Any:
     """Return a past answer as multiturn writes results, and with the grades it got."""
     sample = get(value, "sample")
-    error, response, calls = get(sample, "error"), None, []
-    output = get(sample, "output")
-    for said in messages_of(output) if output else []:
-        content = said.get("content")
-        parts = content if isinstance(content, list) else [content]
-        texts = [each for each in parts if isinstance(each, str)]
-        response = "\n".join(texts) if texts else response or ""
-        calls += said.get("tool_calls", [])
+    error, (response, kind, calls) = get(sample, "error"), answer_in(sample)
     failure = None
     if get(error, "message") or get(error, "code"):
         failure = ": ".join(str(error[key]) for key in ("code", "message") if error.get(key))
     elif response is None:
         failure = "the export has no answer of this item"
-    kind = "text" if response and response.strip() else "calls" if calls else "empty"
-    usage = {}
+    usage, reason = {}, get(sample, "finish_reason")
     for ours, theirs in (("input", "prompt"), ("output", "completion"), ("cached", "cached")):
         if get(sample, "usage", f"{theirs}_tokens") is not None:
             usage[f"{ours}_tokens"] = whole(sample["usage"][f"{theirs}_tokens"])
@@ -1139,7 +1159,7 @@ def result_of(run: Run, value: Any, case: Any, suite: Path) -> Any:
         "id": case["id"],
         "target": str(model_of(run, value) or run.id),
         "response": None if failure else response,
-        "finish_reason": get(sample, "finish_reason"),
+        "finish_reason": None if reason is None else str(reason),
         "usage": usage,
         "latency_ms": None,
         "retries": 0,
@@ -1159,6 +1179,30 @@ def result_of(run: Run, value: Any, case: Any, suite: Path) -> Any:
     if "expected_messages" in case:
         line["expected_messages"] = case["expected_messages"]
     return {**line, "grades": get(value, "results"), "status": get(value, "status")}
+
+
+def answer_in(sample: Any) -> tuple[str | None, str, list[Any]]:
+    """Return what a model said at last, the kind of the answer, and all calls of tools.
+
+    What it thought, and calls of OpenAI's own tools, are in the export only.
+    """
+    output, calls = get(sample, "output"), []
+    response = output if isinstance(output, str) else get(sample, "output_text")
+    refused = get(sample, "finish_reason") == "content_filter"
+    for said in listed(output):
+        content = get(said, "refusal") or get(said, "content")
+        parts = content if isinstance(content, list) else [content]
+        texts = [get(each, "text") or get(each, "refusal") or each for each in parts]
+        texts = [str(each) for each in texts if isinstance(each, str)]
+        response = "\n".join(texts) if texts else response or ""
+        refused = refused or any(get(each, "refusal") for each in [said, *parts])
+        calls += [call_of(each) for each in listed(get(said, "tool_calls"))]
+        calls += [call_of(said)] if get(said, "type") == "function_call" else []
+    response = response if isinstance(response, str) else None
+    if refused:
+        return response, "refusal", calls
+    is_said = bool(response and response.strip())
+    return response, "text" if is_said else "calls" if calls else "empty", calls
 
 
 def shown(message: Any) -> Any:
@@ -1237,6 +1281,8 @@ def day(text: str) -> datetime:
 
 
 if __name__ == "__main__":
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         sys.exit(main())
     except KeyboardInterrupt:

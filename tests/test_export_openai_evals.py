@@ -664,6 +664,7 @@ def test_references_of_any_type(
         (string_check("{{ item.label }}"), "yes"),
         (string_check("{{item.label}}", "ilike"), "yes"),
         (string_check("It is {{ item.label }}."), "It is yes."),
+        (string_check("{{item.label}} {{item.label}}"), "yes yes"),
         (string_check("{{ item.deep.list[1]['a key'] }}"), "found"),
         ({**string_check("{{sample.output_text}}"), "input": "{{item.label}}"}, "yes"),
         ({"type": "multi", "graders": {"a": string_check("{{item.label}}")}}, "yes"),
@@ -840,6 +841,101 @@ def test_messages_that_no_suite_can_have_are_named(
     run(tmp_path, server, "download")
     code, said = run(tmp_path, server, "suites")
     assert (code, said.splitlines()[-1]) == (1, f"  evalrun_one: outputitem_one_0: {why}")
+
+
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x": 1.50}'}}
+CALLED = {"id": "c", "name": "f", "arguments": {"x": 1.5}}
+
+
+@pytest.mark.parametrize(
+    ("output", "keys", "response", "kind", "calls"),
+    [
+        ([{"content": "Hello"}], {}, "Hello", "text", None),
+        ([{"role": "assistant", "content": " "}], {}, " ", "empty", None),
+        (
+            [{"content": [{"type": "output_text", "text": "a"}, {"type": "text", "text": "b"}]}],
+            {},
+            "a\nb",
+            "text",
+            None,
+        ),
+        ([{"type": "reasoning", "summary": []}, {"content": "Hello"}], {}, "Hello", "text", None),
+        ([{"content": None, "refusal": "I can't."}], {}, "I can't.", "refusal", None),
+        ([{"content": [{"type": "refusal", "refusal": "No."}]}], {}, "No.", "refusal", None),
+        ([{"content": None}], {"finish_reason": "content_filter"}, "", "refusal", None),
+        ([{"content": None, "tool_calls": [CALL]}], {}, "", "calls", [CALLED]),
+        (
+            [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{"}],
+            {},
+            "",
+            "calls",
+            [{**CALLED, "arguments": "{"}],
+        ),
+        ([], {"output_text": "Hello"}, "Hello", "text", None),
+    ],
+)
+def test_past_answers(
+    tmp_path: Path,
+    server: EvalsServer,
+    output: Any,
+    keys: Any,
+    response: str,
+    kind: str,
+    calls: Any,
+) -> None:
+    run_id = one(server, {}, asked("", "Hi"), "")
+    server.items[run_id][0]["sample"].update({"output": output, **keys})
+    _, (result,), _ = suites_of(tmp_path, server)
+    if not calls or calls == [CALLED]:  # arguments that are no JSON stay as the model wrote them
+        msgspec.convert(result, Result)
+    assert (result["response"], result["answer"], result.get("tool_calls")) == (
+        response,
+        kind,
+        calls,
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"output": []}, "the export has no answer of this item"),
+        ({"error": {"code": "429", "message": "slow down"}}, "429: slow down"),
+    ],
+)
+def test_an_item_without_an_answer(
+    tmp_path: Path, server: EvalsServer, change: Any, message: str
+) -> None:
+    run_id = one(server, {}, asked("", "Hi"), "Hello")
+    server.items[run_id][0]["sample"].update(change)
+    _, (result,), _ = suites_of(tmp_path, server)
+    assert (result["response"], result["answer"]) == (None, None)
+    assert result["error"] == {"type": "provider", "message": message}
+
+
+def test_strange_ids_and_names(tmp_path: Path, server: EvalsServer) -> None:
+    add_tickets(server)
+    server.evals[0]["name"] = "a\x1b[31m\ud800"
+    server.add_eval("\ud800", custom())
+    code, said = run(tmp_path, server, "download")
+    assert "\x1b" not in said
+    assert code == 1  # the server cannot be asked for the runs of the second
+    assert index(tmp_path)["counts"] == {"evals": 2, "runs": 1, "output_items": 3, "files": 0}
+
+
+def test_a_file_that_a_power_failure_has_emptied(tmp_path: Path, server: EvalsServer) -> None:
+    add_tickets(server)
+    assert run(tmp_path, server, "download")[0] == 0
+    for path in (tmp_path / "openai-evals").rglob("*.json*"):
+        path.write_bytes(b"")
+    assert run(tmp_path, server, "download")[0] == 0
+    assert len(saved(tmp_path)) == 3
+
+
+def test_an_eval_that_the_export_does_not_have(tmp_path: Path, server: EvalsServer) -> None:
+    add_tickets(server)
+    run(tmp_path, server, "download")
+    code, said = run(tmp_path, server, "suites", "--eval", "eval_gone")
+    assert (code, said) == (1, "Left out:\n  eval eval_gone: openai-evals/ does not have it\n")
 
 
 def test_items_with_one_number_are_cases_of_their_own(tmp_path: Path, server: EvalsServer) -> None:
