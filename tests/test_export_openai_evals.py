@@ -296,6 +296,52 @@ def test_pages_that_repeat_without_end_are_named(tmp_path: Path, server: EvalsSe
     assert len(saved(tmp_path)) == 1
 
 
+def test_each_page_may_repeat_once(
+    tmp_path: Path, server: EvalsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = one(server, {}, asked("", "Hi"), "Hello")
+    for _ in range(19 * 100):
+        server.add_item(run_id, {}, None)
+    find, pages = server.find, iter(range(100))
+
+    def found(path: str, query: dict[str, str]) -> Any:
+        if path.endswith("output_items") and next(pages) % 2:
+            query = {**query, "after": "outputitem_one_0"}
+        return find(path, query)
+
+    monkeypatch.setattr(server, "find", found)
+    assert run(tmp_path, server, "download")[0] == 0
+    assert saved(tmp_path) == server.items[run_id]
+
+
+def test_an_item_that_is_deleted_after_a_download_stays(
+    tmp_path: Path, server: EvalsServer
+) -> None:
+    add_tickets(server)
+    run(tmp_path, server, "download")
+    before = saved(tmp_path)
+    del server.items["evalrun_tickets"][2]
+    server.add_item("evalrun_tickets", {}, None, id="outputitem_new")
+    assert run(tmp_path, server, "download")[0] == 0
+    assert saved(tmp_path) == [*before, server.items["evalrun_tickets"][-1]]
+
+
+def test_a_file_that_breaks_off_is_asked_for_again(
+    tmp_path: Path, server: EvalsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = {"type": "jsonl", "source": {"type": "file_id", "id": "file-1"}}
+    server.add_run(server.add_eval("one", custom()), "one", source)
+    server.add_file("file-1", b"0123456789" * 10)
+    broken = Step(server.act, end=50)
+    steps = iter([broken, Step(server.act)])
+    take = server.take
+    monkeypatch.setattr(
+        server, "take", lambda each: next(steps) if "content" in each.path else take(each)
+    )
+    assert run(tmp_path, server, "download")[0] == 0
+    assert (tmp_path / "openai-evals/files/file-1.content").read_bytes() == b"0123456789" * 10
+
+
 def test_odd_objects_are_saved_and_named(tmp_path: Path, server: EvalsServer) -> None:
     eval_id = server.add_eval("odd", {"type": "dreams"}, {"type": "oracle", "name": "x"})
     run_id = server.add_run(eval_id, "odd", {"type": "video", "source": {"type": "tape"}})
@@ -410,6 +456,16 @@ def test_the_key_is_written_nowhere(tmp_path: Path, server: EvalsServer) -> None
             everything_written += path.read_bytes().decode("latin-1")
     for form in (*forms, escaped(key), escaped(key).lower(), wrong, "Ab_+=1234567890"):
         assert form not in everything_written
+
+
+def test_a_key_at_any_place_of_a_file_is_hidden(module: ModuleType) -> None:
+    secret = module.Secret(KEY)
+    edge = (1 << 20) - secret.longest  # where the first part that is written ends
+    for at in (edge - len(KEY) - 1, edge - len(KEY), edge - 5, edge - 1, edge, (1 << 20) - 3):
+        target = io.BytesIO()
+        given = b"x" * at + KEY.encode() + b"y" * 1000
+        assert secret.copy(io.BytesIO(given), target) == len(given)
+        assert target.getvalue() == b"x" * at + b"***" + b"y" * 1000
 
 
 @pytest.mark.parametrize(
@@ -914,10 +970,10 @@ def test_an_item_without_an_answer(
 
 def test_strange_ids_and_names(tmp_path: Path, server: EvalsServer) -> None:
     add_tickets(server)
-    server.evals[0]["name"] = "a\x1b[31m\ud800"
+    server.evals[0]["name"] = server.runs["eval_tickets"][0]["name"] = "a\x1b[31m\ud800"
     server.add_eval("\ud800", custom())
     code, said = run(tmp_path, server, "download")
-    assert "\x1b" not in said
+    assert "\x1b" not in said + run(tmp_path, server, "suites")[1]
     assert code == 1  # the server cannot be asked for the runs of the second
     assert index(tmp_path)["counts"] == {"evals": 2, "runs": 1, "output_items": 3, "files": 0}
 
