@@ -1009,7 +1009,3 @@ def test_suites_need_a_download(tmp_path: Path) -> None:
         1,
         "openai-evals/ has no index.json; run download first, or name its folder by --folder\n",
     )
-
-
-def test_the_program_says_what_the_sdk_was(module: ModuleType) -> None:
-    assert re.search(r"openai 3\.54\.0 have them, on 23 November 2026", str(module.__doc__))
