@@ -45,6 +45,8 @@ LONGEST_WAIT = 300.0  # seconds before the next try, whatever the API asks for
 TIMEOUT = 120.0  # seconds without a byte
 REPEATS = 5  # how often in a row a page may repeat
 SHORTEST_KEY = 16  # a shorter one would be replaced in the middle of words, too
+MOST_LEVELS = 300  # of a reply; Python itself reads fewer than a thousand
+TOO_DEEP = f"the reply is nested deeper than {MOST_LEVELS} levels"
 DEEPEST = 90  # levels of an item; multiturn reads 100 of a case
 NAMED = 20  # problems that are printed
 KINDS = {
@@ -103,6 +105,16 @@ def dump(value: Any) -> str:
         return "[" + ",".join(parts) + "]"
     text = json.dumps(value, ensure_ascii=False)
     return text if text.isascii() or not re.search("[\ud800-\udfff]", text) else json.dumps(value)
+
+
+def depth(value: Any) -> int:
+    """Return how many levels a value has."""
+    levels, layer = 0, [value]
+    while layer:
+        levels += 1
+        inner = [each.values() if isinstance(each, dict) else listed(each) for each in layer]
+        layer = [each for values in inner for each in values]
+    return levels
 
 
 def plural(number: int, noun: str) -> str:
@@ -259,7 +271,12 @@ class Api:
         """Return the JSON object of a reply."""
 
         def read(reply: Any) -> Any:
-            value = load(reply.read().decode("utf-8"))
+            try:
+                value = load(reply.read().decode("utf-8"))
+            except RecursionError:
+                raise RequestError(TOO_DEEP) from None
+            if depth(value) > MOST_LEVELS:
+                raise RequestError(TOO_DEEP)
             if not isinstance(value, dict):
                 raise ValueError("the reply is not a JSON object")
             return value
@@ -301,7 +318,7 @@ class Api:
                 failed = RequestError(f"no connection: {error.reason}", 0)
             except (HTTPException, socket.timeout, ConnectionError) as error:
                 failed = RequestError(f"the reply broke off: {error!r}")
-            except (ValueError, RecursionError) as error:
+            except ValueError as error:
                 failed = RequestError(f"the reply cannot be read: {error}")
             if attempt < tries:
                 wait = asked if asked >= 0 else random.uniform(0.5, 1) * min(60, 2**attempt)  # noqa: S311

@@ -282,6 +282,24 @@ def test_an_item_that_the_api_cannot_give_costs_no_other(tmp_path: Path) -> None
         assert by_id(saved(tmp_path)) == by_id([*texts_of(server)])
 
 
+@pytest.mark.parametrize("levels", [250, 400, 5000])
+def test_an_item_of_many_levels_costs_no_other(
+    tmp_path: Path, server: EvalsServer, levels: int
+) -> None:
+    add_tickets(server)
+    items = server.items["evalrun_tickets"]
+    deep = f'{{"deep": {"[" * levels}{"]" * levels}}}'
+    items[1] = re.sub(
+        r'"datasource_item": \{.*?\}', lambda _: f'"datasource_item": {deep}', json.dumps(items[1])
+    )
+    code, said = run(tmp_path, server, "download")
+    assert (code, len(saved(tmp_path))) == ((0, 3) if levels < 300 else (1, 2))
+    assert ("nested deeper than 300 levels" in said) == (levels > 300)
+    assert run(tmp_path, server, "suites")[1].count("nested deeper than 90 levels") == (
+        levels < 300
+    )
+
+
 def test_pages_that_repeat_without_end_are_named(tmp_path: Path, server: EvalsServer) -> None:
     add_tickets(server)
     stuck = {"object": "list", "data": [server.items["evalrun_tickets"][0]], "has_more": True}
