@@ -46,8 +46,10 @@ test-tools: $(READY) $(TOOLS)/ready $(LITELLM)/ready $(OLDEST)/ready newest  ## 
 	LITELLM=$(LITELLM)/bin/litellm $(BIN)/pytest tests/tools/test_litellm*.py tests/tools/test_tokenizers.py
 	HISTORIES=3000 $(BIN)/pytest tests/providers/test_calls.py tests/providers/test_media.py
 	BODIES=3000 $(BIN)/pytest tests/test_import.py
+	EXPORTED_ITEMS=20000 EXPORT_KILLS=40 $(BIN)/pytest tests/test_export_openai_evals.py
 	$(OLDEST)/bin/pytest $(ANY_VERSION)
 	$(NEWEST)/bin/pytest $(ANY_VERSION)
+	$(NEWEST)/bin/pytest tests/test_export_openai_evals.py -k sdk
 
 lint: $(READY)  ## check format, style, spelling and types
 	$(BIN)/ruff format --check .

@@ -472,7 +472,9 @@ def test_a_target_adds_headers(provider: str, folder: Path, server: Server) -> N
 def test_what_a_header_takes_from_a_variable_is_hidden(
     provider: str, folder: Path, server: Server
 ) -> None:
-    write(folder, server.url, "{X-Token: 'Bearer ${{ GATEWAY }}', X-Team: evals}", provider=provider)
+    write(
+        folder, server.url, "{X-Token: 'Bearer ${{ GATEWAY }}', X-Team: evals}", provider=provider
+    )
     spelled = "Bearer of%2Dthe%2Dgateway%2D4711"
     server.fail(400, f"no of-the-gateway-4711, {spelled}, evals", times=None)
     target = load_target("t")
@@ -566,5 +568,3 @@ def test_another_word_for_the_header_is_refused(folder: Path, server: Server) ->
     targets.write_text(targets.read_text() + "  auth: basic\n")
     with pytest.raises(MultiturnError, match=r"targets\.yaml:8:\d+: .*auth"):
         load_target("t")
-
-

@@ -400,14 +400,24 @@ def today(status: int, body: bytes) -> tuple[str, str]:
 ATOMS = (
     *("\\", "\\\\", "\\/", "\\u0041", "\\u002", "\\n", "%", "%%", "%2F", "%zz", "%u0041", "100 %"),
     *("&", "&amp;", "&#43;", "&#x2b;", "&nosuch;", "&#", "+", "/", "=", '"', "'", "<b>", "{", "}"),
-    *("sk-", "Bearer", "YWJjZGVmZ2hpamtsbW5vcA==", "\u00fc\u4e2d\u2028", "\U0001f600", "\n\n", "\t"),
+    *(
+        "sk-",
+        "Bearer",
+        "YWJjZGVmZ2hpamtsbW5vcA==",
+        "\u00fc\u4e2d\u2028",
+        "\U0001f600",
+        "\n\n",
+        "\t",
+    ),
     *("0123456789abcdef0123", "no such model", "the prompt", "***", "(base64)", "iVBORw0KGgo" * 30),
 )
 
 
 def random_error(number: int) -> tuple[int, bytes]:
     rng = random.Random(number)
-    words = [rng.choice([*ATOMS, *string.ascii_letters, " ", " "]) for _ in range(rng.randrange(40))]
+    words = [
+        rng.choice([*ATOMS, *string.ascii_letters, " ", " "]) for _ in range(rng.randrange(40))
+    ]
     text = "".join(words) * rng.choice([1, 1, 1, 30])
     message = rng.choice([text] * 8 + [None, 7, ["a", text], {"b": text}, True, "", 0.5])
     error: Any = {"message": message, "code": rng.choice(["x", None, 7, "content_filter"])}
@@ -458,7 +468,22 @@ def test_an_answer_without_the_key_stays_as_it_is(connect: Connect, server: Serv
 
 @pytest.mark.parametrize(
     "unit",
-    ["\\", "%", "&", "\\u00", "%2", "&#", "&amp", "Ab/cD+", "A", "\\u0041", "%41", "%25", '"', "\x00"],
+    [
+        "\\",
+        "%",
+        "&",
+        "\\u00",
+        "%2",
+        "&#",
+        "&amp",
+        "Ab/cD+",
+        "A",
+        "\\u0041",
+        "%41",
+        "%25",
+        '"',
+        "\x00",
+    ],
 )
 @pytest.mark.parametrize("status", [200, 400])
 def test_a_large_answer_takes_the_time_that_its_size_needs(
@@ -529,7 +554,7 @@ def with_usage(vendor: str | None, odd: str) -> str:
     """Return an answer whose counts are all odd."""
     body = completion(vendor, TEXT)
     name = "usageMetadata" if vendor == "gemini" else "usage"
-    body[name] = {key: "@" for key in body[name]}
+    body[name] = dict.fromkeys(body[name], "@")
     return json.dumps(body).replace('"@"', odd or "null")
 
 

@@ -141,9 +141,7 @@ def test_a_longer_delay_than_the_target_allows_is_an_error_at_once(
 
 @each_vendor
 def test_a_delay_that_the_target_allows_is_waited_for(connect: Connect, server: Server) -> None:
-    server.answer(
-        status=503, body=MESSAGE, headers={"retry-after": "1", "retry-after-ms": None}
-    )
+    server.answer(status=503, body=MESSAGE, headers={"retry-after": "1", "retry-after-ms": None})
     assert ask(connect(server.url, max_retries=1, max_retry_delay=1)).retries == 1
 
 

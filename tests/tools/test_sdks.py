@@ -651,4 +651,3 @@ def test_a_redirect_of_a_batch_leads_nowhere(
         assert (other.accepted, operation in server.operations) == (0, True)
         assert "307" in done.stderr
         assert "Traceback" not in done.stderr
-
