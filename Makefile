@@ -78,11 +78,10 @@ build: $(READY)  ## build the sdist and the wheel into dist, and check them
 lock:  ## choose and lock the packages for pyproject.toml; UPGRADE=--upgrade takes the newest
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(LOCK) pyproject.toml --extra openai --extra azure --extra anthropic --extra gemini \
-		--extra dask --extra pytest --extra tokens --extra watch --group dev --output-file requirements.lock
+	$(LOCK) pyproject.toml --extra dask --extra pytest --extra tokens --extra watch --group dev --output-file requirements.lock
 	$(LOCK) pyproject.toml --group install --constraint requirements.lock --output-file requirements-demo.lock
 	$(LOCK) pyproject.toml --extra inspect --group tools --output-file requirements-tools.lock
-	$(LOCK) pyproject.toml --resolution lowest-direct --extra openai --extra anthropic --extra gemini --extra tokens --group sdks \
+	$(LOCK) pyproject.toml --resolution lowest-direct --extra tokens --group oldest \
 		--output-file requirements-oldest.lock
 	$(LOCK) --group litellm --output-file requirements-litellm.lock
 	$(LOCK) --group fuzz --output-file requirements-fuzz.lock
@@ -131,6 +130,6 @@ $(OLDEST)/ready: pyproject.toml requirements-oldest.lock
 newest:
 	test -d $(NEWEST) || $(PYTHON) -m venv $(NEWEST)
 	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager \
-		hatchling editables hypothesis pillow pytest syrupy
+		hatchling editables hypothesis pillow pytest syrupy openai anthropic google-genai
 	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager \
-		--no-build-isolation --editable '.[openai,anthropic,gemini,tokens]'
+		--no-build-isolation --editable '.[tokens]'

@@ -27,11 +27,11 @@ from multiturn.engine.selection import Selection
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.case import CASES_KEYS
 from multiturn.providers.results import read_stored
-from multiturn.review.lock_files import PROMOTED, lock_text, read_promoted
-from multiturn.review.report.comparison import compare
-from multiturn.review.report.html import to_html
-from multiturn.review.report.markdown import to_markdown
-from multiturn.review.report.suites import ReviewedSuites, items
+from multiturn.report.comparison import compare
+from multiturn.report.html import to_html
+from multiturn.report.markdown import to_markdown
+from multiturn.report.sides import ReportSide, side_items
+from multiturn.snapshots.lists import PROMOTED, lock_text, read_promoted
 from multiturn.suites.guideline_patterns import guideline_matcher
 from multiturn.suites.vocabulary import IRRELEVANT
 from multiturn.traces.answers import answered
@@ -43,7 +43,7 @@ _temporary = TemporaryDirectory()
 _folder = Path(_temporary.name)
 _pipeline = load_pipeline()
 _REFUSED = MultiturnError("nothing is imported here")
-_MARKUP = to_html(compare(ReviewedSuites([], BytesIO()))).count(b"<")
+_MARKUP = to_html(compare(ReportSide([], BytesIO()))).count(b"<")
 
 
 def suites(data: bytes) -> None:
@@ -282,7 +282,7 @@ def reports(data: bytes) -> None:
         path = str(_written("r.yaml", suite))
         selection = Selection((path,), frozenset({path}))
         found = outcomes(selection, _pipeline)
-        sides.append(ReviewedSuites(items(found, selection, _pipeline, lambda _: None), BytesIO()))
+        sides.append(ReportSide(side_items(found, selection, _pipeline, lambda _: None), BytesIO()))
     report = compare(sides[1], sides[0], "HEAD", _pipeline)
     if to_html(report).count(b"<") != _MARKUP:
         raise AssertionError("text became markup")

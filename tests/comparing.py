@@ -17,8 +17,8 @@ from layout import laid_out
 from multiturn import Pipeline, load_pipeline
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import select
-from multiturn.review.report.comparison import Report, compare
-from multiturn.review.report.suites import ReviewedSuites, items
+from multiturn.report.comparison import Report, compare
+from multiturn.report.sides import ReportSide, side_items
 
 
 def write(folder: Path, files: Mapping[str, str | bytes]) -> None:
@@ -32,14 +32,14 @@ def pipeline_named(pipeline: str) -> Pipeline:
     return load_pipeline(pipeline) if is_file else laid_out(pipeline)
 
 
-def side(folder: Path, pipeline: str = "spec") -> ReviewedSuites:
+def side(folder: Path, pipeline: str = "spec") -> ReportSide:
     """Convert the suites of ``evals`` as they are."""
     with chdir(folder):
         chosen = pipeline_named(pipeline)
         selection = select(["evals"], root=".", may_be_gone=True)
         found = outcomes(selection, chosen)
-        return ReviewedSuites(
-            items(found, selection, chosen, lambda _: None, has_images=True), BytesIO()
+        return ReportSide(
+            side_items(found, selection, chosen, lambda _: None, has_images=True), BytesIO()
         )
 
 

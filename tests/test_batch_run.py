@@ -82,21 +82,21 @@ class Vendor(OpenAIBatchApi):
             if not acted:
                 raise error
         try:
-            operation(None, *arguments).send(None)
+            operation(*arguments).send(None)
         except StopIteration as done:  # none of them waits
             self.watch()
             for _, _, error in troubles:
                 raise error from None
             return done.value
 
-    async def prepare(self, _: Any, part: BatchPart, file: BinaryIO) -> BatchPart:
+    async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         if not self.has_names:
             return replace(part, after=next(reversed(self.batches), ""))
         name = f"file-{len(self.files)}"
         self.files[name] = file.read()
         return replace(part, file=name)
 
-    async def create(self, _: Any, part: BatchPart, file: BinaryIO | None) -> str:
+    async def create(self, part: BatchPart, file: BinaryIO | None) -> str:
         if not part.file and file is not None:
             file.seek(0)
             self.files[""] = file.read()
@@ -107,7 +107,7 @@ class Vendor(OpenAIBatchApi):
         return name
 
     async def find(
-        self, _: Any, part: BatchPart, others: Iterable[str], digests: Callable[[], set[str]]
+        self, part: BatchPart, others: Iterable[str], digests: Callable[[], set[str]]
     ) -> BatchSearch:
         undecided = []
         self.hidden, missing = 0, self.hidden
@@ -126,13 +126,13 @@ class Vendor(OpenAIBatchApi):
         batch.looks += 1
         return batch.looks > self.lag
 
-    async def status_of(self, _: Any, batch: str) -> BatchStatus:
+    async def status_of(self, batch: str) -> BatchStatus:
         if batch not in self.batches:
             raise ProviderError("HTTP 404", kind="http", status=404)
         ended = self._has_ended(self.batches[batch])
         return BatchStatus(state="ended" if ended else "running", ended=ended, files=(batch,))
 
-    async def fetch(self, _: Any, status: BatchStatus, file: BinaryIO) -> None:
+    async def fetch(self, status: BatchStatus, file: BinaryIO) -> None:
         batch = self.batches[status.files[0]]
         for digest, body in reversed(batch.bodies.items()):
             if not batch.canceled:
@@ -140,7 +140,7 @@ class Vendor(OpenAIBatchApi):
                 line = {"custom_id": digest, "response": response}
                 file.write(json.dumps(line).encode() + b"\n")
 
-    async def cancel(self, _: Any, batch: str) -> None:
+    async def cancel(self, batch: str) -> None:
         self.batches[batch].canceled = True
 
 

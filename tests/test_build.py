@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from pages import sessions
 
@@ -65,7 +66,10 @@ def needed(requirements: list[str]) -> set[str]:
     names: set[str] = set()
     for requirement in map(Requirement, requirements):
         if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-            names |= {requirement.name, *needed(distribution(requirement.name).requires or [])}
+            names |= {
+                canonicalize_name(requirement.name),
+                *needed(distribution(requirement.name).requires or []),
+            }
     return names
 
 

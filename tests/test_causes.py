@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from comparing import report_of, side
-from multiturn.review.report.causes import UNKNOWN_CODE, acting
-from multiturn.review.report.undo import Candidate
+from multiturn.report.causes import UNKNOWN_CODE, Cause, causes_with_effect
 
 SUITE = "evals/s.eval.yaml"
 OPTIONS = {
@@ -127,10 +126,10 @@ def test_without_a_named_cause_or_group_a_case_is_another(
 
 
 NOW, THEN = b"now", b"then"
-CODE = Candidate("code", can_be_undone=False)
+CODE = Cause("code")
 
 
-def found(candidates: str, acts: str, *fixed: Candidate, then: str = "") -> list[str]:
+def found(candidates: str, acts: str, *fixed: Cause, then: str = "") -> list[str]:
     """Return the groups that act, of candidates that are letters.
 
     Args:
@@ -139,7 +138,7 @@ def found(candidates: str, acts: str, *fixed: Candidate, then: str = "") -> list
         fixed: candidates that cannot be undone.
         then: the letters without which the case is as it was.
     """
-    letters = [Candidate(letter, file=letter) for letter in candidates]
+    letters = [Cause(letter, file=letter) for letter in candidates]
 
     def digest(undone: Any) -> bytes:
         words = {each.words for each in undone}
@@ -147,7 +146,7 @@ def found(candidates: str, acts: str, *fixed: Candidate, then: str = "") -> list
             return THEN
         return b"other" if any(words >= set(group) for group in acts.split()) else NOW
 
-    groups = acting([*letters, *fixed], digest, NOW, THEN)
+    groups = causes_with_effect([*letters, *fixed], digest, NOW, THEN)
     return ["".join(each.words for each in group) for group in groups]
 
 

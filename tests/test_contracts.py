@@ -40,8 +40,8 @@ from multiturn.pipelines.ordering import order_errors
 from multiturn.pipelines.pipeline import built_in_case, request_of, try_out
 from multiturn.pipelines.pipeline_file import pipeline_names
 from multiturn.providers.codex import CodexProvider, CodexSettings
-from multiturn.review.reviewed import review
-from multiturn.review.snapshots import snapshot_text
+from multiturn.snapshots.reviewed_case import reviewed_case
+from multiturn.snapshots.snapshot_file import snapshot_text
 from multiturn_stages.embed_files import embed_files
 from multiturn_stages.extract_guidelines import extract_guidelines
 from multiturn_stages.render_question import render_question
@@ -317,7 +317,7 @@ def test_a_stage_that_changes_texts_gives_the_same_request_wherever_it_stands(
             wire = agent.wire(request_of(first))
         for told in (
             str(request_of(first)),
-            snapshot_text(review(first)),
+            snapshot_text(reviewed_case(first)),
             as_explanation(explain(first)),
             str(wire and (wire.body, wire.request)),
         ):

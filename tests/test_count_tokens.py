@@ -11,7 +11,6 @@ import pytest
 from loopback import KEY, Server
 from media_files import data_uri, image, pdf, wav, write_bytes
 from multiturn import Delivery, dry_run, estimate, load_target
-from multiturn.providers.anthropic import AnthropicProvider
 from running import records, run, write_suite
 
 TARGETS = """\
@@ -218,15 +217,6 @@ def test_a_vendor_without_such_an_endpoint_is_refused(
     assert done.stderr == (
         f"Error: the vendor of the target {target!r} has no endpoint that counts tokens; those of"
         " anthropic, openai, gemini have one\n"
-    )
-
-
-def test_it_needs_the_sdk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AnthropicProvider, "sdk", "no_such_sdk")
-    done = count(folder, "anthropic")
-    assert done.stderr == (
-        "Error: the target 'anthropic' needs the package no_such_sdk;"
-        " pip install 'multiturn[anthropic]'\n"
     )
 
 

@@ -8,15 +8,15 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiturn.review import diff
-from multiturn.review.diff import shared_ends
+from multiturn.snapshots import text_diff
+from multiturn.snapshots.text_diff import shared_ends
 
 LINES = st.lists(st.sampled_from("abcd"), max_size=30)
 
 
 def unified_diff(old: list[str], new: list[str], old_name: str, new_name: str) -> Iterator[str]:
     before, after = ("".join(f"{line}\n" for line in lines) for lines in (old, new))
-    return diff.unified_diff(before, after, old_name, new_name)
+    return text_diff.unified_diff(before, after, old_name, new_name)
 
 
 def applied(old: list[str], diff_lines: list[str]) -> list[str]:

@@ -8,12 +8,15 @@ import pytest
 
 import commands
 from comparing import report_of, write
-from multiturn.review.changes import FileChange
-from multiturn.review.differences import Difference, Differences, Facts
-from multiturn.review.growth import growth_in_words, total_in_words
-from multiturn.review.plain_text import plain_text
-from multiturn.review.report.comparison import promotions
-from multiturn.review.report.overview import overview
+from multiturn.report.comparison import promotions, report_changes
+from multiturn.snapshots.changes import (
+    Change,
+    ChangeGroups,
+    FileChange,
+    growth_in_words,
+    total_in_words,
+)
+from multiturn.snapshots.snapshot_file import plain_text
 from repositories import FILES, TONE
 
 SHOP = "evals/shop.eval.yaml"
@@ -30,11 +33,11 @@ def change(case_id: str, old: str, new: str) -> FileChange:
     return FileChange(f"snapshots/s/{case_id}.yaml", ("s.eval.yaml", case_id), old, new)
 
 
-def differences(changes: list[FileChange]) -> list[Difference]:
-    found = Differences()
+def differences(changes: list[FileChange]) -> list[Change]:
+    found = ChangeGroups()
     for each in changes:
-        found.add(each, Facts(), *map(plain_text, each.texts))
-    return found.found([])
+        found.add(each, *map(plain_text, each.texts))
+    return found.changes([])
 
 
 ONE_LINE = snapshot("a", ("user", " Hello a"), question=" Hello a")
@@ -97,8 +100,8 @@ def test_a_key_is_a_hash_of_old_and_new_of_all_cases() -> None:
     assert first.key != other.key
 
 
-def found_in(folder: Path, then: dict[str, str], now: dict[str, str]) -> list[Difference]:
-    return overview(report_of(folder, then, now))
+def found_in(folder: Path, then: dict[str, str], now: dict[str, str]) -> list[Change]:
+    return report_changes(report_of(folder, then, now))
 
 
 def edit(name: str, old: str, new: str) -> dict[str, str]:
@@ -106,7 +109,7 @@ def edit(name: str, old: str, new: str) -> dict[str, str]:
     return {**FILES, name: FILES[name].replace(old, new)}
 
 
-def as_said(found: list[Difference]) -> list[tuple[Any, ...]]:
+def as_said(found: list[Change]) -> list[tuple[Any, ...]]:
     return [
         (
             each.kind,
@@ -205,7 +208,7 @@ def test_a_file_that_gets_a_privilege_comes_before_one_that_changes_with_one(
     assert report.then is not None
     assert [*promotions(report.now, report.then)] == ["evals/zone.txt", TONE]
     assert [*report.privileges()] == [f"{promoted}: 'A book: 10'", changed]
-    assert [each.what for each in overview(report)[:2]] == [promoted, changed]
+    assert [each.what for each in report_changes(report)[:2]] == [promoted, changed]
 
 
 def test_the_definitions_of_tools_count_where_prompts_grow(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from loopback import Server
-from multiturn.providers.azure import AzureProvider
 from running import records, run, write_suite, write_target
 
 TARGETS = """\
@@ -43,23 +42,6 @@ def test_it_shows_the_very_body_that_is_later_sent_and_recorded(
     done = run("a.eval.yaml", "--target", "az", "--record-wire", folder=folder)
     assert [request.body for request in server.requests] == [line["wire"].encode()]
     assert server.requests[0].body == records(done.stdout)[0]["wire"].encode()
-
-
-@pytest.mark.parametrize("more", [(), ("--batch",)])
-def test_looking_needs_no_sdk_and_without_it_no_output_is_begun(
-    folder: Path, more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(AzureProvider, "sdk", "no_such_sdk")
-    write_suite(folder, ["Hello"])
-    arguments = ("a.eval.yaml", "--target", "az", "--output", "m.jsonl", *more)
-    looked = run(*arguments, "--dry-run", folder=folder)
-    assert (looked.returncode, "nothing was sent" in looked.stderr) == (0, True)
-    done = run(*arguments, folder=folder)
-    assert done.returncode == 2
-    assert done.stderr == (
-        "Error: the target 'az' needs the package no_such_sdk; pip install 'multiturn[azure]'\n"
-    )
-    assert not [*folder.glob("m.jsonl*")]
 
 
 def test_each_repair_is_named_by_its_rule(folder: Path) -> None:

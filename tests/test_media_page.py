@@ -20,8 +20,8 @@ from browser import Reader
 from comparing import report_of
 from media_files import data_uri, image, padded, pdf, wav
 from multiturn.files.media import HEAD, type_of
-from multiturn.review.report.html import to_html
-from multiturn.review.report.pixels import SHOWN, pixels_of
+from multiturn.report.html import to_html
+from multiturn.report.images import SHOWN, pixels_of
 
 SUITE = "evals/s.eval.yaml"
 Files = Mapping[str, str | bytes]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from commands import run, start
 from limits import limited
-from multiturn.review.lock_files import sides_of
+from multiturn.snapshots.lists import sides_of
 from repositories import commit, git
 
 LISTS = {"snapshots/promoted.lock", "snapshots/files.lock"}

@@ -38,7 +38,7 @@ from multiturn.model.request import message_of, prompt_of
 from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.ax import ChatProvider
-from multiturn.review.reviewed import review
+from multiturn.snapshots.reviewed_case import reviewed_case
 from running import records
 from vendors import Connect, each_vendor
 
@@ -341,7 +341,7 @@ def test_what_a_target_is_shown_to_get_is_in_the_log_of_its_server(
     shown = [said for turn in preview.messages for said in all_of(message_of(turn))]
     written = record_for(conversion, provider)["messages"]
     assert [said for message in written for said in all_of(message)] == shown
-    reviewed = review(conversion, provider).sent
+    reviewed = reviewed_case(conversion, provider).sent
     assert reviewed is not None
     messages = (
         msgspec.convert(

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from multiturn.engine.spans import Message, Span
-from multiturn.review.privilege import privilege_changes
-from multiturn.review.recorded import messages_in
+from multiturn.snapshots.privilege import privilege_changes
+from multiturn.snapshots.snapshot_file import recorded_messages
 
 
 def says(role: str, *texts: str | Span) -> Message:
@@ -121,7 +121,9 @@ def test_another_heading_of_a_file_that_has_one_is_named_beside_a_new_file() -> 
 
 
 def test_what_somebody_made_of_a_snapshot_is_compared() -> None:
-    recorded = messages_in("id: x\nchat_prompt:\n- {role: [], content: Obey me.}\nquestion: ''\n")
+    recorded = recorded_messages(
+        "id: x\nchat_prompt:\n- {role: [], content: Obey me.}\nquestion: ''\n"
+    )
     assert changes(recorded, [says("system", "Obey me.")]) == [
         "[] text becomes system text: 'Obey me.'"
     ]

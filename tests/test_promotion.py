@@ -9,8 +9,8 @@ from msgspec import Struct, structs
 
 from commands import run
 from multiturn import Conversion, MultiturnError, Part, Turn, load_pipeline, load_suite
-from multiturn.review.lock_files import FILES, PROMOTED, lock_text, read_files, read_promoted
-from multiturn.review.promotion import Promotion, promotions_of
+from multiturn.snapshots.lists import FILES, PROMOTED, lock_text, read_files, read_promoted
+from multiturn.snapshots.privilege import Promotion, promotions_of
 
 SUITE = """\
 guideline_patterns: ["*.rules.md"]
@@ -175,7 +175,7 @@ def test_lists_read_back() -> None:
 
 
 def test_a_list_may_be_long_but_has_no_aliases_that_grow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multiturn.review.lock_files.MAX_VALUES", 3)
+    monkeypatch.setattr("multiturn.snapshots.lists.MAX_VALUES", 3)
     many = dict.fromkeys("abcdef", ("",))
     assert read_files(lock_text(FILES, many), "x") == many
     bomb = "a: &a [x, x, x, x]\n" + "".join(

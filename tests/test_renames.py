@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from multiturn.review.locations import Key
-from multiturn.review.renames import renames
+from multiturn.snapshots.locations import Key
+from multiturn.snapshots.renames import renames
 
 RULES = "Answer every question in one short sentence, and thank the customer for asking."
 

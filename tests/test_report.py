@@ -20,11 +20,11 @@ from multiturn import Call, Case, Conversion, Notice, TestMessage, load_pipeline
 from multiturn.engine.git import commit_of
 from multiturn.engine.spans import text_of
 from multiturn.logs import warnings_to
-from multiturn.review.report import markdown
-from multiturn.review.report.html import to_html
-from multiturn.review.report.payloads import Payloads, sample_providers
-from multiturn.review.report.suites import texts_of
-from multiturn.review.reviewed import review
+from multiturn.report import markdown
+from multiturn.report.html import to_html
+from multiturn.report.payloads import Payloads, sample_providers
+from multiturn.report.sides import spans_shown
+from multiturn.snapshots.reviewed_case import reviewed_case
 from repositories import FILES, STAGE, SUITE, TONE, commit, git, replace
 from running import wait_for
 
@@ -603,8 +603,8 @@ def payloads(*messages: TestMessage) -> dict[str, Any]:
     """Return what each provider gets, with the pieces in place of each text."""
     case = Case(id="x", input_messages=messages, suite="a.yaml")
     samples = sample_providers()
-    converted = review(load_pipeline("spec")(Conversion(case)))
-    texts = list(map(text_of, texts_of(converted)))
+    converted = reviewed_case(load_pipeline("spec")(Conversion(case)))
+    texts = list(map(text_of, spans_shown(converted)))
     found = Payloads(samples.values(), lambda pieces: pieces).of(converted.request, texts)
     return {name: body for name, (_, body) in zip(samples, found, strict=True)}
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from browser import Reader
 from comparing import report_of
-from multiturn.review.report.html import to_html
+from multiturn.report.html import to_html
 
 OpenPage = Callable[..., Page]
 VIEWS = ["Chat prompt", "Transcript", "OpenAI, Azure", "Anthropic", "Gemini", "Codex", "VS Code"]

@@ -319,7 +319,9 @@ def test_without_git_or_a_root_no_snapshot_is_removed(two: Path) -> None:
 def test_two_cases_that_would_share_a_file_are_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("multiturn.review.update.location_of", lambda *_: "evals/shop/x.yaml")
+    monkeypatch.setattr(
+        "multiturn.snapshots.snapshot_run.location_of", lambda *_: "evals/shop/x.yaml"
+    )
     done = run("snapshot", "evals", folder=folder)
     assert done.stdout.startswith("1 snapshot: 1 new,")
     assert done.stderr.splitlines()[0] == (

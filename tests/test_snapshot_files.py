@@ -17,16 +17,17 @@ from multiturn import Conversion, MultiturnError, load_suite, stage
 from multiturn.documents.dump import dump
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.engine.spans import Span, text_of
-from multiturn.review.folder import SnapshotFolder
-from multiturn.review.locations import folder_of, location_of
-from multiturn.review.recorded import (
-    files_in,
+from multiturn.snapshots.folder import SnapshotFolder
+from multiturn.snapshots.locations import folder_of, location_of
+from multiturn.snapshots.reviewed_case import reviewed_case
+from multiturn.snapshots.snapshot_file import (
+    _content,
+    attached_and_promoted,
     inline_guidelines_in,
-    messages_in,
     named_files_in,
+    recorded_messages,
+    snapshot_text,
 )
-from multiturn.review.reviewed import review
-from multiturn.review.snapshots import _content, snapshot_text
 
 # What is in one
 
@@ -72,8 +73,8 @@ def hide_digits(conversion: Conversion) -> Conversion:
     ],
 )
 def test_a_snapshot_that_somebody_has_broken_has_no_messages_and_no_files(text: str) -> None:
-    assert messages_in(text) == ()
-    assert files_in(text) == (set(), set())
+    assert recorded_messages(text) == ()
+    assert attached_and_promoted(text) == (set(), set())
     assert named_files_in(text) == inline_guidelines_in(text) == []
 
 
@@ -89,7 +90,7 @@ def test_only_the_whole_unchanged_text_of_a_file_is_named(tmp_path: Path) -> Non
     (case,) = load_suite(suite, root=tmp_path)
     pipeline = laid_out().insert(hide_digits, before="embed_files")
     conversion = pipeline(Conversion(case))
-    (node,) = read_documents(snapshot_text(review(conversion)), "")
+    (node,) = read_documents(snapshot_text(reviewed_case(conversion)), "")
     system, user = node.value["chat_prompt"]
     assert system["content"] == ["[[ ## Guidelines ## ]]\n", {"file": "a.md"}]
     assert user["content"] == "Be brief.\n- file: a.md\n<Attached: a.md>\n=== b.md ===\nSecret #"

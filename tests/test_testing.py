@@ -15,8 +15,8 @@ from commands import run
 from comparing import write
 from media_files import image, padded
 from multiturn import MultiturnError
-from multiturn.review.folder import SnapshotFolder
-from multiturn.review.lock_files import FILES, lock_text, read_files
+from multiturn.snapshots.folder import SnapshotFolder
+from multiturn.snapshots.lists import FILES, lock_text, read_files
 from multiturn.testing import PromptSnapshot, cases, suites
 
 TEST = """\

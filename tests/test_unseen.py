@@ -101,7 +101,7 @@ COMMANDED = {
     [
         *("convert s.eval.yaml --format json", "convert s.eval.yaml --format text"),
         *("convert bad.eval.yaml", "convert bad.eval.yaml --debug", "check bad.yaml"),
-        *("explain s.eval.yaml", "diff s.eval.yaml --to p.yaml", "show p.yaml"),
+        *("explain s.eval.yaml", "diff s.eval.yaml --to p.yaml", "stages p.yaml"),
         *("run s.eval.yaml", "run s.eval.yaml --format text", "run s.eval.yaml --dry-run"),
     ],
 )

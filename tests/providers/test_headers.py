@@ -1,10 +1,8 @@
-"""What goes out is ours to say: headers and body of each vendor, whatever version its SDK has.
-
-``make test-tools`` runs this with the oldest and the newest SDKs that the extras allow.
-"""
+"""What goes out: headers and body of each vendor, to the byte."""
 
 import asyncio
 from fnmatch import fnmatchcase
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,8 @@ import pytest
 from loopback import KEY, Request, Server
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
+from multiturn.providers.batches import batches_of
+from multiturn.providers.batches.base import BatchPart
 from vendors import GIVEN, PROVIDERS, anthropic, ask, chat
 
 (TABLE,) = read_documents((Path(__file__).parent / "headers.yaml").read_bytes(), "headers.yaml")
@@ -60,7 +60,7 @@ def test_requests_about_batches_have_the_same_version_and_key(server: Server) ->
 
     async def main() -> None:
         async with provider:
-            await provider.call(lambda client: client.messages.batches.list(limit=1))
+            await batches_of(provider).prepare(BatchPart("t"), BytesIO())
 
     asyncio.run(main())
     (request,) = server.requests

@@ -34,7 +34,7 @@ def test_a_response_that_failed_is_an_error(code: str, kind: str, server: Server
 )
 def test_a_response_without_a_form_is_malformed(body: dict[str, Any]) -> None:
     with pytest.raises(ProviderError) as caught:
-        responses().answer(json.dumps(body))
+        responses().answer(json.dumps(body).encode())
     assert caught.value.kind == "malformed"
 
 

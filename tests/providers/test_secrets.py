@@ -1,6 +1,5 @@
 """Keys are in the request, and nowhere else."""
 
-import asyncio
 import json
 import traceback
 
@@ -10,7 +9,7 @@ from limits import limited
 from loopback import KEY, Server
 from multiturn import ProviderError
 from multiturn.providers.base import LARGEST_ANSWER
-from multiturn.providers.client import status_error
+from multiturn.providers.replies import error_of
 from vendors import HELLO, Connect, answer_of, ask, each_vendor, failure, openai
 
 
@@ -38,7 +37,7 @@ def test_a_key_in_the_vendors_message_is_hidden(connect: Connect, server: Server
 
 def test_no_piece_of_a_key_is_left_where_a_long_message_is_cut() -> None:
     key = "sk-" + "0123456789abcdef" * 4
-    error = status_error(403, f"<p>{'x' * 460}{key}</p>", [key])
+    error = error_of(403, f"<p>{'x' * 460}{key}</p>".encode(), [key])
     assert "0123456789" not in everything(error)
 
 
@@ -55,14 +54,14 @@ def test_bytes_that_a_vendor_repeats_are_not_shown(connect: Connect, server: Ser
 def test_a_large_error_is_shown_in_little_time(piece: str) -> None:
     text = piece * (LARGEST_ANSWER // len(piece))
     with limited(seconds=3):
-        assert status_error(400, text, [KEY]).what == f"HTTP 400: {text[:500]}"
+        assert error_of(400, text.encode(), [KEY]).what == f"HTTP 400: {text[:500]}"
 
 
 @each_vendor
 def test_a_key_in_the_answer_is_hidden_however_it_is_escaped(connect: Connect) -> None:
     provider = connect(api_key="key/with-1")
     body = json.dumps(answer_of(provider, "Yours is KEY!"))
-    answer = provider.answer(body.replace("KEY", "key\\/with\\u002d1"))
+    answer = provider.answer(body.replace("KEY", "key\\/with\\u002d1").encode())
     assert answer.text == "Yours is ***!"
     assert "key/with-1" not in repr(answer)
 
@@ -83,23 +82,14 @@ def test_a_key_that_is_a_word_of_the_vendors_changes_no_reading(
 def test_a_key_in_json_that_an_answer_quotes_is_hidden(connect: Connect) -> None:
     provider = connect(api_key='"sk-1\\2"')
     body = answer_of(provider, 'Headers: {"key": "\\"sk-1\\\\2\\""}')
-    assert provider.answer(json.dumps(body)).text == 'Headers: {"key": "***"}'
+    assert provider.answer(json.dumps(body).encode()).text == 'Headers: {"key": "***"}'
 
 
 @each_vendor
 def test_a_key_in_a_malformed_answer_is_hidden(connect: Connect) -> None:
     body = {"choices": {KEY: 1}, "content": [{KEY: 1}], "candidates": {KEY: 1}}
     with pytest.raises(ProviderError) as caught:
-        connect().answer(json.dumps(body))
-    assert KEY not in everything(caught.value)
-
-
-def test_a_key_in_an_error_of_an_sdk_is_hidden() -> None:
-    async def fail(_: object) -> None:
-        raise ValueError(f"Illegal header value {KEY}")
-
-    with pytest.raises(ProviderError, match=r"Illegal header value \*\*\*") as caught:
-        asyncio.run(openai().call(fail))
+        connect().answer(json.dumps(body).encode())
     assert KEY not in everything(caught.value)
 
 
@@ -107,5 +97,5 @@ def test_a_key_that_is_escaped_in_the_arguments_of_a_call_is_hidden_where_batche
     escaped = "".join(f"\\u{ord(letter):04x}" for letter in KEY)
     function = {"name": "mail", "arguments": f'{{"{escaped}": ["{escaped}"]}}'}
     message = {"content": None, "tool_calls": [{"id": "c1", "function": function}]}
-    answer = openai().answer(json.dumps({"choices": [{"message": message}]}))
+    answer = openai().answer(json.dumps({"choices": [{"message": message}]}).encode())
     assert answer.tool_calls[0].arguments == {"***": ["***"]}

@@ -8,7 +8,7 @@ import pytest
 
 from loopback import TEXT, Server, Step
 from multiturn import ProviderError
-from multiturn.providers.client import status_error
+from multiturn.providers.replies import error_of
 from vendors import HELLO, Connect, anthropic, ask, azure, each_vendor, failure
 
 FAILURES: dict[str, tuple[Callable[[Server], None], dict[str, Any], str, int, str]] = {
@@ -149,7 +149,7 @@ def content(text: Any) -> Any:
 def test_an_answer_in_another_format_is_malformed(connect: Connect, body: Any) -> None:
     text = body if isinstance(body, bytes) else json.dumps(body)
     with pytest.raises(ProviderError, match="format") as caught:
-        connect().answer(text)
+        connect().answer(text.encode() if isinstance(text, str) else text)
     assert caught.value.kind == "malformed"
 
 
@@ -186,5 +186,5 @@ LOCALIZED = {"@type": "type.googleapis.com/google.rpc.LocalizedMessage", "locale
     ],
 )
 def test_an_error_without_a_code(text: str, message: str, kind: str) -> None:
-    error = status_error(400, text, [])
+    error = error_of(400, text.encode(), [])
     assert (error.kind, error.status, error.what) == (kind, 400, f"HTTP 400: {message}")

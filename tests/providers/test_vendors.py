@@ -38,7 +38,7 @@ def test_a8_without_a_system_message_nothing_is_marked() -> None:
 @pytest.mark.parametrize(("vendor", "entry"), entries("answers.yaml"))
 def test_of_an_answer_is_read(vendor: str, entry: dict[str, Any]) -> None:
     body = {**completion(vendor, "Hi"), **entry[vendor]}
-    answer = asdict(PROVIDERS[vendor]().answer(json.dumps(body)))
+    answer = asdict(PROVIDERS[vendor]().answer(json.dumps(body).encode()))
     answer["tool_calls"] = [[call.id, call.name, call.arguments] for call in answer["tool_calls"]]
     assert {name: answer[name] for name in entry["read"]} == entry["read"]
 

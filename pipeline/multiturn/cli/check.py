@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from multiturn.logs import Notice
     from multiturn.pipelines.pipeline import Pipeline
     from multiturn.providers.base import TargetProvider
-    from multiturn.review.locations import Key
+    from multiturn.snapshots.locations import Key
 
 _WITHOUT = {  # what it means that a pipeline does not give a fact
     "chat": "LLM APIs get no chat prompt, but the question as one user message; add"
@@ -183,7 +183,7 @@ def _check_cases(
     from multiturn.engine.outcomes import outcomes
     from multiturn.engine.preview import preview_of
     from multiturn.logs import debug, is_debugging
-    from multiturn.review.changes import name_cases
+    from multiturn.snapshots.changes import name_cases
 
     right: Counter[str] = Counter()
     wrong: set[str] = set()

@@ -11,7 +11,7 @@ from multiturn.errors import MultiturnError
 from multiturn.files.media import Media
 
 if TYPE_CHECKING:
-    from multiturn.review.report.comparison import Report
+    from multiturn.report.comparison import Report
 
 Severity = Literal["error", "warning", "note"]
 Suite = Annotated[str, Meta(description="path of the suite, from the root if that is a project's.")]
@@ -248,7 +248,7 @@ def _media(media: Media) -> ExplainedMedia:
 
 def report_lines(report: "Report") -> Iterator[ReportLine]:
     """Yield the lines of a report, those that are of no case first."""
-    from multiturn.review.report.overview import diff_of
+    from multiturn.report.comparison import diff_lines
 
     for error in report.errors:
         yield ReportLine(status="failed", error=error)
@@ -265,6 +265,6 @@ def report_lines(report: "Report") -> Iterator[ReportLine]:
             was_id=was.id if was else None,
             causes=each.causes,
             privilege_changes=tuple(map(str, each.privileges)),
-            diff="\n".join(diff_of(report, each)) or None if each.causes else None,
+            diff="\n".join(diff_lines(report, each)) or None if each.causes else None,
             error=case.error or None,
         )

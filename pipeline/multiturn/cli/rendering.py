@@ -10,7 +10,7 @@ from multiturn.model.calls import Call
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ChatMessage, result_in_words
 from multiturn.pipelines.pipeline import request_of
-from multiturn.review.diff import unified_diff
+from multiturn.snapshots.text_diff import unified_diff
 from multiturn.text import in_line, visible
 
 if TYPE_CHECKING:

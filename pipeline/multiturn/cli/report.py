@@ -1,6 +1,5 @@
 """The command that shows reviewers what the prompts are, and what has changed in them."""
 
-import os
 from typing import TYPE_CHECKING
 
 import click
@@ -23,7 +22,7 @@ from multiturn.documents.output import standard_output
 from multiturn.text import number_of
 
 if TYPE_CHECKING:
-    from multiturn.review.report.suites import TargetThen
+    from multiturn.report.comparison import Report
 
 
 @click.command(cls=Command)
@@ -72,18 +71,14 @@ def report(
     from math import ceil
     from tempfile import TemporaryFile
 
-    from multiturn.cli.lines import report_lines
     from multiturn.cli.progress import show_progress
     from multiturn.documents.output import open_output
     from multiturn.engine.git import commit_of
     from multiturn.engine.outcomes import outcomes
-    from multiturn.engine.record import to_json
     from multiturn.engine.revision import reading_at
     from multiturn.pipelines.pipeline_file import read_pipeline
-    from multiturn.review.report.comparison import compare
-    from multiturn.review.report.html import to_html
-    from multiturn.review.report.markdown import to_markdown
-    from multiturn.review.report.suites import ReviewedSuites, items, items_of
+    from multiturn.report.comparison import compare
+    from multiturn.report.sides import ReportSide, side_items, side_items_at, target_then
 
     if format_ == "html" and output is None and standard_output().isatty():
         raise click.UsageError("nobody reads a page of HTML here; add --output report.html")
@@ -91,36 +86,28 @@ def report(
     selection = options.select(may_be_gone=against is not None)
     refuse_output(output, selection)
     seen: set[str] = set()
-
     provider = preview_provider(snapshot_target, targets_file)
     found = show_progress(outcomes(selection, chosen, seen), prints=False)
-    has_images = format_ == "html"
-    cases = items(found, selection, chosen, failures.add, provider, has_images=has_images)
+    is_page = format_ == "html"
+    cases = side_items(found, selection, chosen, failures.add, provider, has_images=is_page)
     with TemporaryFile() as here, TemporaryFile() as there:
+        then, name = None, ""
         if against is None:
-            compared = compare(ReviewedSuites(cases, here))
-            selection.check_ids(seen)
+            now = ReportSide(cases, here)
         else:
-            commit = commit_of(against)
-            target = _target_then(snapshot_target, targets_file)
-            read = partial(items_of, target=target, has_images=has_images)
-            with reading_at(
-                *(commit, read, selection, pipeline), is_default=is_default("pipeline")
-            ) as earlier:
-                now = ReviewedSuites(cases, here)
-                then = ReviewedSuites(earlier, there)
-            selection.check_ids(seen.union(case_id for _, case_id in then.cases))
-            if not now.cases and not then.cases:
-                for error in selection.missing.values():
-                    raise error
+            commit, target = commit_of(against), target_then(snapshot_target, targets_file)
             name = against if commit.startswith(against) else f"{against} ({commit[:10]})"
-            compared = compare(now, then, name, chosen, provider)
-        if format_ == "html":
-            text = to_html(compared, all_texts=all_texts)
-        elif format_ == "markdown":
-            text = to_markdown(compared)
-        else:
-            text = b"".join(map(to_json, report_lines(compared)))
+            read = partial(side_items_at, target=target, has_images=is_page)
+            is_unnamed = is_default("pipeline")
+            with reading_at(commit, read, selection, pipeline, is_default=is_unnamed) as earlier:
+                now, then = ReportSide(cases, here), ReportSide(earlier, there)
+            seen.update(case_id for _, case_id in then.cases)
+        selection.check_ids(seen)
+        if then is not None and not now.cases and not then.cases:
+            for error in selection.missing.values():
+                raise error
+        compared = compare(now, then, name, chosen, provider)
+        text = _rendered(compared, format_, all_texts=all_texts)
     with writing(output), open_output(output) as file:
         file.write(text)
     if output is not None:
@@ -129,18 +116,14 @@ def report(
     failures.finish()
 
 
-def _target_then(name: str | None, file: str | None) -> "TargetThen | None":
-    """Return how the process of a revision finds the target that is named."""
-    if name is None:
-        return None
-    from multiturn.engine.git import git
-    from multiturn.files.paths import is_below
-    from multiturn.providers.targets import find_targets
-    from multiturn.review.report.suites import TargetThen
+def _rendered(compared: "Report", format_: str, *, all_texts: bool) -> bytes:
+    from multiturn.cli.lines import report_lines
+    from multiturn.engine.record import to_json
+    from multiturn.report.html import to_html
+    from multiturn.report.markdown import to_markdown
 
-    now = find_targets(file)
-    if file is not None and is_below(os.path.realpath(file), git("rev-parse", "--show-toplevel")):
-        file = os.path.relpath(file)
-    elif file is not None:  # no revision has it
-        file = os.path.abspath(file)
-    return TargetThen(name, file, None if now is None else os.path.abspath(now))
+    if format_ == "html":
+        return to_html(compared, all_texts=all_texts)
+    if format_ == "markdown":
+        return to_markdown(compared)
+    return b"".join(map(to_json, report_lines(compared)))

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from multiturn.cli.lines import CheckLine, DiffLine, ExplainLine, ReportLine
-from multiturn.cli.snapshot_lines import SnapshotLine
+from multiturn.cli.snapshot_output import SnapshotLine
 from multiturn.documents.imports import IMPORT_PATH
 from multiturn.model.turns import ROLES
 from multiturn.pipelines.contract import options_of, summary_of

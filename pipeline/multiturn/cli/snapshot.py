@@ -1,10 +1,6 @@
 """The command that records the prompts of suites, and reports when they change."""
 
-import os
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,14 +15,11 @@ from multiturn.cli.options import (
     suite_options,
     target_options,
 )
-from multiturn.cli.printing import Failures, echo, say_summary
+from multiturn.cli.printing import Failures
 from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
-    from multiturn.engine.outcomes import Outcome
-    from multiturn.review.update import SnapshotRun
-
-Show = Literal["once", "stat", "all"]
+    from multiturn.cli.snapshot_output import Show
 
 
 @click.command(cls=Command)
@@ -109,11 +102,11 @@ def snapshot(
     With --strict, nothing is written after an error.
     """
     from multiturn.cli.progress import show_progress
-    from multiturn.cli.review import refuse_no_terminal
+    from multiturn.cli.snapshot_output import print_update
+    from multiturn.cli.snapshot_review import accept_changes, refuse_no_terminal
     from multiturn.engine.outcomes import outcomes
     from multiturn.pipelines.pipeline_file import read_pipeline
-    from multiturn.review.scope import Scope
-    from multiturn.review.update import SnapshotRun
+    from multiturn.snapshots.snapshot_run import Scope, SnapshotRun
 
     if ((stat or show_all) and not check) or (stat and show_all):
         raise click.UsageError("--stat and --all are for --check, one of them")
@@ -139,78 +132,11 @@ def snapshot(
     run.refuse_nothing()
     converted = show_progress(outcomes(selection, chosen), prints=False)
     if review or accepted:
-        with _no_commands():
-            _decide(run, converted, failures, accepted)
+        accept_changes(run, converted, failures, accepted)
     else:
         show: Show = "all" if show_all else "stat" if stat else "once"
-        _compare(run, converted, failures, format_, show)
+        print_update(run, converted, failures, format_, show)
     failures.finish()
-
-
-def _decide(
-    run: "SnapshotRun",
-    converted: "Iterable[Outcome]",
-    failures: Failures,
-    accepted: tuple[str, ...],
-) -> None:
-    """Write the differences with these keys, or without keys those that somebody accepts."""
-    from multiturn.cli.review import accept_keys, review
-    from multiturn.review.acceptance import Acceptance
-
-    acceptance = Acceptance(run, converted, failures.add)
-    if run.selection.strict:
-        failures.finish()
-    say_summary(accept_keys(acceptance, accepted) if accepted else review(acceptance))
-
-
-def _compare(
-    run: "SnapshotRun",
-    converted: "Iterable[Outcome]",
-    failures: Failures,
-    format_: str,
-    show: Show,
-) -> None:
-    """Check the snapshots, or write them, and print what has changed."""
-    from multiturn.cli.annotations import protect_runner, snapshot_annotations
-    from multiturn.logs import Notice, warnings_to
-
-    errors: list[MultiturnError] = []
-
-    def on_error(error: MultiturnError) -> None:
-        failures.add(error)
-        errors.append(error)
-
-    warnings: list[Notice] = []
-    is_github = format_ == "github"
-    if is_github:
-        protect_runner()
-    is_strict = run.selection.strict
-    with (
-        nullcontext() if format_ == "json" else _no_commands(),
-        warnings_to(warnings.append) if is_github and not is_strict else nullcontext(),
-    ):
-        if run.resolve:
-            _show_conflicts(run.scope.snapshots)
-        update = run.update(converted, on_error)
-        if is_strict and not run.check:
-            failures.finish()
-        if format_ == "text":
-            from multiturn.cli.changes import as_lines
-
-            for text in as_lines(update, show):
-                echo(text)
-            say_summary(update.summary)
-    if format_ == "json":
-        from multiturn.cli.snapshot_lines import snapshot_lines
-        from multiturn.engine.record import to_json
-
-        for line in snapshot_lines(update, errors):
-            echo(to_json(line), nl=False)
-    elif is_github:
-        for text in snapshot_annotations(update, errors, warnings):
-            echo(text)
-    if run.check and (update.changes or update.findings):
-        sys.exit(1)
 
 
 def _refuse_modes(modes: list[str], options: SuiteOptions) -> None:
@@ -220,30 +146,3 @@ def _refuse_modes(modes: list[str], options: SuiteOptions) -> None:
     if modes and modes != ["--check"] and (options.case_ids or options.sample):
         what = f"{modes[0]} writes the lists: leave out --case and --sample"
         raise click.UsageError(what)
-
-
-def _show_conflicts(snapshots: str) -> None:
-    """Print how the two sides of a merge conflict differ in the lists of a folder."""
-    from multiturn.cli.rendering import as_text_diff
-    from multiturn.review.folder import SnapshotFolder
-    from multiturn.review.lists import conflicts_in
-
-    for change in conflicts_in(SnapshotFolder(snapshots)):
-        names = (f"{change.name} · {side}" for side in ("ours", "theirs"))
-        echo(as_text_diff(*change.texts, *names), nl=False)
-
-
-@contextmanager
-def _no_commands() -> Iterator[None]:
-    """Keep GitHub Actions from running a line of a prompt as a workflow command."""
-    if os.environ.get("GITHUB_ACTIONS") != "true":
-        yield
-        return
-    import secrets
-
-    token = secrets.token_hex()
-    echo(f"::stop-commands::{token}")
-    try:
-        yield
-    finally:
-        echo(f"::{token}::")

@@ -20,7 +20,7 @@ from multiturn.engine.run import Run, RunOptions
 from multiturn.errors import ProviderError
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.providers.base import Provider
+from multiturn.providers.base import LARGEST_ANSWER, Provider
 from multiturn.providers.batches.base import BatchPart, BatchStatus, may_pass, places
 from multiturn.providers.results import Result, key_of
 
@@ -247,7 +247,7 @@ class BatchRun(Batches):
                         why = status.why or f"{part.batch} ended without an answer to this request"
                         raise ProviderError(f"batch_{status.state}: {why}", kind="batch")
                     file.seek(found[result.digest])
-                    answer = self.api.read(file.readline())
+                    answer = self.api.read(file.readline(LARGEST_ANSWER + 1))
                     thinking = self.run.record_thinking
                     result = answered(result, answer, with_thinking=thinking)
                 except ProviderError as error:

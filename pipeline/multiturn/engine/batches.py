@@ -7,7 +7,7 @@ the vendor's list is searched for it before another one is created.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, BinaryIO, Self, TypeVar, TypeVarTuple
 
 from msgspec.structs import replace
@@ -56,32 +56,26 @@ class Batches:
             raise MultiturnError(what, where=self.state.path)
 
     def __enter__(self) -> Self:
-        self.provider.check()
-        self._runner = asyncio.Runner()
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
-            self._runner.run(self.provider.aclose())
-        finally:
-            self._runner.close()
-            self.state.close()
+        self.state.close()
 
-    def call(self, method: Callable[[Any, *_Ts], Awaitable[_T]], *arguments: *_Ts) -> _T:
+    def call(self, method: Callable[[*_Ts], Coroutine[Any, Any, _T]], *arguments: *_Ts) -> _T:
         """Return what a method of the API returns.
+
+        No event loop stays open between two calls: an iterator over results may be kept until the
+        program ends, when none could be closed any more.
 
         Raises:
             ProviderError: it fails; every method below may raise it.
         """
 
-        async def checked(client: Any) -> _T:
-            try:
-                return await method(client, *arguments)
-            except (LookupError, TypeError, AttributeError, ValueError) as error:
-                what = f"the answer is not in the vendor's format: {type(error).__name__}: {error}"
-                raise ProviderError(what, kind="malformed") from None
+        async def call() -> _T:
+            async with self.provider:
+                return await method(*arguments)
 
-        return self._runner.run(self.api.provider.call(checked))
+        return asyncio.run(call())
 
     def settle(self) -> None:
         """Find the batches of parts that were being sent; create those of uploaded parts."""

@@ -1,8 +1,8 @@
 """Requests of a dry run whose tokens the vendor counts."""
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -17,46 +17,25 @@ from multiturn.providers.http import HttpProvider
 def counted(run: Run, *, concurrency: int = 8) -> Iterator[Delivery]:
     """Yield each case in the order of the suites, with the tokens that the vendor counts.
 
-    A case that the vendor does not count has an error. It has an event loop of its own.
+    A case that the vendor does not count has an error. It has an event loop of its own, of which
+    nothing is open while a case is yielded: an iterator may be kept until the program ends.
 
     Raises:
-        MultiturnError: the vendor counts no tokens, or its SDK is not installed.
+        MultiturnError: the vendor counts no tokens.
         RuntimeError: it is called inside an event loop.
     """
     want_no_loop("dry_run")
-    deliveries = _counted(run, counter_of(run.provider), concurrency)
-    with asyncio.Runner() as runner:
-        try:
-            while (delivery := runner.run(_next(deliveries))) is not None:
-                yield delivery
-        finally:
-            runner.run(deliveries.aclose())
+    provider, deliveries = counter_of(run.provider), run.deliveries()
+    while some := list(islice(deliveries, concurrency)):
+        for delivery in asyncio.run(_counts(some, provider)):
+            yield delivery
+            if delivery.result.error is not None and delivery.result.error.type in ENDS_RUN:
+                return
 
 
-async def _next(deliveries: AsyncGenerator[Delivery, None]) -> Delivery | None:
-    return await anext(deliveries, None)
-
-
-async def _counted(
-    run: Run, provider: HttpProvider, concurrency: int
-) -> AsyncGenerator[Delivery, None]:
-    under_way: deque[asyncio.Task[Delivery]] = deque()
+async def _counts(deliveries: list[Delivery], provider: HttpProvider) -> list[Delivery]:
     async with provider:
-        try:
-            for delivery in run.deliveries():
-                under_way.append(asyncio.create_task(_count(delivery, provider)))
-                await asyncio.sleep(0)  # reading blocks the event loop: let the requests continue
-                while under_way and (under_way[0].done() or len(under_way) >= concurrency):
-                    done = await under_way.popleft()
-                    yield done
-                    if done.result.error is not None and done.result.error.type in ENDS_RUN:
-                        return
-            while under_way:
-                yield await under_way.popleft()
-        finally:
-            for task in under_way:
-                task.cancel()
-            await asyncio.gather(*under_way, return_exceptions=True)
+        return await asyncio.gather(*(_count(delivery, provider) for delivery in deliveries))
 
 
 async def _count(delivery: Delivery, provider: HttpProvider) -> Delivery:

@@ -69,8 +69,8 @@ async def run(
         TypeError: an argument has the wrong type.
         ValueError: ``concurrency`` is below 1, a limit is not above 0, or arguments do not go
             together.
-        MultiturnError: there is no such suite, pipeline or revision; the provider's SDK or program
-            is not installed; the file of results is not one, or belongs to another run; or the run
+        MultiturnError: there is no such suite, pipeline or revision; the provider's program is
+            not installed; the file of results is not one, or belongs to another run; or the run
             would exceed a limit.
         LimitReachedError: the run has reached a limit; after the requests under way are done.
         OSError: the file of results cannot be written.
@@ -100,9 +100,9 @@ def dry_run(
 ) -> Iterator[Delivery]:
     """Return an iterator over what ``run`` would do with each case; nothing is sent or written.
 
-    The arguments and errors are those of ``run``, and the SDK need not be installed; but with
-    ``count_tokens``, it asks the vendor how many tokens each request has, and has an event loop of
-    its own: inside another one, call it in a thread, as ``run_batches``.
+    The arguments and errors are those of ``run``; but with ``count_tokens``, it asks the vendor how
+    many tokens each request has, and has an event loop of its own: inside another one, call it in a
+    thread, as ``run_batches``.
     """
     given = (cases, pipeline, provider)
     dry = Run(*given, results=results, resume=resume, against=against, is_dry=True)

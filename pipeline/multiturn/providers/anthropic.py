@@ -1,11 +1,12 @@
-"""Anthropic, through its SDK: system messages apart, user and assistant messages in turn."""
+"""Anthropic: system messages apart, user and assistant messages in turn."""
 
 import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+import msgspec
+from msgspec import Meta, Struct
 
 from multiturn.files.media import Base64, Media, MediaKind
 from multiturn.model.calls import Call, Tool
@@ -13,7 +14,6 @@ from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Turn
 from multiturn.providers.ax import UpTo1
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.client import http_client
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.layout import Layout
@@ -27,6 +27,7 @@ from multiturn.providers.media_parts import (
     want_user_media,
     without_detail,
 )
+from multiturn.providers.replies import Typed
 from multiturn.providers.tool_layout import (
     Choice,
     Names,
@@ -84,6 +85,11 @@ class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
         ),
     ] = False
 
+    def own_headers(self) -> dict[str, str]:
+        """Return the header with the key, and the version of the API."""
+        key = super().own_headers() if self.auth == "bearer" else {"x-api-key": self.api_key}
+        return {**key, "anthropic-version": self.api_version}
+
     def __post_init__(self) -> None:
         """Refuse a version that is none."""
         super().__post_init__()
@@ -91,13 +97,31 @@ class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
             raise ValueError("api_version must be a day, such as 2026-10-21")
 
 
+class _Text(Struct, tag_field="type", tag="text"):
+    text: str
+
+
+class _Called(Struct, tag_field="type", tag="tool_use"):
+    id: str
+    name: str
+    input: Any
+
+
+class AnthropicAnswer(Struct):
+    """An answer of the Messages API."""
+
+    content: list[dict[str, Any]]
+    stop_reason: str | None = None
+    usage: Any = None
+
+
 class AnthropicProvider(HttpProvider):
     """Sends the chat prompt to the Messages API."""
 
     kind = "anthropic"
     title = "Anthropic"
-    sdk = "anthropic"
     path = "/v1/messages"
+    answer_type = AnthropicAnswer
     tool_names = Names("A12", re.compile("[A-Za-z0-9_-]{1,128}"))
     hottest = ("A9", 1)
     address_settings = ("base_url", "api_version")
@@ -173,51 +197,40 @@ class AnthropicProvider(HttpProvider):
         control = {"type": "ephemeral", **({"ttl": caching} if isinstance(caching, str) else {})}
         return [{"type": "text", "text": system, "cache_control": control}]
 
-    def connect(self) -> Any:
-        """Return an anthropic client."""
-        import anthropic
+    @property
+    def server(self) -> str:
+        """The address that paths are appended to."""
+        return self.settings.base_url or "https://api.anthropic.com"
 
-        self.http = http_client(anthropic.DefaultAioHttpClient)
-        self.http.event_hooks["request"].append(self.set_headers)
-        return anthropic.AsyncAnthropic(
-            api_key=self.settings.api_key,
-            base_url=self.settings.base_url,
-            timeout=self.settings.timeout_seconds,
-            max_retries=self.settings.max_retries,
-            http_client=self.http,
-        )
-
-    async def set_headers(self, request: Any) -> None:
-        """Set the headers with the version and the key, whatever those of the SDK are."""
-        key, is_bearer = self.settings.api_key, self.settings.auth == "bearer"
-        for name in ("authorization", "x-api-key"):
-            request.headers.pop(name, None)
-        name, value = ("authorization", f"Bearer {key}") if is_bearer else ("x-api-key", key)
-        request.headers[name] = value
-        request.headers["anthropic-version"] = self.settings.api_version
-
-    def read(self, answer: Any) -> ProviderResponse:
+    def read(self, answer: AnthropicAnswer) -> ProviderResponse:
         """Return the text blocks, the calls and the thinking."""
-        blocks = answer["content"]
+        kinds = [block.type for block in msgspec.convert(answer.content, list[Typed])]
+        blocks = [
+            msgspec.convert(block, _Text | _Called)
+            for block, kind in zip(answer.content, kinds, strict=True)
+            if kind in ("text", "tool_use")
+        ]
         return ProviderResponse(
-            text="".join(block["text"] for block in blocks if block["type"] == "text"),
+            text="".join(block.text for block in blocks if isinstance(block, _Text)),
             tool_calls=tuple(
-                Call(block["id"], block["name"], block["input"])
+                Call(block.id, block.name, block.input)
                 for block in blocks
-                if block["type"] == "tool_use"
+                if isinstance(block, _Called)
             ),
             thinking=[
-                block for block in blocks if block["type"] in ("thinking", "redacted_thinking")
+                block
+                for block, kind in zip(answer.content, kinds, strict=True)
+                if kind in ("thinking", "redacted_thinking")
             ],
             usage=counts(
-                answer.get("usage"),
+                answer.usage,
                 input_tokens="input_tokens+cache_read_input_tokens+cache_creation_input_tokens",
                 output_tokens="output_tokens",
                 cached_tokens="cache_read_input_tokens",
                 cache_write_tokens="cache_creation_input_tokens",
             ),
-            finish_reason=answer.get("stop_reason"),
-            is_refusal=answer.get("stop_reason") == "refusal",
+            finish_reason=answer.stop_reason,
+            is_refusal=answer.stop_reason == "refusal",
         )
 
 

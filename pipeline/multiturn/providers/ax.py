@@ -52,7 +52,7 @@ class ChatSettings(Settings, frozen=True, kw_only=True):
         ),
     ] = "send"
     max_retries: Annotated[
-        int, Meta(ge=0, description="how often the SDK repeats a request after a passing error.")
+        int, Meta(ge=0, description="how often a request is repeated after a passing error.")
     ] = 2
 
 

@@ -1,6 +1,7 @@
 """Azure OpenAI: OpenAI's APIs at the address of a resource, where a model is a deployment."""
 
-from typing import Annotated, Any
+from typing import Annotated, Literal
+from urllib.parse import quote, urlencode
 
 from msgspec import Meta
 from msgspec.structs import force_setattr
@@ -26,6 +27,17 @@ class AzureSettings(OpenAIApiSettings, frozen=True, kw_only=True):
         ),
     ] = None
     temperature: UpTo2 = None
+    auth: Annotated[
+        Literal["api-key", "bearer"],
+        Meta(
+            description="the header with the key: `api-key`, or `Authorization: Bearer` for a token"
+            " of Microsoft Entra."
+        ),
+    ] = "api-key"
+
+    def own_headers(self) -> dict[str, str]:
+        """Return the header with the key."""
+        return super().own_headers() if self.auth == "bearer" else {"api-key": self.api_key}
 
     def __post_init__(self) -> None:
         """Fill in the version that has the API."""
@@ -45,11 +57,18 @@ class AzureProvider(OpenAIProvider):
         """Azure, whatever the address: the endpoint may be a gateway's."""
         return self.kind
 
-    def client(self, sdk: Any, **options: Any) -> Any:
-        """Return a client for the deployment."""
-        return sdk.AsyncAzureOpenAI(
-            azure_endpoint=self.settings.endpoint,
-            azure_deployment=self.settings.model,
-            api_version=self.settings.version,
-            **options,
-        )
+    @property
+    def server(self) -> str:
+        """The address of the resource."""
+        return f"{self.settings.endpoint.rstrip('/')}/openai"
+
+    @property
+    def path(self) -> str:
+        """The path of the requests, for Chat Completions below that of the deployment."""
+        deployment = f"/deployments/{quote(self.settings.model, safe='')}"
+        return self.versioned(f"{'' if self.asks_responses else deployment}{self.endpoint}")
+
+    def versioned(self, path: str) -> str:
+        """Return a path with the version of the API."""
+        separator = "&" if "?" in path else "?"
+        return f"{path}{separator}{urlencode({'api-version': self.settings.version})}"

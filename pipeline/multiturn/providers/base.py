@@ -186,7 +186,7 @@ class TargetProvider:
                 warn(Notice("target.unknown", place, doubt))
 
     def check(self) -> None:
-        """Raise a MultiturnError if the SDK or the program that sends requests is not installed."""
+        """Raise a MultiturnError if the program that sends requests is not installed."""
 
     async def prepare(self) -> None:
         """Do in advance what would otherwise count as latency of the first request."""
@@ -228,7 +228,7 @@ class TargetProvider:
         return False
 
     def preview(self, request: ProviderRequest, prompt: Turns, question: Parts) -> Preview:
-        """Return what people read of ``wire``; it needs neither key, SDK nor network.
+        """Return what people read of ``wire``; it needs neither key nor network.
 
         Args:
             request: of the case.

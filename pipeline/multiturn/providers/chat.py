@@ -5,11 +5,11 @@ Many other tools use this form, too.
 
 import json
 import re
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta, Struct
 
 from multiturn.files.media import EXTENSIONS, Base64, Media
 from multiturn.model.calls import Call, Tool
@@ -83,7 +83,7 @@ def chat_message(turn: Turn, role: str = "") -> dict[str, Any]:
         said["tool_call_id"] = turn.answers
     if turn.calls:
         said["content"] = content or None
-        said["tool_calls"] = [_call(call) for call in turn.calls]
+        said["tool_calls"] = [_written_call(call) for call in turn.calls]
     return said
 
 
@@ -101,7 +101,7 @@ def _part(piece: str | Media) -> dict[str, Any]:
     return {"type": "input_audio", "input_audio": audio}
 
 
-def _call(call: Call) -> dict[str, Any]:
+def _written_call(call: Call) -> dict[str, Any]:
     arguments = json.dumps(call.arguments, ensure_ascii=False)
     function = {"name": call.name, "arguments": arguments}
     return {"id": call.id, "type": "function", "function": function}
@@ -139,22 +139,50 @@ def chat_tool(tool: Tool) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def read_chat(answer: Mapping[str, Any]) -> ProviderResponse:
+class _Function(Struct):
+    name: str
+    arguments: Any = None
+
+
+class _Call(Struct):
+    id: str
+    function: _Function
+
+
+class _Message(Struct):
+    content: str | None = None
+    refusal: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Choice(Struct):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class ChatAnswer(Struct):
+    """An answer of the API."""
+
+    choices: Annotated[list[_Choice], Meta(min_length=1)]
+    usage: Any = None
+
+
+def read_chat(answer: ChatAnswer) -> ProviderResponse:
     """Return the first choice of an answer; a refusal by the model is an answer, too."""
-    choice = answer["choices"][0]
-    message = choice["message"]
+    choice = answer.choices[0]
+    message = choice.message
     return ProviderResponse(
-        text=message.get("content") or message.get("refusal") or "",
+        text=message.content or message.refusal or "",
         tool_calls=tuple(
-            called(call["id"], call["function"]["name"], call["function"]["arguments"])
-            for call in message.get("tool_calls") or ()
+            called(call.id, call.function.name, call.function.arguments)
+            for call in message.tool_calls or ()
         ),
         usage=counts(
-            answer.get("usage"),
+            answer.usage,
             input_tokens="prompt_tokens",
             output_tokens="completion_tokens",
             cached_tokens="prompt_tokens_details.cached_tokens",
         ),
-        finish_reason=choice.get("finish_reason"),
-        is_refusal=bool(message.get("refusal")) or choice.get("finish_reason") == "content_filter",
+        finish_reason=choice.finish_reason,
+        is_refusal=bool(message.refusal) or choice.finish_reason == "content_filter",
     )

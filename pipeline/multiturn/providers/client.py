@@ -1,133 +1,289 @@
-"""The HTTP client inside every SDK: it limits the time, the delay and the size of an answer."""
+"""The HTTP client of the providers: it sends to one server, retries, and limits time and size."""
 
 import asyncio
-import re
+import errno
+import json
+import random
+import ssl
+import time
 import zlib
-from collections.abc import Iterable, Mapping
+from base64 import b64encode, urlsafe_b64decode
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import suppress
-from contextvars import ContextVar
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
-
-import msgspec
-from msgspec import Struct
+from functools import cache
+from itertools import count
+from os import environ
+from typing import Any, BinaryIO, NamedTuple
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from multiturn.errors import ProviderError
 from multiturn.providers.base import LARGEST_ANSWER
-from multiturn.providers.rules import named
-from multiturn.providers.secrets import hide
+from multiturn.providers.http_settings import HttpSettings
+from multiturn.providers.replies import error_of
+from multiturn.providers.secrets import hide, passwords_in
 
-_LONGEST_DELAY = 60  # seconds
-_LONGEST_MESSAGE = 500
-# The bytes of an image or a document, where an error repeats the request. No word is that long.
-_BASE64 = re.compile(r"(?<![A-Za-z0-9+/])(?:data:[\w/.+-]*;base64,)?[A-Za-z0-9+/]{200,}={0,2}")
-_KINDS = {401: "access_denied", 403: "access_denied", 429: "rate_limit"}
+PIECE = 2**16  # bytes that are sent or received at a time
+_SHORTEST_DELAY, _LONGEST_DELAY = 0.5, 8.0  # seconds, where the server does not say
+_RETRIED = (408, 409, 429)  # and all from 500 on
+_PASSING = ("connection", "timeout", "unreachable")  # kinds of errors
+_OF_DISKS = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
-class Exchange(Struct):
-    """The HTTP requests of one call of an SDK, which may retry."""
+class Reply(NamedTuple):
+    """A server's answer to a request; the names of its headers ignore case."""
 
-    timeout_seconds: float  # of each attempt
-    secrets: tuple[str, ...]  # values to hide in errors
-    body: bytes = b""  # the exact body of the last attempt
-    instead: bytes = b""  # what to send in place of the body that the SDK makes
-    count: int = 0  # number of attempts so far
-    error: ProviderError | None = None  # why an answer is refused; the SDK must not retry
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    retries: int = 0
+
+
+class Upload(NamedTuple):
+    """A body of a file's bytes, from a place up to another, and of what is around them."""
+
+    file: BinaryIO
+    start: int
+    end: int
+    head: bytes = b""
+    tail: bytes = b""
 
     @property
-    def retries(self) -> int:
-        """Number of retries so far."""
-        return max(0, self.count - 1)
+    def size(self) -> int:
+        """Number of bytes."""
+        return len(self.head) + self.end - self.start + len(self.tail)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the bytes, once for each attempt."""
+        yield self.head
+        for at in range(self.start, self.end, PIECE):
+            self.file.seek(at)
+            yield self.file.read(min(PIECE, self.end - at))
+        yield self.tail
 
 
-current: ContextVar[Exchange] = ContextVar("exchange")
+class Client:
+    """Sends requests to the server of a target; it belongs to the event loop that runs.
 
+    Proxies and certificates are those of the environment. Cookies and ``.netrc`` are not used, and
+    no redirect is followed.
 
-class _WithLimits:
-    """Limits the time and the size of every answer; mixed into an HTTP client's class."""
+    Args:
+        settings: of the target.
+        address: what paths are appended to; it may have a user and a password.
+        secrets: values to hide in errors.
+    """
 
-    async def send(self: Any, request: Any, **options: Any) -> Any:
-        """Return the whole response; an HTTP 400, which no SDK retries, for a refused answer.
+    def __init__(self, settings: HttpSettings, address: str, secrets: Iterable[str]) -> None:
+        import aiohttp  # takes 30 MB and a tenth of a second
 
-        A response that was requested as a stream, such as a file of results, has no limit of size:
-        the caller reads it piece by piece.
+        parts = urlsplit(address)
+        user, _, host = parts.netloc.rpartition("@")
+        proxies = {} if proxy_bypass(host) else getproxies()
+        self._settings, self._proxy = settings, proxies.get(parts.scheme) or proxies.get("all")
+        self._secrets = (*secrets, *passwords_in(self._proxy or ""))
+        self._origin = f"{parts.scheme}://{host}"
+        self._base = f"{self._origin}{parts.path.rstrip('/')}"
+        headers = {
+            "accept": "application/json",
+            "accept-encoding": "gzip",
+            "content-type": "application/json",
+            "user-agent": "multiturn",
+            **settings.own_headers(),
+            **settings.headers,
+        }
+        if user:
+            headers["authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=_certificates()),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(),  # ours limits a whole attempt
+            auto_decompress=False,  # which has no limit
+            headers=headers,
+        )
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes | Upload = b"",
+        *,
+        headers: Mapping[str, str] | None = None,
+        into: BinaryIO | None = None,
+        is_retried: bool = True,
+    ) -> Reply:
+        """Return a server's answer that is none of an error.
+
+        Args:
+            method: of HTTP.
+            path: with its query; or an address that the server gave, whose host does not count.
+            body: what is sent.
+            headers: in addition to those of all requests.
+            into: a file that the body of the answer is written into; its size has no limit.
+            is_retried: whether a request that failed may be sent again.
+
+        Raises:
+            ProviderError: there is no answer, or one of an error; secrets are hidden.
+            OSError: the file cannot be written.
         """
-        import httpx2
+        address = self._address(path)
+        start = 0 if into is None else into.tell()
+        for retries in count():
+            try:
+                reply = await self._attempt(method, address, body, headers, into)
+                if 200 <= reply.status < 300:
+                    return reply._replace(retries=retries)
+                error = error_of(reply.status, reply.body, self._secrets)
+                if error.kind == "access_denied":
+                    error.what += f"; {self._denial()}"
+                should_retry, delay = _should_retry(reply), _delay(reply.headers)
+            except ProviderError as failure:
+                error, should_retry, delay = failure, failure.kind in _PASSING, 0.0
+            error.retries = retries
+            if not (is_retried and should_retry and retries < self._settings.max_retries):
+                raise error
+            if delay > self._settings.max_retry_delay:
+                error.what += (
+                    f"; the server asks to wait {delay:.15g} s (Retry-After), longer than the"
+                    f" max_retry_delay of {self._settings.max_retry_delay:g} s"
+                )
+                raise error
+            if into is not None:
+                into.seek(start)
+                into.truncate()
+            backoff = min(_SHORTEST_DELAY * 2**retries, _LONGEST_DELAY)
+            await asyncio.sleep(delay or backoff * random.uniform(0.75, 1))  # noqa: S311
+        raise AssertionError  # the loop has no end
 
-        exchange = current.get()
-        exchange.count += 1
-        if exchange.instead:
-            headers = {**request.headers, "content-length": str(len(exchange.instead))}
-            options_of = request.extensions
-            request = httpx2.Request(
-                request.method,
-                request.url,
-                headers=headers,
-                content=exchange.instead,
-                extensions=options_of,
-            )
-        with suppress(httpx2.RequestNotRead):  # a file that is uploaded
-            exchange.body = request.content
-        request.headers["accept-encoding"] = "gzip"
+    def _address(self, path: str) -> Any:
+        """Return the address of a request: always the target's server gets it, and the key."""
+        from yarl import URL
+
+        if "://" not in path:
+            return URL(f"{self._base}{path}", encoded=True)
+        given = urlsplit(path)
+        return URL(f"{self._origin}{given.path}?{given.query}", encoded=True)
+
+    async def _attempt(
+        self,
+        method: str,
+        address: Any,
+        body: bytes | Upload,
+        headers: Mapping[str, str] | None,
+        into: BinaryIO | None,
+    ) -> Reply:
+        """Return the answer to one attempt, whatever its status is."""
+        import aiohttp
+
+        is_small = isinstance(body, bytes) and len(body) <= PIECE
+        size = body.size if isinstance(body, Upload) else len(body)
+        length = {"content-length": str(size)} if method == "POST" else {}
+        seconds = self._settings.timeout_seconds
         try:
-            async with asyncio.timeout(exchange.timeout_seconds):
-                send = super().send  # type: ignore[misc]
-                response = await send(request, **{**options, "stream": True})
-                if options.get("stream") and not response.is_error:
-                    return response
-                try:
-                    content = await _read(response)
-                finally:
-                    await response.aclose()
-            headers = {
-                name: value
-                for name, value in response.headers.items()
-                if name not in ("content-encoding", "content-length", "transfer-encoding")
-            }
-            whole = httpx2.Response(
-                response.status_code, headers=headers, content=content, request=request
-            )
-            if whole.is_error:
-                _check_delay(whole, exchange.secrets)
-        except TimeoutError as error:
-            raise httpx2.ReadTimeout("", request=request) from error  # SDKs retry after this one
-        except ProviderError as error:
-            exchange.error = error
-            return httpx2.Response(400, json={}, request=request)
-        return whole
+            async with (
+                asyncio.timeout(seconds) as limit,
+                self._session.request(
+                    method,
+                    address,
+                    data=body if is_small else _pieces(body),
+                    headers={**length, **(headers or {})},
+                    proxy=self._proxy,
+                    allow_redirects=False,
+                ) as response,
+            ):
+                content = bytearray()
+                is_file = into is not None and response.status < 300
+                async for piece in _unpacked(response):
+                    if into is not None and is_file:
+                        into.write(piece)
+                        # The time of a file is limited for each of its pieces, not for all of it.
+                        limit.reschedule(asyncio.get_running_loop().time() + seconds)
+                        continue
+                    content += piece
+                    if len(content) > LARGEST_ANSWER:
+                        what = f"the answer is larger than {LARGEST_ANSWER // 2**20} MiB"
+                        raise ProviderError(what, kind="malformed")
+                return Reply(response.status, response.headers, bytes(content))
+        except TimeoutError:
+            what = f"no answer within {seconds:g} s (timeout_seconds)"
+            raise ProviderError(what, kind="timeout") from None
+        except (aiohttp.ClientError, OSError) as error:
+            if isinstance(error, OSError) and error.errno in _OF_DISKS:
+                raise
+            raise self._failure(error) from None
+
+    def _denial(self) -> str:
+        """Return what to do where the server takes no key: a token may have expired."""
+        name, key = self._settings.name, self._settings.api_key or ""
+        with suppress(ValueError, LookupError, TypeError):
+            claims = json.loads(urlsafe_b64decode(f"{key.split('.')[1]}=="))
+            if claims["exp"] < time.time():
+                return f"the token in the api_key of the target {name!r} has expired; get a new one"
+        return f"check the api_key of the target {name!r}"
+
+    def _failure(self, error: Exception) -> ProviderError:
+        """Return our error for one of the connection."""
+        import aiohttp
+
+        name = self._settings.name
+        why = hide(str(error) or type(error).__name__, self._secrets)
+        what = f"the connection of the target {name!r} failed: {why}"
+        is_lost = isinstance(error, aiohttp.ClientConnectorError)
+        kind = "unreachable" if is_lost else "connection"
+        return ProviderError(f"{what}; check the target's address and the network", kind=kind)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._session.close()
 
 
-async def _read(response: Any) -> bytes:
-    """Return the unpacked body of a response, if it is small enough."""
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Return what trusts the system's certificates and certifi's, or those of SSL_CERT_FILE."""
+    context = ssl.create_default_context()
+    if not environ.get("SSL_CERT_FILE"):
+        import certifi
+
+        context.load_verify_locations(certifi.where())
+    return context
+
+
+async def _pieces(body: bytes | Upload) -> AsyncIterator[bytes]:
+    """Yield a body in pieces, so that other requests continue meanwhile."""
+    if isinstance(body, Upload):
+        for piece in body.pieces():
+            yield piece
+        return
+    for start in range(0, len(body), PIECE):
+        yield body[start : start + PIECE]
+
+
+async def _unpacked(response: Any) -> AsyncIterator[bytes]:
+    """Yield the unpacked body of a response, at most 64 KiB at a time."""
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)  # gzip
-    content = bytearray()
     try:
         if encoding not in ("identity", "", "gzip"):
             raise zlib.error
-        async for piece in response.aiter_raw():
-            room = LARGEST_ANSWER + 1 - len(content)
-            content += unpacking.decompress(piece, room) if encoding == "gzip" else piece
-            if len(content) > LARGEST_ANSWER:
-                what = f"the answer is larger than {LARGEST_ANSWER // 2**20} MiB"
-                raise ProviderError(what, kind="malformed")
+        async for piece in response.content.iter_chunked(PIECE):
+            if encoding != "gzip":
+                yield piece
+                continue
+            while piece:
+                yield unpacking.decompress(piece, PIECE)
+                piece = unpacking.unconsumed_tail
     except zlib.error:
         what = f"the answer cannot be unpacked: its content-encoding is {encoding!r}"
         raise ProviderError(what, kind="malformed") from None
-    return bytes(content)
 
 
-def _check_delay(response: Any, secrets: Iterable[str]) -> None:
-    """Raise a ProviderError if a server asks for too long a delay before the next attempt."""
-    delay = _delay(response.headers)
-    if delay > _LONGEST_DELAY:
-        error = status_error(response.status_code, response.text, secrets)
-        what = (
-            f"{error.what}; the server asks to wait {delay:.15g} s (Retry-After);"
-            f" multiturn waits {_LONGEST_DELAY} s at most"
-        )
-        raise ProviderError(what, kind=error.kind, status=error.status)
+def _should_retry(reply: Reply) -> bool:
+    wish = reply.headers.get("x-should-retry")
+    if wish in ("true", "false"):
+        return wish == "true"
+    return reply.status in _RETRIED or reply.status >= 500
 
 
 def _delay(headers: Mapping[str, str]) -> float:
@@ -140,42 +296,3 @@ def _delay(headers: Mapping[str, str]) -> float:
         when = parsedate_to_datetime(headers["retry-after"])
         return round((when - datetime.now(UTC)).total_seconds())
     return 0
-
-
-def http_client(client_type: Any, **options: Any) -> Any:
-    """Return an HTTP client for an SDK: all of them are httpx2 inside.
-
-    Args:
-        client_type: the SDK's own class of clients, or httpx2's.
-        options: arguments of that class.
-    """
-    # Each SDK subclasses httpx2's client and insists on its own class, which only exists once the
-    # SDK is imported. So the subclass with our limits cannot be written as a ``class`` statement.
-    return type("Client", (_WithLimits, client_type), {})(follow_redirects=False, **options)
-
-
-def status_error(status: int, text: str, secrets: Iterable[str]) -> ProviderError:
-    """Return the error for an HTTP status, with the vendor's message, but without secrets."""
-    message, code, is_key_wrong = text.strip(), None, False
-    try:
-        error = msgspec.json.decode(text)["error"]
-        message, code = error["message"], error.get("code")
-        details = error.get("details") or ()  # Gemini's, which answers 400 to a wrong key
-        is_key_wrong = any(detail.get("reason") == "API_KEY_INVALID" for detail in details)
-    except (LookupError, TypeError, AttributeError, ValueError):
-        pass  # not the vendor's format, such as the page of a proxy: show its beginning
-    message = readable(str(message), secrets) or "without a reason"
-    if code == "content_filter":
-        return ProviderError(named("O3", message), kind="content_filter")
-    is_key_wrong |= "No connected db." in message  # LiteLLM's proxy, whatever the key is
-    kind = "access_denied" if is_key_wrong else _KINDS.get(status, "http")
-    return ProviderError(f"HTTP {status}: {message}", kind=kind, status=status)
-
-
-def readable(message: str, secrets: Iterable[str]) -> str:
-    """Return what a vendor says, as an error shows it: without secrets and bytes, and not too long.
-
-    >>> readable(f"not an image: data:image/png;base64,{'iVBO' * 300}", ["sk-1"])
-    'not an image: (base64)'
-    """
-    return _BASE64.sub("(base64)", hide(message, secrets))[:_LONGEST_MESSAGE]

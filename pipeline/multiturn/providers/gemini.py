@@ -1,13 +1,15 @@
-"""Gemini, through the google-genai SDK: system_instruction, and the roles user and model."""
+"""Gemini: system_instruction, and the roles user and model."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-from msgspec import Meta
+import msgspec
+from msgspec import Meta, Struct
 
 from multiturn.errors import ProviderError
 from multiturn.files.media import EXTENSIONS, Base64, Media, with_bytes
@@ -15,8 +17,7 @@ from multiturn.model.calls import Call, Tool
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Turn
 from multiturn.providers.ax import UpTo2
-from multiturn.providers.base import ProviderResponse, Wire
-from multiturn.providers.client import current, http_client
+from multiturn.providers.base import ProviderResponse
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.layout import Layout
@@ -65,13 +66,52 @@ class GeminiSettings(HttpSettings, frozen=True, kw_only=True):
         ),
     ] = "refuse"
 
+    def own_headers(self) -> dict[str, str]:
+        """Return the header with the key, and how long the server may take."""
+        seconds = math.ceil(self.timeout_seconds)
+        return {"x-goog-api-key": self.api_key, "x-server-timeout": str(seconds)}
+
+
+class _Called(Struct):
+    name: str
+    id: str | None = None
+    args: dict[str, Any] | None = None
+
+
+class _Part(Struct, rename="camel"):
+    text: str = ""
+    thought: bool | None = None
+    thought_signature: str = ""
+    function_call: _Called | None = None
+
+
+class _Content(Struct):
+    parts: list[dict[str, Any]] | None = None
+
+
+class _Candidate(Struct, rename="camel"):
+    content: _Content | None = None
+    finish_reason: str | None = None
+
+
+class _Feedback(Struct, rename="camel"):
+    block_reason: str | None = None
+
+
+class GeminiAnswer(Struct, rename="camel"):
+    """An answer of generateContent."""
+
+    candidates: list[_Candidate] = []
+    prompt_feedback: _Feedback | None = None
+    usage_metadata: Any = None
+
 
 class GeminiProvider(HttpProvider):
     """Sends the chat prompt to the Gemini API."""
 
     kind = "gemini"
     title = "Gemini"
-    sdk = "google.genai"
+    answer_type = GeminiAnswer
     address_settings = ("base_url", "version")
     tool_names = Names("G10", re.compile("[A-Za-z_][A-Za-z0-9_.:-]{0,127}"))
     hottest = ("G7", 2)
@@ -115,7 +155,7 @@ class GeminiProvider(HttpProvider):
         }
 
     def encode(self, body: dict[str, Any], hook: Callable[[Any], str] = with_bytes) -> bytes:
-        """Return the body as the SDK writes it."""
+        """Return the body, in which characters outside ASCII are escaped."""
         return json.dumps(body, default=hook).encode()
 
     def repair_media(self, layout: Layout) -> None:
@@ -129,56 +169,48 @@ class GeminiProvider(HttpProvider):
         if any(media.url for media in media_in(layout.messages)):
             layout.judge(self.abilities.takes("addresses"), "attach the file itself")
 
-    def connect(self) -> Any:
-        """Return the asynchronous half of a google-genai client."""
-        import httpx2
-        from google import genai
-        from google.genai import types
+    @property
+    def server(self) -> str:
+        """The address that paths are appended to."""
+        return self.settings.base_url or "https://generativelanguage.googleapis.com"
 
-        self.http = http_client(httpx2.AsyncClient, limits=httpx2.Limits(max_connections=1000))
-        return genai.Client(
-            vertexai=False,  # overrides the environment
-            api_key=self.settings.api_key,
-            http_options=types.HttpOptions(
-                base_url=self.settings.base_url,
-                api_version=self.settings.version,
-                timeout=int(self.settings.timeout_seconds * 1000),
-                retry_options=types.HttpRetryOptions(attempts=self.settings.max_retries + 1),
-                httpx_async_client=self.http,
-            ),
-        ).aio
+    @property
+    def path(self) -> str:
+        """The path of the requests."""
+        return self.model_path("generateContent")
 
-    async def post(self, client: Any, wire: Wire) -> str:
-        """Return the text of the vendor's answer.
+    def model_path(self, method: str) -> str:
+        """Return the path of a method of the model."""
+        return f"/{self.settings.version}/{quote(self.model_name, safe='/:@')}:{method}"
 
-        The SDK takes no bytes, and would write some keys and signatures in another way, so our HTTP
-        client sends the body of the wire in place of what the SDK makes.
-        """
-        current.get().instead = wire.body
-        response = await client.models.generate_content(
-            model=wire.model, contents="-", config={"should_return_http_response": True}
-        )
-        return str(response.sdk_http_response.body)
+    @property
+    def model_name(self) -> str:
+        """The name of the model, with its collection."""
+        model: str = self.settings.model
+        return model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
 
-    def read(self, answer: Any) -> ProviderResponse:
+    def read(self, answer: GeminiAnswer) -> ProviderResponse:
         """Return the text of the first candidate, its calls, and apart from them its thoughts."""
-        blocked = (answer.get("promptFeedback") or {}).get("blockReason")
-        if blocked and not answer.get("candidates"):
+        blocked = answer.prompt_feedback and answer.prompt_feedback.block_reason
+        if blocked and not answer.candidates:
             raise ProviderError(f"the prompt was blocked: {blocked}", kind="content_filter")
-        candidate = answer["candidates"][0]
-        parts = candidate.get("content", {}).get("parts", ())
+        if not answer.candidates:
+            raise ValueError("there are no candidates")
+        candidate = answer.candidates[0]
+        raw = (candidate.content and candidate.content.parts) or []
+        parts = msgspec.convert(raw, list[_Part])
         return ProviderResponse(
-            text="".join(part.get("text", "") for part in parts if not part.get("thought")),
+            text="".join(part.text for part in parts if not part.thought),
             tool_calls=tuple(_calls(parts)),
-            thinking=[part for part in parts if part.get("thought")],
+            thinking=[part for part in raw if part.get("thought")],
             usage=counts(
-                answer.get("usageMetadata"),
+                answer.usage_metadata,
                 input_tokens="promptTokenCount",
                 output_tokens="candidatesTokenCount+thoughtsTokenCount",
                 cached_tokens="cachedContentTokenCount",
             ),
-            finish_reason=candidate.get("finishReason"),
-            is_refusal=candidate.get("finishReason") in _BLOCKED,
+            finish_reason=candidate.finish_reason,
+            is_refusal=candidate.finish_reason in _BLOCKED,
         )
 
 
@@ -252,9 +284,8 @@ def _choice(choice: Choice) -> dict[str, Any]:
     return {"mode": "ANY", "allowedFunctionNames": [choice["name"]]}
 
 
-def _calls(parts: Iterable[Mapping[str, Any]]) -> Iterator[Call]:
+def _calls(parts: Iterable[_Part]) -> Iterator[Call]:
     """Yield the calls among the parts of an answer; one without an id gets its number."""
-    called = [part for part in parts if "functionCall" in part]
-    for at, part in enumerate(called, 1):
-        call, signature = part["functionCall"], part.get("thoughtSignature", "")
-        yield Call(call.get("id") or f"call_{at}", call["name"], call.get("args") or {}, signature)
+    called = [(part.function_call, part) for part in parts if part.function_call]
+    for at, (call, part) in enumerate(called, 1):
+        yield Call(call.id or f"call_{at}", call.name, call.args or {}, part.thought_signature)

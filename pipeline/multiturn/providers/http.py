@@ -1,52 +1,30 @@
-"""What the providers that use HTTP share: a vendor's SDK sends, and this reads its answer."""
+"""What the providers of LLM APIs share: they send their bodies by HTTP, and read the answers."""
 
 import asyncio
-import errno
-import importlib
-import importlib.util
 import math
-import os
-import socket
-import ssl
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, BinaryIO, ClassVar, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import structs
 
-from multiturn.errors import ENDS_RUN, MultiturnError, ProviderError
+from multiturn.errors import ENDS_RUN, ProviderError
+from multiturn.files.media import with_bytes
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.ax import ChatProvider
 from multiturn.providers.base import ProviderResponse, Wire
-from multiturn.providers.client import Exchange, current, status_error
+from multiturn.providers.client import Client, Reply, Upload
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import SERVERS, Abilities, Row
 from multiturn.providers.refusals import lesson_of
+from multiturn.providers.replies import receive
 from multiturn.providers.secrets import hide
 from multiturn.providers.tokens import Sent, Tokenizer, sent_in
 from multiturn.providers.tool_layout import Choice, Names, choice_of, want_names
 
+_S = TypeVar("_S")
 _T = TypeVar("_T")
-_OF_DISKS = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.EIO)
-# The SDKs' own exceptions do not tell these from a connection that broke.
-_NO_CONNECTION = (ConnectionRefusedError, socket.gaierror, ssl.SSLCertVerificationError)
-_VENDORS = ("ANTHROPIC_", "AZURE_", "GEMINI_", "GOOGLE_", "OPENAI_")
-
-
-@contextmanager
-def _without_variables() -> Iterator[None]:
-    """Hide the variables of the vendors: addresses, headers and keys come from the target only.
-
-    The SDKs read such variables in the constructors of their clients, and none has an option to
-    ignore them. They are put back at once, for the program that uses this library.
-    """
-    hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(_VENDORS)}
-    try:
-        yield
-    finally:
-        os.environ.update(hidden)
 
 
 class Asked(NamedTuple):
@@ -58,21 +36,38 @@ class Asked(NamedTuple):
 
 
 class HttpProvider(ChatProvider):
-    """The base of the providers that ask through a vendor's SDK."""
+    """The base of the providers that ask an API by HTTP."""
 
-    sdk: ClassVar[str]  # the module to import
     tool_names: ClassVar[Names]  # those that the vendor takes
     hottest: ClassVar[tuple[str, float]]  # the vendor's rule, and the highest temperature
     rows: tuple[Row, ...] = ()  # what the user's own targets file says of models
-    path: ClassVar[str]  # of the requests
+    answer_type: ClassVar[type]  # of the answers to requests
 
-    http: Any = None  # the HTTP client inside the SDK's
-    _client: Any = None
-    _loop: Any = None
+    _client: Client | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
 
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
         self._taught: set[str] = set()
+
+    @property
+    def server(self) -> str:
+        """The address that paths are appended to."""
+        raise NotImplementedError
+
+    @property
+    def path(self) -> str:
+        """The path of the requests."""
+        raise NotImplementedError
+
+    def address(self) -> tuple[str, ...]:
+        """Return what says where requests go, and with which headers, but no secret."""
+        headers = [
+            f"{name.lower()}: {value}"
+            for name, value in sorted(self.settings.headers.items())
+            if value not in self.secrets
+        ]
+        return (*super().address(), *headers)
 
     @property
     def vendor(self) -> str:
@@ -153,55 +148,97 @@ class HttpProvider(ChatProvider):
         layout.judge(verdict, advice)
         return temperature
 
-    def connect(self) -> Any:
-        """Return a new client of the SDK, and keep its HTTP client as ``http``."""
-        raise NotImplementedError
-
-    async def post(self, client: Any, wire: Wire) -> str:
-        """Return the text of the vendor's answer."""
-        import httpx2
-
-        # Not the SDK's typed method, which would walk and copy the body twice.
-        response = await client.post(self.path, content=wire.body, cast_to=httpx2.Response)
-        return str(response.text)
-
     def read(self, answer: Any) -> ProviderResponse:
-        """Return what a decoded answer says; it may have any form."""
-        raise NotImplementedError
+        """Return what an answer of the type ``answer_type`` says.
 
-    def check(self) -> None:
-        """Check that the SDK is installed."""
-        with suppress(ModuleNotFoundError):  # of the package that the SDK is in
-            if importlib.util.find_spec(self.sdk):
-                return
-        raise MultiturnError(
-            f"the target {self.name!r} needs the package {self.sdk};"
-            f" pip install 'multiturn[{self.kind}]'"
-        )
+        Raises:
+            ProviderError: it says that there is none.
+        """
+        raise NotImplementedError
 
     async def prepare(self) -> None:
-        """Import the SDK, and make a client for the event loop, which owns the connections."""
-        if self._loop is not asyncio.get_running_loop():
-            await asyncio.to_thread(importlib.import_module, self.sdk)  # may take seconds
-        if self._loop is not asyncio.get_running_loop():  # no other case did it meanwhile
-            with _without_variables():
-                self._client = self.connect()
-            self._loop = asyncio.get_running_loop()
+        """Make a client for the event loop, which owns the connections."""
+        self.client()
 
-    async def ask(self, wire: Wire) -> ProviderResponse:
-        """Send a body through the SDK, which retries after errors that may pass."""
+    def client(self) -> Client:
+        """Return the client of the event loop that runs."""
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            self._client = Client(self.settings, self.server, self.secrets)
+            self._loop = loop
+        return self._client
 
-        async def post(client: Any) -> ProviderResponse:
-            answer, exchange = self.answer(await self.post(client, wire)), current.get()
-            return structs.replace(answer, retries=exchange.retries, wire=exchange.body)
-
+    async def send(self, wire: Wire) -> ProviderResponse:
+        """Send a body, and return the answer; no secret is in it, or in an error."""
+        body = wire.body
         try:
-            return await self.call(post)
+            reply = await self.client().send("POST", self.path, body)
+            answer = structs.replace(self.answer(reply.body), retries=reply.retries)
+            return structs.replace(answer, wire=hide(body, self.secrets))
         except ProviderError as error:
             if error.status == 404:
                 error.what += f"; check the model and the address of the target {self.name!r}"
             self.teach(error, wire)
+            error.wire = hide(body, self.secrets)
             raise
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        is_retried: bool = True,
+    ) -> Reply:
+        """Return a server's answer; the arguments are those of ``Client.send``.
+
+        The body is sent as JSON, unless it is an upload; None is nothing.
+        """
+        content: Any = body
+        if body is None:
+            content = b""
+        elif not isinstance(body, Upload):
+            content = msgspec.json.encode(body, enc_hook=with_bytes)
+        sent = self.client().send(method, path, content, headers=headers, is_retried=is_retried)
+        return await sent
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        kind: type[_S],
+        read: Callable[[_S], _T],
+        body: Any = None,
+        *,
+        what: str = "answer",
+        **options: Any,
+    ) -> _T:
+        """Return what is read of the answer of an endpoint, as ``receive`` does.
+
+        The options are those of ``request``.
+
+        Raises:
+            ProviderError: there is no answer, or one of another type.
+        """
+        reply = await self.request(method, path, body, **options)
+        return receive(reply.body, kind, read, self.secrets, what)
+
+    async def download(self, path: str, file: BinaryIO) -> None:
+        """Write the answer of an endpoint into a file, whatever its size."""
+        await self.client().send("GET", path, into=file)
+
+    def answer(self, reply: bytes) -> ProviderResponse:
+        """Return what the vendor's answer to one request says, without secrets.
+
+        Raises:
+            ProviderError: it says nothing, or is not in the vendor's format.
+        """
+        return receive(reply, object, self.read_raw, self.secrets)
+
+    def read_raw(self, raw: Any) -> ProviderResponse:
+        """Return what a decoded answer says; secrets may be in it."""
+        return structs.replace(self.read(msgspec.convert(raw, self.answer_type)), raw=raw)
 
     def teach(self, error: ProviderError, wire: Wire | None = None) -> None:
         """Add which setting avoids a refusal; one that every case would meet ends a run.
@@ -219,70 +256,8 @@ class HttpProvider(ChatProvider):
             self._taught.add(lesson.advice)
             error.what = f"{error.what.removesuffix('.')}; {lesson.advice}"
 
-    async def call(self, function: Callable[[Any], Awaitable[_T]]) -> _T:
-        """Return what a function of the SDK's client returns.
-
-        Raises:
-            ProviderError: there is no answer; secrets are hidden.
-            OSError: the function writes a file, and the disk is full or fails.
-        """
-        exchange = Exchange(self.settings.timeout_seconds, self.secrets)
-        token = current.set(exchange)
-        try:
-            await self.prepare()
-            return await function(self._client)
-        except ProviderError as error:
-            failure = error
-        except Exception as error:  # each SDK has exceptions of its own
-            if isinstance(error, OSError) and error.errno in _OF_DISKS:
-                raise
-            failure = exchange.error or self._failure(error)
-        finally:
-            current.reset(token)
-            # The timers of asyncio keep it for a while after they are canceled.
-            sent, exchange.body, exchange.instead = exchange.body, b"", b""
-        if failure.kind == "access_denied":
-            failure.what += f"; check the api_key of the target {self.name!r}"
-        failure.retries, failure.wire = exchange.retries, sent
-        raise self.hidden(failure) from None
-
-    def answer(self, text: str | bytes) -> ProviderResponse:
-        """Return what the vendor's answer to one request says.
-
-        Raises:
-            ProviderError: it says nothing, or is not in the vendor's format.
-        """
-        try:
-            raw = msgspec.json.decode(text)
-            # Hidden only in what is read: a key may be one of the vendor's own words, and in a text
-            # that is JSON, such as the arguments of a call, it may be escaped.
-            answer = hide(structs.replace(self.read(raw), raw=raw), self.secrets)
-            return msgspec.convert(structs.asdict(answer), ProviderResponse)
-        except ProviderError as error:
-            raise self.hidden(error) from None
-        except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
-            what = f"the answer is not in the vendor's format: {type(error).__name__}: {error}"
-            raise ProviderError(hide(what, self.secrets), kind="malformed") from None
-
-    def _failure(self, error: BaseException) -> ProviderError:
-        """Return our error for one of an SDK."""
-        response = getattr(error, "response", None)
-        if response is not None:
-            return status_error(response.status_code, response.text, self.secrets)
-        causes = [error]
-        while cause := causes[-1].__cause__ or causes[-1].__context__:
-            causes.append(cause)
-        if any(isinstance(cause, TimeoutError) for cause in causes):
-            what = f"no answer within {self.settings.timeout_seconds:g} s (timeout_seconds)"
-            return ProviderError(what, kind="timeout")
-        why = next((str(cause) for cause in reversed(causes) if str(cause)), type(error).__name__)
-        what = f"the connection of the target {self.name!r} failed: {why}"
-        is_lost = any(isinstance(cause, _NO_CONNECTION) for cause in causes)
-        kind = "unreachable" if is_lost else "connection"
-        return ProviderError(f"{what}; check the target's address and the network", kind=kind)
-
     async def aclose(self) -> None:
         """Close the connections."""
         if self._client is not None:
-            await self.http.aclose()
-            self.http = self._client = self._loop = None
+            await self._client.aclose()
+            self._client = self._loop = None

@@ -1,5 +1,6 @@
-"""The settings that all targets share which ask through a vendor's SDK."""
+"""The settings that all targets share which use HTTP."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, get_args
 
@@ -8,8 +9,9 @@ from msgspec import Meta
 from multiturn.errors import did_you_mean
 from multiturn.model.turns import is_blank
 from multiturn.providers.ax import ChatSettings, Model
+from multiturn.providers.base import Seconds
 from multiturn.providers.models import Accepted
-from multiturn.providers.secrets import passwords_in
+from multiturn.providers.secrets import is_secret, passwords_in
 from multiturn.text import has_host
 
 API_KEY = Meta(
@@ -23,6 +25,14 @@ _ONE_TOOL = Meta(
         "maxProperties": 1,
     }
 )
+
+
+_OWN_HEADERS = (  # of every request, beside those with the key
+    *("accept", "accept-encoding", "connection", "content-encoding", "content-length"),
+    *("content-type", "host", "transfer-encoding"),
+)
+_SECRET_HEADERS = ("authorization", "cookie", "proxy-authorization")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 
 
 class HttpSettings(ChatSettings, frozen=True, kw_only=True):
@@ -45,11 +55,16 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
         ),
     ] = None
 
-    def __post_init__(self) -> None:
-        """Refuse a key that the SDKs would look for elsewhere, or quote in an error.
+    headers: Annotated[
+        Mapping[str, str],
+        Meta(description="sent in addition to our own, as gateways need; hidden like keys."),
+    ] = {}
+    max_retry_delay: Annotated[
+        Seconds, Meta(description="the longest delay before a retry that a server may ask for.")
+    ] = 60
 
-        An address that is none is refused, too.
-        """
+    def __post_init__(self) -> None:
+        """Refuse a key or a header that HTTP cannot carry, and an address that is none."""
         key = self.api_key
         if key is not None and is_blank(key):
             raise ValueError("api_key is empty; add the key")
@@ -65,6 +80,15 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
             raise ValueError(
                 "tool_choice must be auto, none, required, or the name of a tool, as {name: TOOL}"
             )
+        own = {*_OWN_HEADERS, *self.own_headers()}
+        for name, value in self.headers.items():
+            if not _HEADER(name):
+                raise ValueError(f"headers has a name that HTTP cannot carry: {name!r}")
+            if name.lower() in own:
+                raise ValueError(f"headers cannot replace {name!r}, which is sent anyway")
+            if not (value.isascii() and value.isprintable()):
+                what = f"headers has a line break or another character in {name!r} that HTTP"
+                raise ValueError(f"{what} cannot carry; remove it")
         for name in ("base_url", "endpoint"):
             address = getattr(self, name, None)
             if address is not None and not address.lower().startswith(("http://", "https://")):
@@ -72,7 +96,17 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
             if address is not None and not has_host(address):
                 raise ValueError(f"{name} has a host or a port that cannot be; check it")
 
+    def own_headers(self) -> dict[str, str]:
+        """Return the headers with the key; their names are in lower case."""
+        return {"authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+
     def secrets(self) -> list[str]:
-        """Return the key, if there is one, and the password in the address."""
+        """Return the key, if there is one, the password in the address, and secret headers."""
         address = getattr(self, "base_url", None) or getattr(self, "endpoint", None) or ""
-        return [*([self.api_key] if self.api_key else ()), *passwords_in(address)]
+        headers = [
+            value
+            for name, value in self.headers.items()
+            if is_secret(name) or name.lower() in _SECRET_HEADERS
+        ]
+        key = [self.api_key] if self.api_key else []
+        return [*key, *headers, *passwords_in(address)]

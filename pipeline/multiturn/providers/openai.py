@@ -1,4 +1,4 @@
-"""OpenAI and servers with its API, through the openai SDK: messages are sent almost unchanged."""
+"""OpenAI and servers with its API, by HTTP: messages are sent almost unchanged."""
 
 import re
 from collections.abc import Iterable
@@ -12,13 +12,13 @@ from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Turn
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.chat import (
+    ChatAnswer,
     chat_choice,
     chat_message,
     chat_tool,
     lay_out_for_chat,
     read_chat,
 )
-from multiturn.providers.client import http_client
 from multiturn.providers.http import Asked, HttpProvider
 from multiturn.providers.layout import Layout
 from multiturn.providers.media_parts import want_kinds
@@ -27,6 +27,7 @@ from multiturn.providers.openai_settings import vendor_at
 from multiturn.providers.responses import (
     LOWEST_LIMIT,
     MEDIA,
+    ResponsesAnswer,
     lay_out_for_responses,
     phases,
     read_response,
@@ -43,7 +44,6 @@ class OpenAIProvider(HttpProvider):
 
     kind = "openai"
     title = "OpenAI, Azure"
-    sdk = "openai"
     rules_by: ClassVar[tuple[str, ...]] = ("base_url",)
     address_settings: ClassVar[tuple[str, ...]] = ("base_url",)
     tool_names = Names("O16", re.compile("[A-Za-z0-9_-]{1,64}"))
@@ -60,9 +60,23 @@ class OpenAIProvider(HttpProvider):
         return bool(self.settings.api == "responses")
 
     @property
-    def path(self) -> str:  # type: ignore[override]
-        """That of the API."""
+    def server(self) -> str:
+        """The address that paths are appended to."""
+        return str(self.settings.base_url)
+
+    @property
+    def endpoint(self) -> str:
+        """The path of the API, as lines of batches have it."""
         return "/responses" if self.asks_responses else "/chat/completions"
+
+    @property
+    def path(self) -> str:
+        """The path of the requests."""
+        return self.endpoint
+
+    def versioned(self, path: str) -> str:
+        """Return a path with the version of the API, where that is part of it."""
+        return path
 
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
         """Return the messages, tool messages without a call as the user's (O1), and the rest."""
@@ -187,29 +201,11 @@ class OpenAIProvider(HttpProvider):
         elif row and row.limit != self.settings.max_tokens_field:
             layout.refuse(row.rule or "C4", f"set max_tokens_field: {row.limit} in the target")
 
-    def connect(self) -> Any:
-        """Return an openai client; without a key, no key is sent."""
-        import openai
-
-        self.http = http_client(openai.DefaultAioHttpClient)
-        if self.settings.api_key is None:
-            self.http.event_hooks["request"].append(_without_key)
-        return self.client(
-            openai,
-            api_key=self.settings.api_key or "none",  # without one, the SDK refuses to start
-            timeout=self.settings.timeout_seconds,
-            max_retries=self.settings.max_retries,
-            http_client=self.http,
-        )
-
-    def client(self, sdk: Any, **options: Any) -> Any:
-        """Return a client of the SDK for the target's address."""
-        return sdk.AsyncOpenAI(base_url=self.settings.base_url, **options)
+    @property
+    def answer_type(self) -> type:  # type: ignore[override]
+        """That of the API."""
+        return ResponsesAnswer if self.asks_responses else ChatAnswer
 
     def read(self, answer: Any) -> ProviderResponse:
         """Return what the API that was asked says."""
         return read_response(answer) if self.asks_responses else read_chat(answer)
-
-
-async def _without_key(request: Any) -> None:
-    del request.headers["authorization"]

@@ -2,8 +2,11 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+import msgspec
+from msgspec import Struct
 
 from multiturn.errors import ProviderError
 from multiturn.files.media import Media, MediaKind
@@ -21,6 +24,7 @@ from multiturn.providers.media_parts import (
     want_user_media,
 )
 from multiturn.providers.models import SERVERS, Abilities
+from multiturn.providers.replies import Typed
 from multiturn.providers.tool_layout import (
     Choice,
     Names,
@@ -228,33 +232,78 @@ def response_choice(choice: Choice) -> str | dict[str, Any]:
     return choice if isinstance(choice, str) else {"type": "function", **choice}
 
 
-def read_response(answer: Mapping[str, Any]) -> ProviderResponse:
+class _Error(Struct):
+    code: str
+    message: str
+
+
+class _Text(Struct, tag_field="type", tag="output_text"):
+    text: str
+
+
+class _Refusal(Struct, tag_field="type", tag="refusal"):
+    refusal: str
+
+
+class _Said(Struct, tag_field="type", tag="message"):
+    content: list[_Text | _Refusal]
+
+
+class _Called(Struct, tag_field="type", tag="function_call"):
+    call_id: str
+    name: str
+    arguments: Any = None
+
+
+class _Incomplete(Struct):
+    reason: str | None = None
+
+
+class ResponsesAnswer(Struct):
+    """An answer of the API."""
+
+    output: list[dict[str, Any]] | None = None
+    status: str | None = None  # other servers may leave it out
+    error: _Error | None = None
+    incomplete_details: _Incomplete | None = None
+    usage: Any = None
+
+
+def read_response(answer: ResponsesAnswer) -> ProviderResponse:
     """Return what an answer says; a refusal by the model is an answer, too.
 
     Raises:
         ProviderError: the vendor says that there is none.
     """
-    error = answer.get("error")
-    if error:
-        kind = _KINDS.get(error["code"], "http")
-        raise ProviderError(f"{error['code']}: {error['message']}", kind=kind)
-    items = answer["output"]
-    parts = [part for item in items if item["type"] == "message" for part in item["content"]]
-    said, refused = (
-        "".join(part[key] for part in parts if part["type"] == kind)
-        for kind, key in (("output_text", "text"), ("refusal", "refusal"))
-    )
-    stopped = (answer.get("incomplete_details") or {}).get("reason") or answer.get("status")
+    if error := answer.error:
+        kind = _KINDS.get(error.code, "http")
+        raise ProviderError(f"{error.code}: {error.message}", kind=kind)
+    if answer.status not in ("completed", "incomplete", None):
+        what = f"the response is no answer: its status is {answer.status!r}"
+        raise ProviderError(what, kind="malformed")
+    if answer.output is None:
+        raise ValueError("there is no output")
+    kinds = [item.type for item in msgspec.convert(answer.output, list[Typed])]
+    items = [
+        msgspec.convert(item, _Said | _Called)
+        for item, kind in zip(answer.output, kinds, strict=True)
+        if kind in ("message", "function_call")
+    ]
+    parts = [part for item in items if isinstance(item, _Said) for part in item.content]
+    said = "".join(part.text for part in parts if isinstance(part, _Text))
+    refused = "".join(part.refusal for part in parts if isinstance(part, _Refusal))
+    details = answer.incomplete_details
+    stopped = (details and details.reason) or answer.status
     return ProviderResponse(
         text=said or refused,
         tool_calls=tuple(
-            called(item["call_id"], item["name"], item["arguments"])
+            called(item.call_id, item.name, item.arguments)
             for item in items
-            if item["type"] == "function_call"
+            if isinstance(item, _Called)
         ),
-        thinking=[item for item in items if item["type"] == "reasoning"],
+        thinking=[item for item in answer.output if item.get("type") == "reasoning"],
         usage=counts(
-            answer.get("usage"),
+            answer.usage,
             input_tokens="input_tokens",
             output_tokens="output_tokens",
             cached_tokens="input_tokens_details.cached_tokens",

@@ -2,8 +2,10 @@
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -11,7 +13,8 @@ from msgspec import Struct, structs
 
 _T = TypeVar("_T")
 _SECRET_NAME = re.compile(
-    r"(?:^|_)[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?[0-9]*(?:_|$)",
+    r"(?:^|[_-])[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?[0-9]*"
+    r"(?:[_-]|$)",
     re.IGNORECASE,
 )
 # How keys begin, and how long they are, by the rules of gitleaks 8 (seen on 2026-11-22).
@@ -33,6 +36,7 @@ _KEY = re.compile(
 )
 _RANDOM = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+/=.~-]{20,}")
 _SHORTEST_SECRET = 4  # replacing shorter values would damage ordinary words
+_SHORTEST_ENCODED = 8  # likewise of what is found in base64
 
 
 def is_secret(name: str) -> bool:
@@ -65,25 +69,25 @@ def passwords_in(url: str) -> Iterator[str]:
 
 
 def hide(value: _T, secrets: Iterable[str]) -> _T:
-    """Return a text, bytes, structs or decoded JSON, with every secret in texts as ``***``.
+    r"""Return a text, bytes, structs or decoded JSON, with every secret in texts as ``***``.
 
-    It is also hidden as JSON has it: a text may quote JSON.
+    It is also hidden as JSON, URLs, HTML and base64 have it: a text may quote any of these.
 
     >>> hide({"sk-12345": ["no such key: sk-12345"]}, ["no", "sk-1", "sk-12345"])
     {'***': ['no such key: ***']}
+    >>> hide(r"no such key: a\/c\u002b6789, a%2fc%2b6789", ["a/c+6789"])
+    'no such key: ***, ***'
     """
-    forms = {form for each in secrets for form in (each, json.dumps(each)[1:-1])}
-    ordered = sorted(forms, key=len, reverse=True)
+    secrets = tuple(secrets)
+    patterns, plain = _patterns(secrets), _plain(secrets)
 
     def hidden(value: Any) -> Any:
         if isinstance(value, str):
-            for secret in ordered:
-                if len(secret) >= _SHORTEST_SECRET:
-                    value = value.replace(secret, "***")
+            for pattern in patterns:
+                value = pattern.sub("***", value)
         elif isinstance(value, bytes):
-            for secret in ordered:
-                if len(secret) >= _SHORTEST_SECRET:
-                    value = value.replace(secret.encode("utf-8", "surrogatepass"), b"***")
+            for form in plain:  # of a body of ours, which may be large
+                value = value.replace(form, b"***")
         elif isinstance(value, list | tuple):
             items = [hidden(item) for item in value]
             return items if isinstance(value, list) else tuple(items)
@@ -94,4 +98,64 @@ def hide(value: _T, secrets: Iterable[str]) -> _T:
             return {hidden(key): hidden(item) for key, item in value.items()}
         return value
 
-    return hidden(value)  # type: ignore[no-any-return]
+    return hidden(value) if patterns else value
+
+
+def _ordered(secrets: Iterable[str]) -> list[str]:
+    """Return the secrets that are hidden, the longest first."""
+    return sorted((each for each in {*secrets} if len(each) >= _SHORTEST_SECRET), key=len)[::-1]
+
+
+@lru_cache(256)
+def _plain(secrets: tuple[str, ...]) -> list[bytes]:
+    """Return the secrets as they are, and as our own JSON has them."""
+    forms = (form for each in _ordered(secrets) for form in {each, json.dumps(each)[1:-1]})
+    return [form.encode("utf-8", "surrogatepass") for form in forms]
+
+
+@lru_cache(256)
+def _patterns(secrets: tuple[str, ...]) -> list[re.Pattern[str]]:
+    """Return what finds each secret."""
+    return [re.compile(form) for secret in _ordered(secrets) for form in _forms(secret)]
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Yield patterns of a secret: written in any way, and in base64 at any place of a text."""
+    yield "".join(map(_written, secret))
+    if len(secret) < _SHORTEST_ENCODED:
+        return
+    data = secret.encode("utf-8", "surrogatepass")
+    for before in range(3):  # bytes of the text that share a group of base64 with the secret
+        encoded = b64encode(bytes(before) + data).decode()
+        first, last = -(-before * 8 // 6), (before + len(data)) * 8 // 6
+        # The alphabet of URLs has other characters for these two.
+        forms = {"+": f"(?:-|{_written('+')})", "/": f"(?:_|{_written('/')})"}
+        yield "".join(forms.get(character, character) for character in encoded[first:last])
+
+
+@cache
+def _written(character: str) -> str:
+    """Return a pattern of a character: as it is, or as JSON, a URL or HTML may have it.
+
+    Each alternative begins with a character, which makes the search quick.
+    """
+    code, plain = ord(character), re.escape(character)
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    json = r"\\+".join(f"u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    url = "%(?:25)*".join(f"{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
+    html = [f"#0*{code};?", f"#x0*{code:x};?", *_names().get(character, ())]
+    return (
+        rf"(?:{plain}|\\\\*(?:{plain}|(?i:{json}))|%(?:25)*(?i:{url})"
+        f"|&(?:amp;)*(?i:{'|'.join(html)}))"
+    )
+
+
+@cache
+def _names() -> dict[str, list[str]]:
+    """Return the names that HTML has for each character."""
+    from html.entities import html5  # 2,200 names, which nothing but a key needs
+
+    names: dict[str, list[str]] = {}
+    for name, character in html5.items():
+        names.setdefault(character, []).append(name)
+    return names

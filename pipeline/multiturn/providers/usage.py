@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-_MOST = 2**53  # tokens; beyond it, floats are not exact
+MOST_TOKENS = 2**53  # tokens; beyond it, floats are not exact
 
 
 def counts(usage: Any, **names: str) -> Mapping[str, int]:
@@ -26,4 +26,4 @@ def counts(usage: Any, **names: str) -> Mapping[str, int]:
 def _at(usage: Any, path: str) -> int | None:
     for key in path.split("."):
         usage = usage.get(key) if isinstance(usage, dict) else None
-    return usage if isinstance(usage, int) and 0 <= usage <= _MOST else None
+    return usage if isinstance(usage, int) and 0 <= usage <= MOST_TOKENS else None

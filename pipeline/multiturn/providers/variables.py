@@ -14,7 +14,7 @@ VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 # a variable as a shell has it, or as a template
 _UNLIKE = re.compile(r"\$(\{\w+\}|[A-Z_][A-Z\d_]+)|\{\{[^{}]*\}\}")
-_APART = ("base_url", "endpoint", "env", "executable", "args", "cwd")
+_APART = ("base_url", "endpoint", "headers", "env", "executable", "args", "cwd")
 _UNSET = "https://variable-not-set.invalid"  # an address that nobody has, and a key that is none
 
 
@@ -83,7 +83,10 @@ class Values:
             unset = [name for name in VARIABLE.findall(written) if name not in self.environment]
             if unset:
                 return _UNSET
-        return VARIABLE.sub(lambda match: self.variable(match[1], place), written)
+        filled = VARIABLE.sub(lambda match: self.variable(match[1], place), written)
+        if label.startswith("headers.") and filled != written:
+            self.secrets.append(filled)
+        return filled
 
     def variable(self, name: str, place: Place) -> str:
         """Return the value of a variable; that of one named like a key becomes a secret."""

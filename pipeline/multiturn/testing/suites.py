@@ -24,15 +24,21 @@ from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import find_target
-from multiturn.review.diff import compare_texts
-from multiturn.review.folder import SnapshotFolder
-from multiturn.review.locations import digest, folder_of, location_of, name_in_root, suite_of
-from multiturn.review.lock_files import FILES, FilesLock, lock_text, read_files
-from multiturn.review.plain_text import plain_text
-from multiturn.review.recorded import named_files_in
-from multiturn.review.reviewed import review
-from multiturn.review.snapshots import snapshot_text
-from multiturn.review.target import COMMENT, LOCK, shared_parameters, target_text
+from multiturn.snapshots.folder import SnapshotFolder
+from multiturn.snapshots.lists import (
+    FILES,
+    TARGET,
+    TARGET_COMMENT,
+    FilesLock,
+    lock_text,
+    read_files,
+    shared_parameters,
+    target_text,
+)
+from multiturn.snapshots.locations import digest, folder_of, location_of, name_in_root, suite_of
+from multiturn.snapshots.reviewed_case import reviewed_case
+from multiturn.snapshots.snapshot_file import named_files_in, plain_text, snapshot_text
+from multiturn.snapshots.text_diff import compare_texts
 from multiturn.text import visible
 
 # The snapshots that there should be, by suite; among them None, where an id is not known.
@@ -132,7 +138,10 @@ class PromptSnapshot(SingleFileSnapshotExtension):
             raise TypeError("a PromptSnapshot is compared with what convert(case) returns")
         defaults = find_defaults()[0]
         inline, provider = defaults.inline_snapshots, _provider(defaults.snapshot_target)
-        case, shared = review(data, provider), shared_parameters(provider) if provider else {}
+        case, shared = (
+            reviewed_case(data, provider),
+            shared_parameters(provider) if provider else {},
+        )
         digests = {} if inline else {path: (digest(text),) for path, text in case.files.items()}
         text = _with_files(snapshot_text(case, inline=inline, shared=shared), digests)
         text += target_text(provider) if provider else ""
@@ -182,7 +191,7 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         """Write the file, and what the locks have of it, each whole or not at all."""
         (snapshot,) = snapshot_collection
         folder, name = _places[snapshot_collection.location]
-        text, of_target, target = str(snapshot.data).partition(COMMENT)
+        text, of_target, target = str(snapshot.data).partition(TARGET_COMMENT)
         text, begins, files = text.partition(_LIST)
         folder.write(name, text + begins[:1])
         if files:
@@ -192,7 +201,7 @@ class PromptSnapshot(SingleFileSnapshotExtension):
                 folder.write(FILES, lock_text(FILES, lock))
         if of_target:
             with folder.alone():
-                folder.write(LOCK, of_target + target)
+                folder.write(TARGET, of_target + target)
 
     def read_snapshot_data_from_location(self, *, snapshot_location: str, **_: Any) -> str | None:
         """Return what is recorded, as ``serialize`` does; None if nothing is."""
@@ -202,7 +211,7 @@ class PromptSnapshot(SingleFileSnapshotExtension):
             return text
         recorded = read_files(folder.read(FILES), folder.shown(FILES))
         text = _with_files(text, {path: recorded.get(path, ()) for path in named_files_in(text)})
-        return text + (folder.read(LOCK) or "") if find_defaults()[0].snapshot_target else text
+        return text + (folder.read(TARGET) or "") if find_defaults()[0].snapshot_target else text
 
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
         """Yield the difference, or where the same one has been shown."""

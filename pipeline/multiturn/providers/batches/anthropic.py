@@ -1,10 +1,12 @@
 """The Message Batches API of Anthropic: a batch is created by one request, and has no name."""
 
-from collections.abc import AsyncIterator, Callable, Collection
+import os
+from collections.abc import Callable, Collection
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
+from urllib.parse import quote
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import ProviderError
@@ -15,10 +17,33 @@ from multiturn.providers.batches.base import (
     BatchSearch,
     BatchStatus,
     VendorError,
+    pages,
     places,
 )
+from multiturn.providers.client import Upload
 
 _PATH = "/v1/messages/batches"
+
+
+class _Counts(Struct):
+    processing: int = 0
+    succeeded: int = 0
+    errored: int = 0
+    canceled: int = 0
+    expired: int = 0
+
+
+class _Batch(Struct):
+    id: str
+    processing_status: str
+    request_counts: _Counts
+    results_url: str | None = None
+
+
+class _Page(Struct):
+    data: list[_Batch]
+    has_more: bool = False
+    last_id: str | None = None
 
 
 class _Errors(Struct):
@@ -26,8 +51,8 @@ class _Errors(Struct):
 
 
 class _Result(Struct):
-    type: str = ""
-    message: Raw = Raw(b"null")
+    type: str
+    message: Any = None
     error: _Errors | None = None
 
 
@@ -46,28 +71,32 @@ class AnthropicBatchApi(BatchApi):
         """Return a request with ``custom_id`` and ``params``."""
         return b'{"custom_id":"%s","params":%s}' % (digest.encode(), body)
 
-    async def prepare(self, client: Any, part: BatchPart, file: BinaryIO) -> BatchPart:
+    async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Note the newest batch."""
-        page = await client.messages.batches.list(limit=1)
+        page = await self._page("?limit=1")
         return replace(part, after=page.data[0].id if page.data else "")
 
-    async def create(self, client: Any, part: BatchPart, file: BinaryIO | None) -> str:
+    async def create(self, part: BatchPart, file: BinaryIO | None) -> str:
         """Create a batch of the requests, byte for byte."""
-        from anthropic.types.messages import MessageBatch
-
         assert file is not None  # noqa: S101 - nothing is uploaded earlier
-        once = client.with_options(max_retries=0)
-        headers = {"content-length": str(part.size), "content-type": "application/json"}
-        options = {"headers": headers}
-        batch = await once.post(_PATH, content=_pieces(file), options=options, cast_to=MessageBatch)
-        return str(batch.id)
+        body = Upload(file, 0, file.seek(0, os.SEEK_END))
+        return await self.provider.call(
+            "POST", _PATH, _Batch, lambda batch: batch.id, body, is_retried=False
+        )
 
     async def find(
-        self, client: Any, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
+        self, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
     ) -> BatchSearch:
         """Return the batch created after ``part.after`` whose results have the part's digests."""
+
+        async def get(after: str) -> tuple[list[_Batch], str]:
+            page = await self._page(
+                f"?limit=100&after_id={quote(after)}" if after else "?limit=100"
+            )
+            return page.data, (page.has_more and page.last_id) or ""
+
         undecided = []
-        async for batch in client.messages.batches.list(limit=100):  # the newest first
+        async for batch in pages(get):  # the newest first
             if batch.id == part.after:
                 break
             status = _status(batch)
@@ -76,41 +105,40 @@ class AnthropicBatchApi(BatchApi):
                 continue
             if not status.ended:
                 undecided.append(batch.id)
-            elif await self._answered(client, status) == digests():
+            elif await self._answered(status) == digests():
                 return BatchSearch(batch.id)
         return BatchSearch(undecided=tuple(undecided))
 
-    async def _answered(self, client: Any, status: BatchStatus) -> set[str]:
+    async def _page(self, query: str) -> _Page:
+        return await self.provider.call("GET", f"{_PATH}{query}", _Page, lambda page: page)
+
+    async def _answered(self, status: BatchStatus) -> set[str]:
         with TemporaryFile() as file:
-            await self.fetch(client, status, file)
+            await self.fetch(status, file)
             return set(places(file))
 
-    async def status_of(self, client: Any, batch: str) -> BatchStatus:
+    async def status_of(self, batch: str) -> BatchStatus:
         """Return the status and the counts, which are 0 until the batch has ended."""
-        return _status(await client.messages.batches.retrieve(batch))
+        return await self.provider.call("GET", f"{_PATH}/{quote(batch, safe='')}", _Batch, _status)
 
-    async def fetch(self, client: Any, status: BatchStatus, file: BinaryIO) -> None:
+    async def fetch(self, status: BatchStatus, file: BinaryIO) -> None:
         """Write the results, fetched from the target's address: a URL in an answer gets no key."""
-        import httpx2
-
         for name in status.files:
-            path = f"{_PATH}/{name}/results"
-            response = await client.get(path, cast_to=httpx2.Response, stream=True)
-            try:
-                async for piece in response.aiter_bytes():
-                    file.write(piece)
-            finally:
-                await response.aclose()
+            await self.provider.download(f"{_PATH}/{quote(name, safe='')}/results", file)
 
-    async def cancel(self, client: Any, batch: str) -> None:
+    async def cancel(self, batch: str) -> None:
         """Cancel a batch."""
-        await client.messages.batches.cancel(batch)
+        path = f"{_PATH}/{quote(batch, safe='')}/cancel"
+        await self.provider.call("POST", path, _Batch, _status)
 
     def read(self, line: bytes) -> ProviderResponse:
         """Return the message of a request that succeeded."""
-        result = self.decode(line, _Line).result
+        return self.received(line, _Line, self._answer)
+
+    def _answer(self, line: _Line) -> ProviderResponse:
+        result = line.result
         if result.type == "succeeded":
-            return self.provider.answer(bytes(result.message))
+            return self.provider.read_raw(result.message)
         if result.error is None:
             what = f"batch_{result.type}: the batch ended without an answer to this request"
             raise ProviderError(what, kind="batch")
@@ -119,14 +147,7 @@ class AnthropicBatchApi(BatchApi):
         raise self.error(error, "rate_limit" if limited else "http")
 
 
-async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
-    """Yield the content of a file, which the SDK would keep several times."""
-    file.seek(0)
-    while piece := file.read(2**16):
-        yield piece
-
-
-def _status(batch: Any) -> BatchStatus:
+def _status(batch: _Batch) -> BatchStatus:
     counts, state = batch.request_counts, batch.processing_status
     return BatchStatus(
         state=state,

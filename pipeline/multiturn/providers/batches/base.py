@@ -1,11 +1,11 @@
 """What the adapters of the vendors' Batch APIs share.
 
-Their asynchronous methods get the client of the vendor's SDK. The SDK never retries to create a
-batch: it may have been created although the answer was lost. The caller first looks for it, with
-``BatchApi.find``.
+The creation of a batch is never retried: it may have been created although the answer was lost. The
+caller first looks for it, with ``BatchApi.find``.
 """
 
-from collections.abc import Callable, Collection
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, TypeVar
 
@@ -14,11 +14,12 @@ from msgspec import Struct
 
 from multiturn.errors import ProviderError
 from multiturn.providers.base import LARGEST_ANSWER, ProviderResponse
-from multiturn.providers.client import readable
+from multiturn.providers.replies import readable, receive
 
 if TYPE_CHECKING:
     from multiturn.providers.http import HttpProvider
 
+_S = TypeVar("_S")
 _T = TypeVar("_T")
 _MAY_PASS = ("timeout", "connection", "unreachable", "rate_limit", "malformed")
 
@@ -71,6 +72,10 @@ class _Named(Struct):
     key: str = ""
 
 
+_NEAR = 1000  # bytes from the beginning or the end of a line, where its name may be
+_NAME = re.compile(rb'"(?:custom_id|key)"\s*:\s*"([0-9a-f]+)"')
+
+
 def places(file: BinaryIO) -> dict[str, int]:
     r"""Return the byte offset of the first line of results for each digest.
 
@@ -79,18 +84,43 @@ def places(file: BinaryIO) -> dict[str, int]:
     found: dict[str, int] = {}
     decode = msgspec.json.Decoder(_Named).decode
     start = file.seek(0)
-    while line := file.readline(LARGEST_ANSWER):
+    while line := file.readline(LARGEST_ANSWER + 1):
+        size, end = len(line), line
+        while not end.endswith(b"\n") and (piece := file.readline(LARGEST_ANSWER)):
+            size, end = size + len(piece), end[-_NEAR:] + piece
         with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            named = decode(line)
-            found.setdefault(named.custom_id or named.key, start)
-        start += len(line)
+            if size == len(line):
+                named = decode(line)
+                found.setdefault(named.custom_id or named.key, start)
+            # The answer is too large to be read; that is said of the request with this name.
+            elif name := _NAME.search(line[:_NEAR]) or _NAME.search(end[-_NEAR:]):
+                found.setdefault(name[1].decode(), start)
+        start += size
     return found
+
+
+async def pages(get: Callable[[str], Awaitable[tuple[list[_T], str]]]) -> AsyncIterator[_T]:
+    """Yield the items of a listing, page by page.
+
+    Args:
+        get: takes where a page begins, empty for the first one, and returns its items and where the
+            next one begins, empty after the last one.
+    """
+    begins = ""
+    seen = set()
+    while begins not in seen:  # else a server repeats itself
+        seen.add(begins)
+        items, begins = await get(begins)
+        for item in items:
+            yield item
+        if not begins:
+            return
 
 
 class BatchApi(Protocol):
     """The Batch API of a target; subclasses define what differs.
 
-    The methods that get a client may raise any exception of the SDK, or a ProviderError.
+    The asynchronous methods raise a ProviderError if the vendor fails.
     """
 
     most_requests: ClassVar[int]  # in a part
@@ -106,51 +136,49 @@ class BatchApi(Protocol):
     def line(self, digest: str, body: bytes) -> bytes:
         """Return the line of a request in a part, with its exact body."""
 
-    async def prepare(self, client: Any, part: BatchPart, file: BinaryIO) -> BatchPart:
+    async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Return a part whose batch can be created: its requests are uploaded where need be."""
 
-    async def create(self, client: Any, part: BatchPart, file: BinaryIO | None) -> str:
+    async def create(self, part: BatchPart, file: BinaryIO | None) -> str:
         """Create the batch of a part, and return its id; no file if it was uploaded earlier."""
 
     async def find(
-        self, client: Any, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
+        self, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
     ) -> BatchSearch:
         """Look for the batch that was created for a part.
 
         Args:
-            client: of the SDK.
             part: whose batch id is not known.
             others: ids of the batches of other parts.
             digests: returns those of the part's requests.
         """
 
-    async def status_of(self, client: Any, batch: str) -> BatchStatus:
+    async def status_of(self, batch: str) -> BatchStatus:
         """Return the status of a batch."""
 
-    async def fetch(self, client: Any, status: BatchStatus, file: BinaryIO) -> None:
+    async def fetch(self, status: BatchStatus, file: BinaryIO) -> None:
         """Write the results of a batch into a file; answers come before errors."""
 
-    async def cancel(self, client: Any, batch: str) -> None:
+    async def cancel(self, batch: str) -> None:
         """Ask the vendor to end a batch; the answers so far are kept."""
 
     def read(self, line: bytes) -> ProviderResponse:
         """Return the answer in a line of results.
 
         Raises:
-            ProviderError: it is an error.
+            ProviderError: it is an error, too large, or not in the vendor's format.
         """
 
-    def decode(self, line: bytes, kind: type[_T]) -> _T:
-        """Return a decoded line of results.
+    def received(self, line: bytes, kind: type[_S], read: Callable[[_S], _T]) -> _T:
+        """Return what is read of a line of results.
 
         Raises:
-            ProviderError: it is not in the vendor's format.
+            ProviderError: it is too large, or not in the vendor's format.
         """
-        try:
-            return msgspec.json.decode(line, type=kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            what = f"the result is not in the vendor's format: {error}"
-            raise ProviderError(what, kind="malformed") from None
+        if len(line) > LARGEST_ANSWER:
+            what = f"the answer is larger than {LARGEST_ANSWER // 2**20} MiB"
+            raise ProviderError(what, kind="malformed")
+        return receive(line, kind, read, self.provider.secrets, "result")
 
     def error(self, error: VendorError | None, kind: str) -> ProviderError:
         """Return a ProviderError for an error in a line of results, without secrets."""

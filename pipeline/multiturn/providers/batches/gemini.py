@@ -1,12 +1,14 @@
 """The Batch API of Gemini."""
 
-import warnings
+import os
 from collections.abc import Callable, Collection
 from typing import Any, BinaryIO
+from urllib.parse import quote
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
+from multiturn.errors import ProviderError
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.batches.base import (
     BatchApi,
@@ -14,21 +16,56 @@ from multiturn.providers.batches.base import (
     BatchSearch,
     BatchStatus,
     VendorError,
+    pages,
 )
-from multiturn.providers.client import readable
+from multiturn.providers.client import Upload
+from multiturn.providers.gemini import GeminiProvider
+from multiturn.providers.replies import readable, receive
 
 _ENDED = ("succeeded", "partially_succeeded", "failed", "cancelled", "expired")
 _LIMITED = (8, 429)  # codes of gRPC and of HTTP
+_CHUNK = 8 * 2**20  # bytes of an upload
+_UPLOAD = {"x-goog-upload-protocol": "resumable", "x-goog-upload-command": "start"}
+
+
+class _Output(Struct, frozen=True, rename="camel"):
+    responses_file: str | None = None
+
+
+class _Metadata(Struct, frozen=True, rename="camel"):
+    state: str = ""
+    display_name: str | None = None
+    output: _Output | None = None
+
+
+class _Batch(Struct):
+    name: str
+    metadata: _Metadata = _Metadata()
+    error: VendorError | None = None
+
+
+class _Page(Struct, rename="camel"):
+    operations: list[_Batch] = []
+    next_page_token: str = ""
+
+
+class _File(Struct):
+    name: str
+
+
+class _Uploaded(Struct):
+    file: _File
 
 
 class _Line(Struct):
-    response: Raw = Raw()
+    response: Any = None
     error: VendorError | None = None
 
 
 class GeminiBatchApi(BatchApi):
     """The requests are uploaded as files, and each batch has a token in its name."""
 
+    provider: GeminiProvider
     most_requests = 1_000_000
     most_bytes = 2_000_000_000
 
@@ -36,64 +73,93 @@ class GeminiBatchApi(BatchApi):
         """Return a line with ``key`` and ``request``."""
         return b'{"key":"%s","request":%s}' % (digest.encode(), body)
 
-    async def prepare(self, client: Any, part: BatchPart, file: BinaryIO) -> BatchPart:
-        """Upload a file, through the target's ``base_url`` if it has one."""
-        address = self.provider.settings.base_url
-        config = {"display_name": _name(part), "mime_type": "application/jsonl"}
-        options = {"http_options": {"base_url": address}} if address else {}
-        uploaded = await client.files.upload(file=file, config={**config, **options})
-        return replace(part, file=uploaded.name)
+    async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
+        """Upload a file: the server gives an address, which takes its content."""
+        size = file.seek(0, os.SEEK_END)
+        described = {"file": {"displayName": _name(part), "mimeType": "application/jsonl"}}
+        sizes = {
+            "x-goog-upload-header-content-length": str(size),
+            "x-goog-upload-header-content-type": "application/jsonl",
+        }
+        path = self._path("files", "/upload")
+        reply = await self.provider.request("POST", path, described, headers={**_UPLOAD, **sizes})
+        address = reply.headers.get("x-goog-upload-url")
+        if not address:
+            what = "the server gave no address to upload the requests to (X-Goog-Upload-URL)"
+            raise ProviderError(what, kind="malformed")
+        for start in range(0, size, _CHUNK):
+            is_last = start + _CHUNK >= size
+            headers = {
+                "x-goog-upload-command": "upload, finalize" if is_last else "upload",
+                "x-goog-upload-offset": str(start),
+            }
+            chunk = Upload(file, start, min(size, start + _CHUNK))
+            reply = await self.provider.request("POST", address, chunk, headers=headers)
+        uploaded = receive(
+            reply.body, _Uploaded, lambda said: said.file.name, self.provider.secrets
+        )
+        return replace(part, file=uploaded)
 
-    async def create(self, client: Any, part: BatchPart, file: BinaryIO | None) -> str:
+    def _path(self, rest: str, before: str = "") -> str:
+        return f"{before}/{self.provider.settings.version}/{rest}"
+
+    async def create(self, part: BatchPart, file: BinaryIO | None) -> str:
         """Create a batch of the uploaded file."""
-        once = {"http_options": {"retry_options": {"attempts": 1}}}
-        with warnings.catch_warnings(action="ignore"):  # about unknown states
-            batch = await client.batches.create(
-                model=self.provider.settings.model,
-                src=part.file,
-                config={"display_name": _name(part), **once},
-            )
-        return str(batch.name)
+        body = {"batch": {"inputConfig": {"fileName": part.file}, "displayName": _name(part)}}
+        path = self.provider.model_path("batchGenerateContent")
+        return await self.provider.call(
+            "POST", path, _Batch, lambda batch: batch.name, body, is_retried=False
+        )
 
     async def find(
-        self, client: Any, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
+        self, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
     ) -> BatchSearch:
         """Return the batch with the token in its name."""
-        with warnings.catch_warnings(action="ignore"):  # about unknown states
-            async for batch in await client.batches.list(config={"page_size": 100}):
-                if batch.display_name == _name(part):
-                    return BatchSearch(batch.name)
+
+        async def get(after: str) -> tuple[list[_Batch], str]:
+            path = self._path("batches?pageSize=100")
+            path += f"&pageToken={quote(after, safe='')}" if after else ""
+            page = await self.provider.call("GET", path, _Page, lambda page: page)
+            return page.operations, page.next_page_token
+
+        async for batch in pages(get):
+            if batch.metadata.display_name == _name(part):
+                return BatchSearch(batch.name)
         return BatchSearch()
 
-    async def status_of(self, client: Any, batch: str) -> BatchStatus:
+    async def status_of(self, batch: str) -> BatchStatus:
         """Return the state; Gemini does not count."""
-        with warnings.catch_warnings(action="ignore"):  # about unknown states
-            found = await client.batches.get(name=batch)
-        state = found.state.value.removeprefix("JOB_STATE_").removeprefix("BATCH_STATE_").lower()
-        file = found.dest and found.dest.file_name
+        return await self.provider.call("GET", self._path(quote(batch)), _Batch, self._status)
+
+    def _status(self, batch: _Batch) -> BatchStatus:
+        state = batch.metadata.state.removeprefix("JOB_STATE_").removeprefix("BATCH_STATE_").lower()
+        file = batch.metadata.output and batch.metadata.output.responses_file
         return BatchStatus(
             state=state,
             ended=state in _ENDED,
             files=(file,) if file else (),
-            why=readable((found.error and found.error.message) or "", self.provider.secrets),
+            why=readable((batch.error and batch.error.message) or "", self.provider.secrets),
         )
 
-    async def fetch(self, client: Any, status: BatchStatus, file: BinaryIO) -> None:
+    async def fetch(self, status: BatchStatus, file: BinaryIO) -> None:
         """Write the file of results."""
         for name in status.files:
-            await client.files.download(file=name, destination=file)
+            path = self._path(f"{quote(name)}:download?alt=media")
+            await self.provider.download(path, file)
 
-    async def cancel(self, client: Any, batch: str) -> None:
+    async def cancel(self, batch: str) -> None:
         """Cancel a batch."""
-        await client.batches.cancel(name=batch)
+        await self.provider.call("POST", self._path(f"{quote(batch)}:cancel"), object, bool, {})
 
     def read(self, line: bytes) -> ProviderResponse:
         """Return the response."""
-        found = self.decode(line, _Line)
-        if found.response:
-            return self.provider.answer(bytes(found.response))
-        limited = found.error is not None and found.error.code in _LIMITED
-        raise self.error(found.error, "rate_limit" if limited else "http")
+        return self.received(line, _Line, self._answer)
+
+    def _answer(self, line: _Line) -> ProviderResponse:
+        if line.response is not None:
+            return self.provider.read_raw(line.response)
+        limited = line.error is not None and line.error.code in _LIMITED
+        raise self.error(line.error, "rate_limit" if limited else "http")
 
 
 def _name(part: BatchPart) -> str:

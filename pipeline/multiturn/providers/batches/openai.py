@@ -1,10 +1,13 @@
 """The Batch API of OpenAI, of servers with its API, and of Azure OpenAI."""
 
 import asyncio
+import os
 from collections.abc import Callable, Collection
 from typing import Any, BinaryIO
+from urllib.parse import quote
 
-from msgspec import Raw, Struct
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.providers.base import ProviderResponse
@@ -14,15 +17,54 @@ from multiturn.providers.batches.base import (
     BatchSearch,
     BatchStatus,
     VendorError,
+    pages,
 )
-from multiturn.providers.client import readable, status_error
+from multiturn.providers.client import Upload
+from multiturn.providers.openai import OpenAIProvider
+from multiturn.providers.replies import error_of, readable
 
 _UNPROCESSED = ("notRunning", "pending", "running")  # Azure refuses a batch of such a file
+_ENDED = ("completed", "failed", "expired", "cancelled")
+
+
+class _File(Struct):
+    id: str
+    status: str | None = None
+
+
+class _Problem(Struct):
+    code: str | None = None
+    message: str | None = None
+
+
+class _Problems(Struct):
+    data: list[_Problem] | None = None
+
+
+class _Counts(Struct):
+    completed: int = 0
+    failed: int = 0
+
+
+class _Batch(Struct):
+    id: str
+    status: str
+    input_file_id: str | None = None
+    output_file_id: str | None = None
+    error_file_id: str | None = None
+    errors: _Problems | None = None
+    request_counts: _Counts | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class _Page(Struct):
+    data: list[_Batch]
+    has_more: bool = False
 
 
 class _Response(Struct):
     status_code: int = 0
-    body: Raw = Raw(b"null")
+    body: Any = None
 
 
 class _Line(Struct):
@@ -33,13 +75,14 @@ class _Line(Struct):
 class OpenAIBatchApi(BatchApi):
     """The requests are uploaded as files, and each batch has a token in its metadata."""
 
+    provider: OpenAIProvider
     most_requests = 50_000
     most_bytes = 200_000_000
 
     @property
     def url(self) -> str:
         """The path in each line."""
-        return f"/v1{self.provider.path}"
+        return f"/v1{self.provider.endpoint}"
 
     @property
     def endpoint(self) -> str:
@@ -51,74 +94,110 @@ class OpenAIBatchApi(BatchApi):
         names = (digest.encode(), self.url.encode(), body)
         return b'{"custom_id":"%s","method":"POST","url":"%s","body":%s}' % names
 
-    async def prepare(self, client: Any, part: BatchPart, file: BinaryIO) -> BatchPart:
+    async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Upload a file for batches, and wait until it is processed."""
-        named = (f"multiturn-{part.token}.jsonl", file, "application/jsonl")
-        found = await client.files.create(file=named, purpose="batch")
+        form = _form(part.token)
+        found = await self._file(
+            "POST", "/files", Upload(file, 0, file.seek(0, os.SEEK_END), *form), part.token
+        )
         while found.status in _UNPROCESSED:
             await asyncio.sleep(1)
-            found = await client.files.retrieve(found.id)
+            found = await self._file("GET", f"/files/{quote(found.id, safe='')}")
         return replace(part, file=found.id)
 
-    async def create(self, client: Any, part: BatchPart, file: BinaryIO | None) -> str:
+    async def _file(self, method: str, path: str, body: Any = None, boundary: str = "") -> _File:
+        headers = {"content-type": f"multipart/form-data; boundary={boundary}"} if boundary else {}
+        path = self.provider.versioned(path)
+        return await self.provider.call(
+            method, path, _File, lambda file: file, body, headers=headers
+        )
+
+    async def create(self, part: BatchPart, file: BinaryIO | None) -> str:
         """Create a batch of the uploaded file."""
-        batch = await client.with_options(max_retries=0).batches.create(
-            input_file_id=part.file,
-            endpoint=self.endpoint,
-            completion_window="24h",
-            metadata={
+        body = {
+            "completion_window": "24h",
+            "endpoint": self.endpoint,
+            "input_file_id": part.file,
+            "metadata": {
                 "multiturn": part.token,
                 "provider": self.provider.kind,
                 "target": self.provider.name[:512],
             },
+        }
+        path = self.provider.versioned("/batches")
+        return await self.provider.call(
+            "POST", path, _Batch, lambda batch: batch.id, body, is_retried=False
         )
-        return str(batch.id)
 
     async def find(
-        self, client: Any, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
+        self, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
     ) -> BatchSearch:
         """Return the batch with the token, or of the part's own file."""
-        async for batch in client.batches.list(limit=100):
+
+        async def get(after: str) -> tuple[list[_Batch], str]:
+            path = f"/batches?limit=100&after={quote(after)}" if after else "/batches?limit=100"
+            page = await self.provider.call(
+                "GET", self.provider.versioned(path), _Page, lambda page: page
+            )
+            return page.data, page.data[-1].id if page.has_more and page.data else ""
+
+        async for batch in pages(get):
             token = (batch.metadata or {}).get("multiturn")
             if token == part.token or batch.input_file_id == part.file:
                 return BatchSearch(batch.id)
         return BatchSearch()
 
-    async def status_of(self, client: Any, batch: str) -> BatchStatus:
+    async def status_of(self, batch: str) -> BatchStatus:
         """Return the status, the counts and the two files of results."""
-        found = await client.batches.retrieve(batch)
-        counts, errors = found.request_counts, (found.errors and found.errors.data) or ()
+        return await self.provider.call("GET", self._path(batch), _Batch, self._status)
+
+    def _path(self, batch: str, action: str = "") -> str:
+        return self.provider.versioned(f"/batches/{quote(batch, safe='')}{action}")
+
+    def _status(self, batch: _Batch) -> BatchStatus:
+        counts, errors = batch.request_counts, (batch.errors and batch.errors.data) or ()
         whys = (f"{error.code}: {error.message}" for error in errors)
         return BatchStatus(
-            state=found.status,
-            ended=found.status in ("completed", "failed", "expired", "cancelled"),
-            answered=counts and counts.completed + counts.failed,
-            files=tuple(filter(None, (found.output_file_id, found.error_file_id))),
+            state=batch.status,
+            ended=batch.status in _ENDED,
+            answered=None if counts is None else counts.completed + counts.failed,
+            files=tuple(filter(None, (batch.output_file_id, batch.error_file_id))),
             why=readable("; ".join(whys), self.provider.secrets),
         )
 
-    async def fetch(self, client: Any, status: BatchStatus, file: BinaryIO) -> None:
+    async def fetch(self, status: BatchStatus, file: BinaryIO) -> None:
         """Write the output file, then the error file."""
         for name in status.files:
-            async with client.files.with_streaming_response.content(name) as response:
-                async for piece in response.iter_bytes():
-                    file.write(piece)
+            path = f"/files/{quote(name, safe='')}/content"
+            await self.provider.download(self.provider.versioned(path), file)
             file.write(b"\n")
 
-    async def cancel(self, client: Any, batch: str) -> None:
+    async def cancel(self, batch: str) -> None:
         """Cancel a batch."""
-        await client.batches.cancel(batch)
+        await self.provider.call("POST", self._path(batch, "/cancel"), _Batch, self._status)
 
     def read(self, line: bytes) -> ProviderResponse:
         """Return the answer; an error is in the body of the response, or beside it."""
-        found = self.decode(line, _Line)
-        response = found.response
+        return self.received(line, _Line, self._answer)
+
+    def _answer(self, line: _Line) -> ProviderResponse:
+        response = line.response
         if response is None or not response.status_code:
-            raise self.error(found.error, "batch")
+            raise self.error(line.error, "batch")
         if response.status_code == 200:
-            return self.provider.answer(bytes(response.body))
-        text = bytes(response.body).decode("utf-8", "replace")
-        raise status_error(response.status_code, text, self.provider.secrets)
+            return self.provider.read_raw(response.body)
+        body = msgspec.json.encode(response.body)
+        raise error_of(response.status_code, body, self.provider.secrets)
+
+
+def _form(token: str) -> tuple[bytes, bytes]:
+    """Return what stands before and after a file of requests in a form, with the token between."""
+    purpose = 'Content-Disposition: form-data; name="purpose"\r\n\r\nbatch'
+    named = f'Content-Disposition: form-data; name="file"; filename="multiturn-{token}.jsonl"'
+    head = (
+        f"--{token}\r\n{purpose}\r\n--{token}\r\n{named}\r\nContent-Type: application/jsonl\r\n\r\n"
+    )
+    return head.encode(), f"\r\n--{token}--\r\n".encode()
 
 
 class AzureBatchApi(OpenAIBatchApi):
@@ -131,4 +210,4 @@ class AzureBatchApi(OpenAIBatchApi):
     @property
     def url(self) -> str:
         """The path in each line."""
-        return self.endpoint if self.provider.path == self.endpoint else super().url
+        return self.endpoint if not self.provider.asks_responses else super().url

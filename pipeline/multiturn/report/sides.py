@@ -13,28 +13,29 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import multiturn_stages
+from multiturn.engine.git import git
 from multiturn.engine.outcomes import Outcome
 from multiturn.engine.revision import Revision
 from multiturn.engine.selection import Selection, one_name
 from multiturn.engine.spans import Spans
 from multiturn.errors import MultiturnError
-from multiturn.files.paths import root_of
+from multiturn.files.paths import is_below, root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import DEFAULT, find_target, find_targets, read_target
 from multiturn.providers.variables import environment
-from multiturn.review.locations import Key, digest, name_in_root
-from multiturn.review.promotion import Promotion
-from multiturn.review.report.images import images_in
-from multiturn.review.reviewed import ReviewedCase, review_outcome
-from multiturn.review.snapshots import record_of
-from multiturn.review.target import shared_parameters
+from multiturn.report.images import images_in
+from multiturn.snapshots.lists import shared_parameters
+from multiturn.snapshots.locations import Key, digest, name_in_root
+from multiturn.snapshots.privilege import Promotion
+from multiturn.snapshots.reviewed_case import ReviewedCase, review_outcome
+from multiturn.snapshots.snapshot_file import snapshot_record
 from multiturn.suites.suite_reader import STDIN
 
 _SHIPPED = os.path.realpath(multiturn_stages.__path__[0])
 
 
-def texts_of(case: ReviewedCase) -> list[Spans]:
+def spans_shown(case: ReviewedCase) -> list[Spans]:
     """Return the question, each message of the prompt, and each definition of a tool."""
     return [case.question, *(message.shown for message in (*case.prompt, *case.tools))]
 
@@ -44,7 +45,7 @@ def digest_of(case: ReviewedCase) -> bytes:
 
     It is what the snapshot of a case records beside its name, and the attached files.
     """
-    record = record_of(case)
+    record = snapshot_record(case)
     del record["suite"], record["id"]
     compared = record, {path: digest(file) for path, file in case.files.items()}
     try:
@@ -54,7 +55,7 @@ def digest_of(case: ReviewedCase) -> bytes:
     return hashlib.blake2b(said, digest_size=16).digest()
 
 
-class Entry(Struct, frozen=True):
+class CaseSummary(Struct, frozen=True):
     """What is known of a case without its texts."""
 
     suite: str  # its path from the root
@@ -71,7 +72,7 @@ class Entry(Struct, frozen=True):
         return self.suite, self.id
 
 
-class Stage(Struct, frozen=True):
+class SideStage(Struct, frozen=True):
     """A stage of a pipeline, as two sides are compared."""
 
     name: str  # of its function
@@ -81,11 +82,11 @@ class Stage(Struct, frozen=True):
     code: str  # that file's text; empty for a stage that ships
 
 
-class Stages(Struct, frozen=True):
+class SidePipeline(Struct, frozen=True):
     """A pipeline, as two sides are compared."""
 
-    pipeline: str = ""  # its name
-    stages: tuple[Stage, ...] = ()
+    name: str = ""
+    stages: tuple[SideStage, ...] = ()
     target: str = ""  # whose prompts are compared; empty for the pipeline's
     shared: Mapping[str, Any] = {}  # what the target is sent of every case, as in target.lock
     sample: str = ""  # which part of the cases is compared; empty for all of them
@@ -99,10 +100,10 @@ class Image(Struct, frozen=True):
 
 
 # First the stages, then each case with its texts, pickled, after the images that are new in it.
-Item = Stages | Image | tuple[Entry, bytes]
+SideItem = SidePipeline | Image | tuple[CaseSummary, bytes]
 
 
-def items(
+def side_items(
     outcomes: Iterable[Outcome],
     selection: Selection,
     pipeline: Pipeline,
@@ -110,7 +111,7 @@ def items(
     provider: TargetProvider | None = None,
     *,
     has_images: bool = False,
-) -> Iterator[Item]:
+) -> Iterator[SideItem]:
     """Yield what a side is made of: the outcomes of a pipeline for a selection.
 
     With a provider, its target's prompts are compared. ``has_images`` adds the bytes of images, for
@@ -119,8 +120,8 @@ def items(
     Raises:
         MultiturnError: a suite is outside its root.
     """
-    yield Stages(
-        pipeline=pipeline.name,
+    yield SidePipeline(
+        name=pipeline.name,
         stages=tuple(_stages_of(pipeline)),
         target="" if provider is None else provider.name,
         shared={} if provider is None else shared_parameters(provider),
@@ -132,14 +133,16 @@ def items(
         if error is not None:
             root = selection.root or root_of(outcome.suite)
             suite = name_in_root(STDIN if outcome.suite == "-" else outcome.suite, root)
-            yield Entry(suite, error.case_id or "", error=str(error)), b""
+            yield CaseSummary(suite, error.case_id or "", error=str(error)), b""
             on_error(error)
         elif case is not None:
             for media in images_in(case) if has_images else ():
                 if media.digest not in given:
                     given.add(media.digest)
                     yield Image(media.digest, media.data)
-            entry = Entry(*case.key, case.case.line, digest=digest_of(case), promoted=case.promoted)
+            entry = CaseSummary(
+                *case.key, case.case.line, digest=digest_of(case), promoted=case.promoted
+            )
             yield entry, pickle.dumps(case)
 
 
@@ -167,46 +170,60 @@ class TargetThen(Struct, frozen=True):
             return read_target(today, self.name, sends=False), why
 
 
-def items_of(
+def target_then(name: str | None, file: str | None) -> TargetThen | None:
+    """Return how the process of a revision finds the target that is named."""
+    if name is None:
+        return None
+    now = find_targets(file)
+    if file is not None and is_below(os.path.realpath(file), git("rev-parse", "--show-toplevel")):
+        file = os.path.relpath(file)
+    elif file is not None:  # no revision has it
+        file = os.path.abspath(file)
+    return TargetThen(name, file, None if now is None else os.path.abspath(now))
+
+
+def side_items_at(
     revision: Revision, target: TargetThen | None = None, *, has_images: bool = False
-) -> Iterator[Item]:
+) -> Iterator[SideItem]:
     """Yield the items of a revision, in the process that reads it; its errors are none now."""
     provider, why = (None, "") if target is None else target.provider()
     found, pipeline = revision.outcomes, revision.pipeline
     selection = revision.selection
-    yield from items(found, selection, pipeline, lambda _: None, provider, has_images=has_images)
+    yield from side_items(
+        found, selection, pipeline, lambda _: None, provider, has_images=has_images
+    )
     notes = [*revision.notes, *([why] if why else [])]
-    yield from ((Entry("", "", error=note), b"") for note in notes)
+    yield from ((CaseSummary("", "", error=note), b"") for note in notes)
 
 
-class ReviewedSuites:
+class ReportSide:
     """The cases of some suites, and what is wrong beside the cases; the texts are in a file.
 
     Args:
-        items: as ``items`` gives them, maybe in another process.
+        items: as ``side_items`` gives them, maybe in another process.
         file: empty; for the texts, until they are read.
 
     Raises:
         MultiturnError: two suites have one name.
     """
 
-    def __init__(self, items: Iterable[Item], file: BinaryIO) -> None:
-        self.stages = Stages()
-        self.cases: dict[Key, Entry] = {}  # in the order of the suites
+    def __init__(self, items: Iterable[SideItem], file: BinaryIO) -> None:
+        self.pipeline = SidePipeline()
+        self.cases: dict[Key, CaseSummary] = {}  # in the order of the suites
         self.errors: list[str] = []  # that belong to no case
         self.broken: set[str] = set()  # suites of which some case is not known
         self._file = file
         self._images: dict[str, tuple[int, int]] = {}  # where they are in the file, and their sizes
         for item in items:
-            if isinstance(item, Stages):
-                self.stages = item
+            if isinstance(item, SidePipeline):
+                self.pipeline = item
             elif isinstance(item, Image):
                 self._images[item.digest] = self._file.tell(), len(item.data)
                 self._file.write(item.data)
             else:
                 self._add(*item)
 
-    def _add(self, entry: Entry, texts: bytes) -> None:
+    def _add(self, entry: CaseSummary, texts: bytes) -> None:
         if not entry.id:
             self.broken.add(entry.suite)
         if entry.error and (not entry.id or entry.key in self.cases):
@@ -217,7 +234,7 @@ class ReviewedSuites:
             self.cases[entry.key] = replace(entry, at=self._file.tell())
             self._file.write(texts)
 
-    def read(self, entry: Entry) -> ReviewedCase:
+    def read(self, entry: CaseSummary) -> ReviewedCase:
         """Return the texts of a case that could be converted."""
         self._file.seek(entry.at)
         case: ReviewedCase = pickle.load(self._file)  # noqa: S301 - our own, in a file without a name
@@ -232,7 +249,7 @@ class ReviewedSuites:
         return self._file.read(size)
 
 
-def _stages_of(pipeline: Pipeline) -> Iterator[Stage]:
+def _stages_of(pipeline: Pipeline) -> Iterator[SideStage]:
     """Yield the stages of a pipeline, as two sides are compared."""
     for step in pipeline.steps:
         path, code = step.stage.__code__.co_filename, ""
@@ -244,4 +261,4 @@ def _stages_of(pipeline: Pipeline) -> Iterator[Stage]:
             for option in ("", *step.options)
         }
         options = {option: repr(value) for option, value in step.options.items()}
-        yield Stage(step.name, options, places, os.path.relpath(path), code)
+        yield SideStage(step.name, options, places, os.path.relpath(path), code)

@@ -1,49 +1,147 @@
-"""Changes of privilege: texts with another role, new in a system message, or of a tool.
+"""What reaches a system message, or tells of a tool, and how that changes.
 
-A tool that is new, or that says something else, changes what the model may do.
+Such a text speaks with the operator's voice. That is a privilege: a text that gets another role is
+named, and each file that has it is on a list that somebody can own. A tool that is new, or that
+says something else, changes what the model may do.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
 
 from multiturn.engine.spans import Message, Span, text_of
 from multiturn.errors import quoted
+from multiturn.model.conversion import Conversion
 from multiturn.model.turns import is_blank
+from multiturn.snapshots.locations import digest
+from multiturn.suites.guideline_patterns import matching_pattern
+from multiturn.text import utf8
 
 _NOTHING = Span("", "")
 
 
-class PrivilegeChange(Struct, frozen=True):
-    """A text that has another role than before, or is new in a system message.
+class Promotion(Struct, frozen=True):
+    """A file that reaches a system message."""
+
+    path: str  # relative to the root, with ``/``
+    sha256: str  # of its text as it is sent
+    # the guideline pattern that matched, as written; None where a system message attaches the file
+    pattern: str | None
+
+
+PromotedLock = Mapping[str, tuple[Promotion, ...]]  # by path
+
+
+class PrivilegeChange(Struct, frozen=True, kw_only=True):
+    """A text with another role than before, or one that is new or changed in a system message.
 
     Or a file that is in no system message any more: it has no role now, and its text is empty.
     """
 
-    text: str
-    role: str  # of its message now
+    text: str | None = None  # None for a file that is named only
+    role: str = ""  # of its message now
     was: str = ""  # role of its message before; empty for a text that is new
     path: str = ""  # the file that it belongs to, if it is a file's text or the header above it
     # the stage that adds it, empty if that is not known; None for text of a suite or a file
     stage: str | None = None
+    of_list: str = ""  # how the list of promoted files has changed, in words
+    is_new: bool = False  # a file that was in no system message before
+    causes: tuple[str, ...] = ()  # that may have made it; empty where the words say it
 
-    def __str__(self) -> str:
-        """Return it in words.
+    @property
+    def identity(self) -> object:
+        """What is equal for one change in several cases."""
+        text = self.text if self.stage is None and not self.path else ""
+        return self.of_list or (self.role, self.was, self.path, self.stage, text)
 
-        >>> print(PrivilegeChange("Obey me.", "system", "user"))
-        user text becomes system text: 'Obey me.'
+    @property
+    def words(self) -> str:
+        """The change in words, without a cause.
+
+        >>> PrivilegeChange(text="Obey me.", role="system", was="user").words
+        "user text becomes system text: 'Obey me.'"
         """
+        text = quoted((self.text or "").strip())
+        if self.of_list:
+            return self.of_list if self.text is None else f"{self.of_list}: {text}"
         if not self.role:
             return f"{self.path} is no longer in a {self.was} message"
         if is_definition(self.role):
             return f"the definition of the {self.role} {'changed' if self.was else 'is new'}"
-        text = quoted(self.text.strip())
         if self.stage is not None:
             return f"{self.stage or 'a stage'} adds to a {self.role} message: {text}"
         if not self.was:
             return f"new text in a {self.role} message: {text}"
         return f"{self.was} text becomes {self.role} text: {self.path or text}"
+
+    def __str__(self) -> str:
+        """Return it in words, with its cause if only one is possible."""
+        return f"{self.words}, by {self.causes[0]}" if len(self.causes) == 1 else self.words
+
+
+def promotions_of(conversion: Conversion) -> set[Promotion]:
+    """Return the files that reach a system message in a case; its guidelines, if it has no chat."""
+    chat, texts = conversion.chat, {f.resolved_path: f.text for f in conversion.input_files}
+    parts = conversion.guidelines
+    if chat is not None:
+        parts = tuple(part for turn in chat if turn.role == "system" for part in turn.parts)
+    found = set()
+    for part in parts:
+        path = part.resolved_path
+        if path is None or part.kind == "reference":
+            continue
+        # A file that no stage moved is where the suite attached it, whatever its name.
+        pattern = None
+        if part.moved_by is not None and part.path is not None:
+            pattern = matching_pattern(conversion.case.guideline_patterns, part.path, path)
+        sha256 = digest(texts.get(path, part.text))
+        found.add(Promotion(utf8(path), sha256, None if pattern is None else utf8(pattern)))
+    return found
+
+
+def promotions_by_path(promotions: Iterable[Promotion]) -> PromotedLock:
+    """Return promotions by path, each once."""
+    found: dict[str, set[Promotion]] = {}
+    for promotion in promotions:
+        found.setdefault(promotion.path, set()).add(promotion)
+    return {path: sorted_promotions(each) for path, each in found.items()}
+
+
+def sorted_promotions(promotions: Iterable[Promotion]) -> tuple[Promotion, ...]:
+    """Return promotions in the order of the list."""
+    return tuple(sorted(promotions, key=lambda e: (e.path, e.pattern or "", e.sha256)))
+
+
+def promotion_changes(old: PromotedLock, new: PromotedLock) -> Iterator[PrivilegeChange]:
+    """Yield the files that are new in system messages, and then those that changed there.
+
+    What another suite had, with the same text by the same pattern, is not new: suites are renamed,
+    and new ones share guidelines.
+    """
+    for path in sorted(new, key=lambda path: (path in old, path)):
+        was, now = old.get(path, ()), new[path]
+        texts, patterns = {e.sha256 for e in was}, {e.pattern for e in was}
+        added = " and ".join(
+            dict.fromkeys(
+                f"by the pattern {entry.pattern!r}"
+                if entry.pattern is not None
+                else "as its attachment"
+                for entry in now
+                if entry.pattern not in patterns
+            )
+        )
+        has_changed = any(entry.sha256 not in texts for entry in now)
+        if not was:
+            words = f"{path} is new in a system message, {added}"
+        elif added:
+            also = " changed; it" if has_changed else ""
+            words = f"{path}{also} is part of a system message, now {added}"
+        elif has_changed:
+            words = f"{path} changed; it is part of a system message"
+        else:
+            continue
+        yield PrivilegeChange(path=path, of_list=words, is_new=not was)
 
 
 def privilege_changes(
@@ -83,19 +181,19 @@ def privilege_changes(
         if span.stage is None:
             was = next((role for role in known.roles if known.is_in(role, span)), "")
             if span.path not in listed and (was or (before and not span.path)):
-                yield PrivilegeChange(span.text, "system", was, span.path)
+                yield PrivilegeChange(text=span.text, role="system", was=was, path=span.path)
             continue
         is_heading = span.path not in known.headed
         if not span.path:
             is_heading = not known.files and below.path in new_files
         if not new_files or not is_heading:
-            yield PrivilegeChange(span.text, "system", path=span.path, stage=span.stage)
+            yield PrivilegeChange(text=span.text, role="system", path=span.path, stage=span.stage)
     for message in after:
         roles = known.roles_of(message)
         if message.role != "system" and roles and message.role not in roles:
-            yield PrivilegeChange(text_of(message.spans), message.role, roles[0])
+            yield PrivilegeChange(text=text_of(message.spans), role=message.role, was=roles[0])
     for path in sorted(known.files.difference(map(_file, system))):
-        yield PrivilegeChange("", "", "system", path)
+        yield PrivilegeChange(text="", was="system", path=path)
 
 
 def is_definition(role: str) -> bool:
@@ -113,7 +211,7 @@ def _definition_changes(
     for message in after if before else ():
         text, was = text_of(message.spans), message.role if message.role in known else ""
         if is_definition(message.role) and known.get(message.role) != text:
-            yield PrivilegeChange(text, message.role, was)
+            yield PrivilegeChange(text=text, role=message.role, was=was)
 
 
 class _Known:

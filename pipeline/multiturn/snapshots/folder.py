@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from multiturn.documents.output import create_partial, lock, remove_abandoned
 from multiturn.errors import MultiturnError, option
 from multiturn.files.paths import FILE, FOLDER, open_below
-from multiturn.review.locations import Key, location_of
-from multiturn.review.recorded import case_in
+from multiturn.snapshots.locations import Key, location_of
+from multiturn.snapshots.snapshot_file import recorded_case
 from multiturn.text import utf8
 
 _PARTIAL = ".multiturn-"  # begins the name of a file that is being written
@@ -139,7 +139,7 @@ class SnapshotFolder:
 
     def case_of(self, name: str) -> Key | None:
         """Return the case whose snapshot a file is; None if multiturn did not write it there."""
-        case = case_in(self.read(name) or "")
+        case = recorded_case(self.read(name) or "")
         return case if case is not None and location_of(*case) == name else None
 
     def _make(self, folder: str) -> None:

@@ -5,18 +5,17 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
-from multiturn.review.changes import name_cases
-from multiturn.review.differences import Difference
-from multiturn.review.growth import total_in_words
-from multiturn.review.report.causes import SEVERAL
-from multiturn.review.report.comparison import (
+from multiturn.report.causes import SEVERAL
+from multiturn.report.comparison import (
     MOST_PRIVILEGES,
     STATUSES,
     Comparison,
     Report,
     Status,
+    report_changes,
+    titled,
 )
-from multiturn.review.report.overview import overview, titled
+from multiturn.snapshots.changes import Change, name_cases, total_in_words
 from multiturn.text import first_of, number_of, unseen, utf8
 
 MAX_SIZE = 65_000  # characters; a comment on GitHub holds 65,536, and begins with a marker
@@ -43,8 +42,8 @@ def to_markdown(report: Report) -> bytes:
         for status, number in _counts(report).items()
         if report.against or status == "failed"
     )
-    differences = overview(report)
-    growth = total_in_words(each.growth for each in differences)
+    changes = report_changes(report)
+    growth = total_in_words(each.growth for each in changes)
     title = "; ".join(filter(None, (_title(report), growth)))
     text = f"## {title}\n\nPipeline {_code(report.shown)}{compared}"
     text += f": {counts}.\n" if counts else ".\n"
@@ -57,7 +56,7 @@ def to_markdown(report: Report) -> bytes:
     tables = list(_tables(report))
     for table in (table for status, table in tables if status == "failed"):
         comment.add("table", table)
-    shown = [(each[0], *_difference(*each)) for each in titled(differences)]
+    shown = [(each[0], *_change(*each)) for each in titled(changes)]
     reserved = sum(_size(heading) + len(_TOO_LONG) for each, heading, _ in shown if each.privileges)
     for each, heading, lines in shown:
         reserved -= _size(heading) + len(_TOO_LONG) if each.privileges else 0
@@ -194,24 +193,24 @@ def _what(comparison: Comparison) -> list[str]:
     return [f"was {was.id}{suite}", *what]
 
 
-def _difference(difference: Difference, title: str, share: str) -> tuple[str, str]:
-    """Return the heading of a difference, with what is to be said of it, and its lines."""
-    names = name_cases(difference.cases)
-    number = number_of(len(difference.cases), "case")
+def _change(change: Change, title: str, share: str) -> tuple[str, str]:
+    """Return the heading of a change, with what is to be said of it, and its lines."""
+    names = name_cases(change.cases)
+    number = number_of(len(change.cases), "case")
     said = [_code(names) if names.startswith(number) else f"{number}: {_code(names)}"]
-    said += filter(None, [difference.growth_in_words])
-    if causes := [_code(cause) for cause in difference.causes if cause != title]:
+    said += filter(None, [change.growth_in_words])
+    if causes := [_code(cause) for cause in change.causes if cause != title]:
         said.append(first_of(causes))
     heading = f"### {_code(title)}{share}\n\n{'; '.join(said)}\n"
     heading += "".join(
         f"\nChange of privilege: {_code(privilege)}\n"
-        for privilege in difference.privileges
+        for privilege in change.privileges
         if privilege != title
     )
-    if not difference.lines:
+    if not change.lines:
         return heading, ""
-    lines = [line if difference.is_compared else line[1:] for line in difference.lines]
-    kind, most = ("diff", _LONGEST_DIFF) if difference.is_compared else ("text", _LONGEST_PROMPT)
+    lines = [line if change.is_compared else line[1:] for line in change.lines]
+    kind, most = ("diff", _LONGEST_DIFF) if change.is_compared else ("text", _LONGEST_PROMPT)
     return heading, f"\n{_fenced(_shown(chr(10).join(lines)), kind, most)}\n"
 
 

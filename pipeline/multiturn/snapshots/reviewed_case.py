@@ -26,9 +26,9 @@ from multiturn.model.conversion import Conversion
 from multiturn.model.request import ProviderRequest
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.base import TargetProvider
-from multiturn.review.attached import Attached
-from multiturn.review.locations import Key, suite_of
-from multiturn.review.promotion import Promotion, promotions_of
+from multiturn.snapshots.attached_files import Attached
+from multiturn.snapshots.locations import Key, suite_of
+from multiturn.snapshots.privilege import Promotion, promotions_of
 
 
 class SentPrompt(Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class ReviewedCase(Struct, frozen=True, kw_only=True):
         return first[0].spans if first and first[0].role == "system" else ()
 
 
-def review(conversion: Conversion, provider: TargetProvider | None = None) -> ReviewedCase:
+def reviewed_case(conversion: Conversion, provider: TargetProvider | None = None) -> ReviewedCase:
     """Return what a review needs of a finished conversion; nothing else of it looks at one.
 
     Args:
@@ -126,7 +126,7 @@ def review_outcome(
     if outcome.conversion is None:
         return None, outcome.error
     try:
-        return review(outcome.conversion, provider), None
+        return reviewed_case(outcome.conversion, provider), None
     except ProviderError as refusal:
         return None, refusal
 

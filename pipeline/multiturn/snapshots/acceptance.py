@@ -1,18 +1,14 @@
-"""Accepting differences one by one: each is written whole, and the lists follow from them."""
+"""Accepting changes one by one: each is written whole, and the lists follow from them."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from multiturn.engine.outcomes import Outcome
 from multiturn.engine.spans import text_of
 from multiturn.errors import MultiturnError
-from multiturn.review.changes import FileChange
-from multiturn.review.differences import Difference
-from multiturn.review.lists import OtherSuites, RecordedLists, read_lists
-from multiturn.review.locations import Key, location_of
-from multiturn.review.recorded import case_in, messages_in
-from multiturn.review.target import LOCK
-from multiturn.review.update import SnapshotRun, write
+from multiturn.snapshots.changes import Change, FileChange
+from multiturn.snapshots.lists import OtherSuites, RecordedLists, read_lists
+from multiturn.snapshots.snapshot_file import recorded_messages
+from multiturn.snapshots.snapshot_run import SnapshotRun, SnapshotUpdate, write_change
 
 _ORIGINS = 3  # that are named
 
@@ -39,49 +35,50 @@ class Acceptance:
         outcomes: Iterable[Outcome],
         on_error: Callable[[MultiturnError], None],
     ) -> None:
-        self._run = run
-        self._folder, self._lists, self._compared = run.compare(outcomes, on_error)
+        self.update = SnapshotUpdate(run, outcomes, on_error)
+        self._folder = self.update.folder
         self._recorded = read_lists(self._folder)
-        self.update, self._stale = run.found(self._folder, self._lists, self._compared)
-        self.pending = list(self.update.differences)
+        self.update.find()
+        self.pending = list(self.update.changes)
         # What was pending before each acceptance, and the files that it wrote: then and now.
-        self._accepted: list[tuple[list[Difference], dict[str, tuple[str | None, str | None]]]] = []
+        self._accepted: list[tuple[list[Change], dict[str, tuple[str | None, str | None]]]] = []
 
-    def of_keys(self, keys: Iterable[str]) -> list[Difference]:
+    def of_keys(self, keys: Iterable[str]) -> list[Change]:
         """Return the differences that have these keys.
 
         Raises:
             MultiturnError: a key is of none.
         """
-        known = {difference.key: difference for difference in self.pending}
+        known = {change.key: change for change in self.pending}
         for key in keys:
             if key not in known:
                 what = f"no difference has the key {key!r}; snapshot --check --format json"
                 raise MultiturnError(f"{what}, for the same suites, has those that there are")
         return [known[key] for key in dict.fromkeys(keys)]
 
-    def origins_of(self, difference: Difference) -> list[str]:
+    def origins_of(self, change: Change) -> list[str]:
         """Return where the new texts of a difference come from, in words, by its first case."""
-        change = next(iter(difference.changes), None)
-        if difference.path or change is None or change.case is None:
-            return list(difference.causes)
-        known = {span.path for message in messages_in(change.old) for span in message.spans}
-        before = "\n".join(text_of(message.spans) for message in messages_in(change.old))
+        file = next(iter(change.files), None)
+        if change.path or file is None or file.case is None:
+            return list(change.causes)
+        recorded = recorded_messages(file.old)
+        known = {span.path for message in recorded for span in message.spans}
+        before = "\n".join(text_of(message.spans) for message in recorded)
         origins = (
             span.origin
-            for message in self._compared.messages.get(change.case, ())
+            for message in self.update.messages.get(file.case, ())
             for span in message.spans
             if span.text.strip() and span.text.strip("\n") not in before
             if span.stage is not None or not span.path or span.path not in known
         )
         return list(dict.fromkeys(origins))[:_ORIGINS]
 
-    def suites_of(self, difference: Difference) -> list[str]:
+    def suites_of(self, change: Change) -> list[str]:
         """Return the suites that attach the file of a difference, also those not selected."""
-        attaching, path = self._others().attaching, difference.path
-        return sorted({suite for suite, _ in difference.cases} | attaching.get(path, set()))
+        attaching, path = self._others().attaching, change.path
+        return sorted({suite for suite, _ in change.cases} | attaching.get(path, set()))
 
-    def accept(self, chosen: Sequence[Difference]) -> None:
+    def accept(self, chosen: Sequence[Change]) -> None:
         """Write the snapshots of some differences, and then the lists.
 
         Raises:
@@ -93,12 +90,12 @@ class Acceptance:
             self._refuse_changed(chosen, recorded)
             pending, replaced = self.pending, dict[str, str | None]()
             self.pending = [each for each in self.pending if each not in chosen]
-            for change in _changes_of(chosen):
-                self._write(change, replaced)
-            for change in self._lists.changes(
+            for file in _files_of(chosen):
+                self._write(file, replaced)
+            for file in self.update.lists.changes(
                 recorded, self._others(), self._folder, {each.path for each in self.pending}
             ):
-                self._write(change, replaced)
+                self._write(file, replaced)
             written = {name: (text, self._folder.read(name)) for name, text in replaced.items()}
             self._accepted.append((pending, written))
 
@@ -120,28 +117,27 @@ class Acceptance:
                     self._folder.write(name, was)
         self.pending = pending
 
-    def _write(self, change: FileChange, replaced: dict[str, str | None]) -> None:
-        name = location_of(*change.case) if change.case else os.path.basename(change.name)
-        is_gone = change.case and (change.old_name or not change.new)
-        for each in (name, _old_name(change)) if is_gone else (name,):
-            replaced.setdefault(each, self._folder.read(each))
-        write(self._folder, change)
+    def _write(self, file: FileChange, replaced: dict[str, str | None]) -> None:
+        is_gone = file.case and (file.old_name or not file.new)
+        for name in (file.location, file.old_location) if is_gone else (file.location,):
+            replaced.setdefault(name, self._folder.read(name))
+        write_change(self._folder, file)
         if is_gone:
-            self._folder.remove(_old_name(change))
+            self._folder.remove(file.old_location)
 
     def _others(self) -> OtherSuites:
         """Return the files of other suites, and of snapshots that are left as they were."""
-        others = self._run.other_suites(self._folder, self._compared, self._stale)
-        for change in _changes_of(self.pending):
-            if change.case:
-                others.add(change.case[0], change.old)
+        others = self.update.other_suites()
+        for file in _files_of(self.pending):
+            if file.case:
+                others.add(file.case[0], file.old)
         return others
 
-    def _refuse_changed(self, chosen: Iterable[Difference], recorded: RecordedLists) -> None:
-        for change in _changes_of(chosen):
-            expected = {_old_name(change): change.old}
-            if change.case and change.old_name:  # what it is called now has no snapshot yet
-                expected[location_of(*change.case)] = ""
+    def _refuse_changed(self, chosen: Iterable[Change], recorded: RecordedLists) -> None:
+        for file in _files_of(chosen):
+            expected = {file.old_location: file.old}
+            if file.old_name:  # what it is called now has no snapshot yet
+                expected[file.location] = ""
             for name, text in expected.items():
                 if (self._folder.read(name) or "") != text:
                     raise _changed(self._folder.shown(name))
@@ -154,17 +150,9 @@ class Acceptance:
                 raise _changed(each.path)
 
 
-def _changes_of(differences: Iterable[Difference]) -> Iterator[FileChange]:
-    for difference in differences:
-        yield from difference.changes
-
-
-def _old_name(change: FileChange) -> str:
-    """Return the name in the folder of the file that a change replaces or removes."""
-    if change.case is None:
-        return LOCK
-    key: Key | None = case_in(change.old) if change.old_name else None
-    return location_of(*(key or change.case))
+def _files_of(changes: Iterable[Change]) -> Iterator[FileChange]:
+    for change in changes:
+        yield from change.files
 
 
 def _changed(where: str) -> MultiturnError:

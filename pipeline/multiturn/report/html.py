@@ -13,15 +13,13 @@ from msgspec.structs import replace
 
 from multiturn.engine.spans import Span, has_media, text_of
 from multiturn.files.media import Media
-from multiturn.review.differences import Difference
-from multiturn.review.growth import total_in_words
-from multiturn.review.report.comparison import MOST_PRIVILEGES, Comparison, Report
-from multiturn.review.report.images import Images
-from multiturn.review.report.overview import Overview, titled
-from multiturn.review.report.payloads import Payload, Payloads, Pieces, sample_providers
-from multiturn.review.report.suites import texts_of
-from multiturn.review.reviewed import ReviewedCase, SentPrompt
-from multiturn.review.target import LOCK
+from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, ReportChanges, titled
+from multiturn.report.images import Images
+from multiturn.report.payloads import Payload, Payloads, Pieces, sample_providers
+from multiturn.report.sides import spans_shown
+from multiturn.snapshots.changes import Change, total_in_words
+from multiturn.snapshots.lists import TARGET
+from multiturn.snapshots.reviewed_case import ReviewedCase, SentPrompt
 from multiturn.text import UNSEEN, utf8
 
 _HERE = Path(__file__).parent
@@ -96,7 +94,7 @@ class _Data:
 
     def packed(self) -> str:
         """Return the lines in base 64."""
-        found = Overview(self.report)
+        found = ReportChanges(self.report)
         for comparison in self.report.comparisons:
             if self.is_shown(comparison) or found.takes(comparison):
                 old, new = self.report.texts(comparison)
@@ -107,7 +105,7 @@ class _Data:
                     if comparison.status == "same":
                         del texts["then"]
                     self.write({name: self.side(side) for name, side in texts.items() if side})
-        head = self.head(found.differences())
+        head = self.head(found.changes())
         changed = (each for file in found.files.values() for each in (file.old, file.new))
         media = (each for each in changed if isinstance(each, Media))
         if records := self.images.records(media, self.numbers.__getitem__):
@@ -116,10 +114,10 @@ class _Data:
         self.chunks.append(self.compressor.flush())
         return base64.b64encode(b"".join(self.chunks)).decode()
 
-    def head(self, differences: list[Difference]) -> dict[str, Any]:
+    def head(self, changes: list[Change]) -> dict[str, Any]:
         """Return what the page knows without the texts."""
         report = self.report
-        target = report.now.stages.target
+        target = report.now.pipeline.target
         return {
             "unseen": UNSEEN,
             "pipeline": report.shown,
@@ -134,8 +132,8 @@ class _Data:
             "most": MOST_PRIVILEGES,
             "removed": report.removed_suites(),
             "comparison": self.comparison(),
-            "differences": [self.difference(*each) for each in titled(differences)],
-            "growth": total_in_words(each.growth for each in differences),
+            "differences": [self.difference(*each) for each in titled(changes)],
+            "growth": total_in_words(each.growth for each in changes),
             "providers": [target] if target else [*self.providers],
             "cases": list(map(self.case, report.comparisons)),
         }
@@ -180,24 +178,24 @@ class _Data:
         said = repr((report.shown, report.against, report.pipeline, known)).encode()
         return f"multiturn {hashlib.blake2b(said, digest_size=16).hexdigest()}"
 
-    def difference(self, difference: Difference, title: str, share: str) -> dict[str, Any]:
-        """Return what the page says of a difference; it shows the texts of the first case."""
-        is_of_lock = any(change.name == LOCK for change in difference.changes)
+    def difference(self, change: Change, title: str, share: str) -> dict[str, Any]:
+        """Return what the page says of a change; it shows the texts of the first case."""
+        is_of_lock = any(file.name == TARGET for file in change.files)
         return {
-            "key": "" if is_of_lock else difference.key,  # the lock has a key of its own in a check
-            "kind": difference.kind,
+            "key": "" if is_of_lock else change.key,  # the lock has a key of its own in a check
+            "kind": change.kind,
             "title": title,
             "share": share,
-            "path": difference.path,
-            "cases": [self.places[case] for case in difference.cases],
-            "causes": difference.causes,
-            "privileges": difference.privileges,
-            "growth": difference.growth_in_words,
+            "path": change.path,
+            "cases": [self.places[case] for case in change.cases],
+            "causes": change.causes,
+            "privileges": change.privileges,
+            "growth": change.growth_in_words,
         }
 
     def side(self, case: ReviewedCase) -> dict[str, Any]:
         """Return the texts of one side of a case: three numbers a span, and what is sent."""
-        numbers, texts = self.numbers, texts_of(case)
+        numbers, texts = self.numbers, spans_shown(case)
         payloads = self.payloads.of(case.request, list(map(text_of, texts)))
         media: list[tuple[int, int, int]] = []
         for at, spans in enumerate(texts):

@@ -3,18 +3,20 @@
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
-from multiturn.cli.printing import echo
+from multiturn.cli.annotations import no_commands
+from multiturn.cli.printing import Failures, echo, say_summary
+from multiturn.cli.rendering import colored_lines
+from multiturn.cli.snapshot_output import in_one_line, privilege_heading
 from multiturn.documents.output import standard_output
+from multiturn.engine.outcomes import Outcome
+from multiturn.snapshots.acceptance import Acceptance
+from multiturn.snapshots.changes import Change, name_cases
+from multiturn.snapshots.snapshot_run import SnapshotRun
 from multiturn.text import first_of, in_line, number_of
-
-if TYPE_CHECKING:
-    from multiturn.review.acceptance import Acceptance
-    from multiturn.review.differences import Difference
 
 _ANSWERS = {
     "a": "[a]ccept",
@@ -35,20 +37,28 @@ def refuse_no_terminal() -> None:
         raise click.UsageError(f"{what} difference a key, and --accept KEY takes it")
 
 
-def accept_keys(acceptance: "Acceptance", keys: Sequence[str]) -> str:
-    """Accept the differences that have these keys, and return a summary."""
-    chosen = acceptance.of_keys(keys)
-    acceptance.accept(chosen)
-    return _summary(len(chosen), acceptance)
+def accept_changes(
+    run: SnapshotRun, converted: Iterable[Outcome], failures: Failures, keys: Sequence[str]
+) -> None:
+    """Accept the changes that have these keys, or without keys those that somebody accepts."""
+    with no_commands():
+        acceptance = Acceptance(run, converted, failures.add)
+        if run.selection.strict:
+            failures.finish()
+        chosen = acceptance.of_keys(keys)
+        if keys:
+            acceptance.accept(chosen)
+        accepted = len(chosen) if keys else review_changes(acceptance)
+        say_summary(_summary(accepted, acceptance))
 
 
-def review(acceptance: "Acceptance") -> str:
-    """Ask for each difference whether to accept it, and return a summary.
+def review_changes(acceptance: Acceptance) -> int:
+    """Ask for each change whether to accept it, and return how many were accepted.
 
     Each is written at once, so that an interrupt loses no answer; back takes an answer back.
     """
     waiting, number = list(acceptance.pending), len(acceptance.pending)
-    answered: list[tuple[list[Difference], int]] = []  # what waited, and how many were accepted
+    answered: list[tuple[list[Change], int]] = []  # what waited, and how many were accepted
     while waiting:
         shown, *others = waiting
         # Changes of privilege come first, and have no [A], so none of them is among these.
@@ -74,50 +84,44 @@ def review(acceptance: "Acceptance") -> str:
             acceptance.accept(chosen)
         answered.append((waiting, len(chosen)))
         waiting = [each for each in others if each not in chosen]
-    return _summary(sum(accepted for _, accepted in answered), acceptance)
+    return sum(accepted for _, accepted in answered)
 
 
-def _summary(accepted: int, acceptance: "Acceptance") -> str:
+def _summary(accepted: int, acceptance: Acceptance) -> str:
     words = f"{number_of(accepted, 'difference')} accepted, {len(acceptance.pending):,} left"
-    lists = [change.name for change in acceptance.update.changes if change.case is None]
-    if lists and not acceptance.update.differences:
+    lists = [change.name for change in acceptance.update.files if change.case is None]
+    if lists and not acceptance.update.changes:
         words += f"; snapshot without --check writes {first_of(lists)}"
     return words
 
 
-def _screen(
-    difference: "Difference", acceptance: "Acceptance", heading: str, like: int
-) -> Iterator[str]:
+def _screen(change: Change, acceptance: Acceptance, heading: str, like: int) -> Iterator[str]:
     """Yield the lines of a screen: what it is, where it is, where it comes from, and the diff."""
-    from multiturn.cli.changes import in_one_line, privilege_heading
-    from multiturn.cli.rendering import colored_lines
-    from multiturn.review.changes import name_cases
-
-    more = f", and {like:,} more like this" * bool(like and not difference.privileges)
-    yield click.style(f"{heading}: {difference.kind}{more}", bold=True)
-    for privilege in difference.privileges:
+    more = f", and {like:,} more like this" * bool(like and not change.privileges)
+    yield click.style(f"{heading}: {change.kind}{more}", bold=True)
+    for privilege in change.privileges:
         yield privilege_heading() + in_one_line(privilege)
-    if difference.what and difference.what not in difference.privileges:
-        yield in_one_line(difference.what)
-    if not difference.cases:
-        yield in_line(difference.changes[0].name)
-    cases = number_of(len(difference.cases), "case")
-    if difference.kind == "file":
-        suites = first_of(acceptance.suites_of(difference), most=_NAMED)
+    if change.what and change.what not in change.privileges:
+        yield in_one_line(change.what)
+    if not change.cases:
+        yield in_line(change.files[0].name)
+    cases = number_of(len(change.cases), "case")
+    if change.kind == "file":
+        suites = first_of(acceptance.suites_of(change), most=_NAMED)
         yield in_line(f"{cases}; accepted for all suites: {suites}")
-    elif difference.cases:
-        named = name_cases(difference.cases)
+    elif change.cases:
+        named = name_cases(change.cases)
         yield in_line(named if named.startswith(cases) else f"{cases}: {named}")
-    if words := difference.growth_in_words:
+    if words := change.growth_in_words:
         yield words
-    for origin in acceptance.origins_of(difference):
+    for origin in acceptance.origins_of(change):
         yield in_line(f"from {origin}")
     yield ""
-    if difference.kind == "file" and not difference.is_compared:
-        is_same = all(line.startswith(" ") for line in difference.lines)
+    if change.kind == "file" and not change.is_compared:
+        is_same = all(line.startswith(" ") for line in change.lines)
         unknown = "the recorded text is not known, or there is none; all of the new one:"
         yield "its text is as recorded; all of it:" if is_same else unknown
-    yield from colored_lines(difference.lines)
+    yield from colored_lines(change.lines)
 
 
 def _answer(keys: Sequence[str], lines: list[str]) -> str:

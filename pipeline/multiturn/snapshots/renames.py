@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from multiturn.review.locations import Key
-from multiturn.review.recorded import HEAD_ENDS
+from multiturn.snapshots.locations import Key
+from multiturn.snapshots.snapshot_file import HEAD_ENDS
 
 _K = TypeVar("_K")
 
@@ -47,7 +47,7 @@ def renames(removed: Mapping[Key, str], added: Mapping[Key, str]) -> dict[Key, K
     >>> renames(old, {("a.yaml", "refund"): "\nchat_prompt: Where is my refund?"})
     {('a.yaml', 'refund'): ('a.yaml', 'case-4')}
     """
-    before, new = _said(removed), _said(added)
+    before, new = _below_head(removed), _below_head(added)
     suites = _renamed_suites(before, new)
     names = {(suites.get(suite, suite), case_id): (suite, case_id) for suite, case_id in before}
     old = {key: before[name] for key, name in names.items()}
@@ -70,7 +70,7 @@ def renames(removed: Mapping[Key, str], added: Mapping[Key, str]) -> dict[Key, K
     return {key: names[was] for key, was in found.items()}
 
 
-def _said(side: Mapping[Key, str]) -> dict[Key, str]:
+def _below_head(side: Mapping[Key, str]) -> dict[Key, str]:
     return {key: text.partition(HEAD_ENDS)[2] or text for key, text in side.items()}
 
 

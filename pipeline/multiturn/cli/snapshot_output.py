@@ -1,0 +1,344 @@
+"""What ``snapshot --check`` prints: text, a line of JSON for each thing, or annotations."""
+
+import os
+import sys
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import nullcontext
+from typing import Annotated, Literal
+
+import click
+from msgspec import Meta, Struct
+
+from multiturn.cli.annotations import annotation, no_commands, protect_runner
+from multiturn.cli.lines import CaseId, Severity, message_without_place
+from multiturn.cli.printing import Failures, echo, say_summary
+from multiturn.cli.rendering import as_text_diff, colored_lines
+from multiturn.engine.outcomes import Outcome
+from multiturn.engine.record import to_json
+from multiturn.errors import MultiturnError, Place
+from multiturn.logs import Notice, warnings_to
+from multiturn.snapshots.changes import Change, FileChange, State, growth_in_words, name_cases
+from multiturn.snapshots.folder import SnapshotFolder
+from multiturn.snapshots.lists import conflicts_in
+from multiturn.snapshots.locations import Key
+from multiturn.snapshots.snapshot_run import SnapshotRun, SnapshotUpdate
+from multiturn.snapshots.text_diff import unified_diff
+from multiturn.text import first_of, in_line, number_of, visible
+
+Show = Literal["once", "stat", "all"]
+
+_NAMED = 3  # files of a folder that are named where there are many
+_LONGEST = 2_000  # characters of a difference in an annotation; the report has all
+_MOST = 10  # errors of a step that GitHub shows
+_PRIVILEGE = "change of privilege: "
+
+
+class SnapshotCase(Struct, frozen=True):
+    """A case that a line is about."""
+
+    suite: Annotated[str, Meta(description="path of the suite, from the root.")]
+    id: CaseId
+
+
+class SnapshotLine(Struct, frozen=True, kw_only=True):
+    """What `multiturn snapshot --check` prints of what is not as the snapshots have it."""
+
+    kind: Annotated[
+        Literal["failed", "privilege", "text", "new", "changed", "renamed", "removed"],
+        Meta(
+            description="failed: a case cannot be converted; privilege: a change of privilege;"
+            " text: an attached file changed; else what has become of a file of the folder."
+        ),
+    ]
+    key: Annotated[
+        str | None,
+        Meta(
+            description="of the difference, for snapshot --accept, which takes all lines with it;"
+            " null for a list, which follows from the others, and with --case."
+        ),
+    ] = None
+    file: Annotated[
+        str | None,
+        Meta(description="path of the snapshot or list; of an attached file, from the root."),
+    ] = None
+    was_file: Annotated[str | None, Meta(description="of a renamed one: its path then.")] = None
+    cases: Annotated[tuple[SnapshotCase, ...], Meta(description="that have it.")] = ()
+    what: Annotated[str | None, Meta(description="what it is, in words.")] = None
+    diff: Annotated[str | None, Meta(description="unified diff; null if one side has no file.")] = (
+        None
+    )
+    growth: Annotated[
+        int | None,
+        Meta(description="about how many tokens prompts grow by; null if that is not known."),
+    ] = None
+
+
+def print_update(
+    run: SnapshotRun,
+    converted: Iterable[Outcome],
+    failures: Failures,
+    format_: str,
+    show: Show,
+) -> None:
+    """Check the snapshots, or write them, and print what has changed; a difference exits with 1."""
+    errors: list[MultiturnError] = []
+    warnings: list[Notice] = []
+
+    def on_error(error: MultiturnError) -> None:
+        failures.add(error)
+        errors.append(error)
+
+    is_github, is_strict = format_ == "github", run.selection.strict
+    if is_github:
+        protect_runner()
+    with (
+        nullcontext() if format_ == "json" else no_commands(),
+        warnings_to(warnings.append) if is_github and not is_strict else nullcontext(),
+    ):
+        if run.resolve:
+            for file in conflicts_in(SnapshotFolder(run.scope.snapshots)):
+                sides = (f"{file.name} · {side}" for side in ("ours", "theirs"))
+                echo(as_text_diff(*file.texts, *sides), nl=False)
+        update = run.update(converted, on_error)
+        if is_strict and not run.check:
+            failures.finish()
+        if format_ == "text":
+            for text in text_lines(update, show):
+                echo(text)
+            say_summary(update.summary)
+    if format_ == "json":
+        for line in snapshot_lines(update, errors):
+            echo(to_json(line), nl=False)
+    elif is_github:
+        for text in snapshot_annotations(update, errors, warnings):
+            echo(text)
+    if run.check and (update.files or update.findings):
+        sys.exit(1)
+
+
+def text_lines(update: SnapshotUpdate, show: Show) -> Iterator[str]:
+    """Yield what was found as text; changes of privilege come first.
+
+    Each change is shown once, or each file has a line, or all its differences.
+    """
+    for finding in update.findings:
+        yield privilege_heading() * bool(finding.privileges) + in_one_line(str(finding))
+    files = update.files
+    if not update.run.check:  # the summary counts what is new or changed
+        files = [each for each in files if each.case and each.state in ("renamed", "removed")]
+    if show == "once":
+        yield from _first_files(files)
+        for change in update.changes:
+            if change.kind not in ("new", "removed"):
+                yield from _as_diff(change)
+    for file in files if show == "stat" else ():
+        signs = [line[0] for line in unified_diff(*file.texts, "", "")][2:]
+        yield f"{in_line(str(file))} +{signs.count('+')} -{signs.count('-')}"
+    for file in files if show == "all" else ():
+        if file.state != "changed":
+            yield in_line(str(file))
+        if diff := _file_diff(file):
+            yield diff.removesuffix("\n")
+
+
+def privilege_heading() -> str:
+    """Return the words before a change of privilege."""
+    return click.style(_PRIVILEGE, fg="red", bold=True)
+
+
+def in_one_line(text: str) -> str:
+    """Return words that may quote a text of a suite."""
+    return visible(text).replace("\n", " ")
+
+
+def _first_files(files: Iterable[FileChange]) -> Iterator[str]:
+    """Yield the first files of each folder and state.
+
+    The lists of digests are named only: findings say in words what has changed there.
+    """
+    folders: dict[tuple[str, str], list[FileChange]] = {}
+    for file in files:
+        if file.state != "changed" or file.case is None:
+            folders.setdefault((file.state, os.path.dirname(file.name)), []).append(file)
+    for (state, folder), those in folders.items():
+        for file in those[:_NAMED]:
+            is_compared = file.old and file.new  # then growth is said above the difference
+            growth = None if is_compared else file.growth
+            yield in_line(str(file)) + _in_parentheses(growth_in_words(growth, 1))
+        if len(those) > _NAMED:
+            yield in_line(f"{state}: {len(those) - _NAMED:,} more in {folder}")
+
+
+def _as_diff(change: Change) -> Iterator[str]:
+    """Yield the cases of a change, and its lines; nothing where no text differs."""
+    if not change.lines or not change.is_compared:
+        return
+    if change.path:
+        old = new = name = change.path
+    else:
+        old, new = _names(change.files[0])
+        name = name_cases(change.cases)
+    yield f"{in_line(name)}{_in_parentheses(change.growth_in_words)}:"
+    names = in_line(f"--- {old} · recorded"), in_line(f"+++ {new} · now")
+    yield from colored_lines((*names, *change.lines))
+
+
+def _in_parentheses(words: str) -> str:
+    return f" ({words})" if words else ""
+
+
+def _file_diff(file: FileChange) -> str:
+    """Return the unified diff of a file; empty if one side is all there is."""
+    old, new = _names(file)
+    names = f"{old} · recorded", f"{new} · now"
+    return as_text_diff(*file.texts, *names) if file.old and file.new else ""
+
+
+def _names(file: FileChange) -> tuple[str, str]:
+    return file.old_name or file.name, file.name
+
+
+def snapshot_lines(
+    update: SnapshotUpdate, errors: Iterable[MultiturnError]
+) -> Iterator[SnapshotLine]:
+    """Yield the lines of what a check of snapshots has found, with the errors of cases."""
+    # With --case, nothing is accepted.
+    changes = () if update.run.is_partial else update.changes
+    of_files = {each.path: each for each in changes if each.kind == "file"}
+    lines = [_line(each, key=each.key) for each in of_files.values()]
+    for finding in update.findings:
+        # The line of a file says what has changed in it, and whether that is a change of privilege.
+        of_file = of_files.get(finding.path)
+        if of_file is None or not {*finding.privileges} <= {*of_file.privileges}:
+            lines += _finding_lines(finding, changes)
+    yield from sorted(lines, key=lambda line: line.kind != "privilege")
+    for error in errors:
+        yield SnapshotLine(kind="failed", file=error.where.file or None, what=str(error))
+    keys = {file.name: each.key for each in changes for file in each.files}
+    for file in update.files:
+        yield SnapshotLine(
+            kind=file.state,
+            key=keys.get(file.name),
+            file=file.name,
+            was_file=file.old_name or None,
+            cases=_cases([file.case] if file.case else []),
+            diff=click.unstyle(_file_diff(file)) or None,
+            growth=_tokens(file.growth),
+        )
+
+
+def _finding_lines(finding: Change, changes: Iterable[Change]) -> Iterator[SnapshotLine]:
+    """Yield a line for each change that has what a finding is about."""
+    left = set(finding.cases)
+    for each in changes:
+        if finding.what in each.privileges and (cases := left.intersection(each.cases)):
+            left -= cases
+            yield _line(finding, key=each.key, cases=cases)
+    if left:
+        yield _line(finding, key=None, cases=left)
+
+
+def _line(change: Change, *, key: str | None, cases: Container[Key] | None = None) -> SnapshotLine:
+    """Return the line of a change of privilege or of a file, for all of its cases or some."""
+    return SnapshotLine(
+        kind="privilege" if change.privileges else "text",
+        key=key,
+        file=change.path or None,
+        cases=_cases(case for case in change.cases if cases is None or case in cases),
+        what=change.what,
+        diff="\n".join(change.lines) if change.key and change.is_compared else None,
+        growth=_tokens(change.growth),
+    )
+
+
+def _cases(keys: Iterable[Key]) -> tuple[SnapshotCase, ...]:
+    return tuple(SnapshotCase(suite, case_id) for suite, case_id in keys)
+
+
+def _tokens(growth: float | None) -> int | None:
+    return None if growth is None else round(growth)
+
+
+def snapshot_annotations(
+    update: SnapshotUpdate, errors: Iterable[MultiturnError], warnings: Iterable[Notice]
+) -> Iterator[str]:
+    """Yield annotations for what a check of snapshots has found, what matters most first.
+
+    GitHub shows ten errors and ten warnings of a step: there is one for each change, and
+    after ten of them a warning that says how many more there are.
+    """
+
+    def at(where: Place, message: str, severity: Severity = "error") -> str:
+        return annotation(where, message, title="multiturn snapshot --check", severity=severity)
+
+    found = [
+        *_of_findings(update),
+        *((error.where, message_without_place(error)) for error in errors),
+    ]
+    found += _of_changes(update)
+    found.sort(key=lambda each: not each[1].startswith(_PRIVILEGE))
+    yield from (at(where, message) for where, message in found[:_MOST])
+    if len(found) > _MOST:
+        more = number_of(len(found) - _MOST, "more difference")
+        yield at(Place(""), f"{more}; multiturn snapshot --check shows them", "warning")
+    for notice in warnings:
+        error = MultiturnError(notice.why, where=notice.where)
+        yield at(notice.where, message_without_place(error), "warning")
+
+
+def _of_findings(update: SnapshotUpdate) -> Iterator[tuple[Place, str]]:
+    """Yield what is found and is in no change: with --case, files are only named."""
+    files = {each.path for each in update.changes if each.kind == "file"}
+    named = {what for each in update.changes for what in each.privileges}
+    for finding in update.findings:
+        if finding.what not in named and (finding.privileges or finding.path not in files):
+            message = _PRIVILEGE * bool(finding.privileges) + str(finding)
+            yield _place(finding, update.places), message
+
+
+def _of_changes(update: SnapshotUpdate) -> Iterator[tuple[Place, str]]:
+    """Yield each change; cases that are new or removed, and the lists, are only named."""
+    named: dict[State, list[FileChange]] = {}
+    for each in update.changes:
+        if each.kind in ("new", "removed") and not each.privileges:
+            named.setdefault(each.files[0].state, []).extend(each.files)
+            continue
+        place = Place(each.files[0].name) if each.files else Place("")
+        yield _place(each, update.places) if each.cases else place, _message(each)
+    for file in () if update.changes else update.files:
+        named.setdefault(file.state, []).append(file)
+    for files in named.values():
+        first = files[0]
+        where = update.places.get(first.case) if first.case else None
+        yield where or Place(first.name), first_of(list(map(str, files)), most=1)
+
+
+def _message(change: Change) -> str:
+    """Return a change in words, with the start of its lines."""
+    if change.kind == "file":
+        words = change.what
+    elif change.kind == "renamed":
+        words = first_of(list(map(str, change.files)), most=1)
+    elif change.cases:
+        words = "the prompt is not as recorded"
+    else:
+        words = "what the target is sent is not as recorded"
+    if change.cases:
+        details = [name_cases(change.cases), change.growth_in_words]
+        words += f" ({', '.join(filter(None, details))})"
+    lines = [f"{_PRIVILEGE}{each}" for each in change.privileges if each != change.what]
+    first = _PRIVILEGE * (change.what in change.privileges) + words
+    shown = "\n".join(change.lines) if change.is_compared else ""
+    if len(shown) > _LONGEST:
+        shown = f"{shown[:_LONGEST]}…"
+    return "\n".join(filter(None, [*lines, f"{first}:" if shown else first, shown]))
+
+
+def _place(change: Change, places: Mapping[Key, Place]) -> Place:
+    """Return the place of an attached file, or of a line of it, or else of a case."""
+    case = change.cases[0]
+    suite = os.path.realpath(places[case].file)
+    root = suite.removesuffix(case[0])
+    if not change.path or root == suite:
+        return places[case]
+    return Place(os.path.relpath(root + change.path), change.line)

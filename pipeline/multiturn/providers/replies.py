@@ -1,0 +1,100 @@
+"""What a server says: decoded within limits, read as what its endpoint answers, without secrets."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from multiturn.errors import ProviderError, cut
+from multiturn.providers.rules import named
+from multiturn.providers.secrets import hide
+
+_S = TypeVar("_S")
+_T = TypeVar("_T")
+_DEEPEST = 200  # lists and objects inside each other
+_LONGEST_MESSAGE = 500
+_SHOWN = 2000  # bytes of a malformed reply, before secrets are hidden and it is cut
+# The bytes of an image or a document, where an error repeats the request. No word is that long.
+_BASE64 = re.compile(r"(?<![A-Za-z0-9+/])(?:data:[\w/.+-]*;base64,)?[A-Za-z0-9+/]{200,}={0,2}")
+_KINDS = {401: "access_denied", 403: "access_denied", 429: "rate_limit"}
+
+
+class Typed(Struct):
+    """An item of a list whose kind is in its ``type``."""
+
+    type: str
+
+
+def receive(
+    reply: bytes,
+    kind: type[_S],
+    read: Callable[[_S], _T],
+    secrets: Iterable[str],
+    what: str = "answer",
+) -> _T:
+    """Return what is read of a server's reply, without secrets; every reply passes here.
+
+    Args:
+        reply: JSON.
+        kind: the type that the endpoint answers.
+        read: takes a value of that type, and returns what is wanted of it; a ValueError says that
+            something is missing.
+        secrets: values to hide.
+        what: the reply, for errors.
+
+    Raises:
+        ProviderError: the reply is not of that type, or ``read`` raised one.
+    """
+    try:
+        value = msgspec.json.decode(reply)
+        _check_depth(value, _DEEPEST)
+        # Hidden only in what was read: a key may be one of the vendor's own words, such as "text".
+        return hide(read(msgspec.convert(value, kind)), secrets)
+    except ProviderError as error:
+        error.what = hide(error.what, secrets)
+        raise error from None
+    except (ValueError, RecursionError) as error:
+        said = reply[:_SHOWN].decode("utf-8", "replace")
+        why = hide(f"{type(error).__name__}: {error}", secrets)
+        shown = cut(readable(said, secrets)) or "nothing"
+        problem = f"the {what} is not in the vendor's format: {why}; it begins with {shown!r}"
+    raise ProviderError(problem, kind="malformed")
+
+
+def _check_depth(value: Any, depth: int) -> None:
+    """Raise a ValueError for lists and objects inside each other that could not be written."""
+    if isinstance(value, list | dict):
+        if not depth:
+            raise ValueError(f"lists and objects are nested deeper than {_DEEPEST} levels")
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_depth(item, depth - 1)
+
+
+def error_of(status: int, reply: bytes, secrets: Iterable[str]) -> ProviderError:
+    """Return the error for an HTTP status, with the vendor's message, but without secrets."""
+    text = reply.decode("utf-8", "replace")
+    message, code, is_key_wrong = text.strip(), None, False
+    try:
+        error = msgspec.json.decode(reply)["error"]
+        message, code = error["message"], error.get("code")
+        details = error.get("details") or ()  # Gemini's, which answers 400 to a wrong key
+        is_key_wrong = any(detail.get("reason") == "API_KEY_INVALID" for detail in details)
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError):
+        pass  # not the vendor's format, such as the page of a proxy: show its beginning
+    message = readable(str(message), secrets) or "without a reason"
+    if code == "content_filter":
+        return ProviderError(named("O3", message), kind="content_filter")
+    is_key_wrong |= "No connected db." in message  # LiteLLM's proxy, whatever the key is
+    kind = "access_denied" if is_key_wrong else _KINDS.get(status, "http")
+    return ProviderError(f"HTTP {status}: {message}", kind=kind, status=status)
+
+
+def readable(message: str, secrets: Iterable[str]) -> str:
+    """Return what a vendor says, as an error shows it: without secrets and bytes, and not too long.
+
+    >>> readable(f"not an image: data:image/png;base64,{'iVBO' * 300}", ["sk-1"])
+    'not an image: (base64)'
+    """
+    return _BASE64.sub("(base64)", hide(message, secrets))[:_LONGEST_MESSAGE]

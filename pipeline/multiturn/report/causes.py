@@ -1,0 +1,344 @@
+"""The causes of a changed prompt: files, keys, messages, patterns and the pipeline.
+
+What may be a cause is one if the case, converted without this one change, is another case.
+"""
+
+from ast import literal_eval
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from os.path import join
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from multiturn.errors import MultiturnError
+from multiturn.files.finding import Files, Texts
+from multiturn.files.media import Media
+from multiturn.logs import warnings_to
+from multiturn.model.calls import without_lines
+from multiturn.model.case import PROMPT_KEY, Case, TestMessage
+from multiturn.model.conversion import Conversion
+from multiturn.pipelines.pipeline import Pipeline
+from multiturn.pipelines.registry import find_stage
+from multiturn.pipelines.step import Step
+from multiturn.providers.base import TargetProvider
+from multiturn.report.sides import CaseSummary, SidePipeline, SideStage, digest_of, spans_shown
+from multiturn.snapshots.attached_files import change_in_words, media_among
+from multiturn.snapshots.reviewed_case import ReviewedCase, reviewed_case
+from multiturn.snapshots.text_diff import changed_lines
+from multiturn.text import first_of
+
+SEVERAL = "one or several of "
+UNKNOWN_CODE = "the code of a stage"  # of a module that a stage imports
+TARGET = "the settings of the target, or the rules of its API"
+_EXECUTION = ("temperature", "max_output_tokens", "tool_choice")  # what ``execution`` asks for
+_MOST = 4  # possible causes of a case that are undone one by one
+_FAILS = b""  # in place of a digest: the case cannot be converted so
+
+Steps = tuple[Step, ...]
+
+
+class Cause(Struct, frozen=True):
+    """A change that may have changed a case; nothing can undo it unless it says how."""
+
+    words: str
+    file: str = ""  # the attached file that has changed, from the root; its old text undoes it
+    stage: str = ""  # whose option has changed; empty for anything else
+    edit: Callable[[Case], Case] | None = None  # gives the case without this change
+    undo: Callable[[Steps], Steps] | None = None  # gives the stages without this change
+
+    @property
+    def can_be_undone(self) -> bool:
+        """Whether the case can be converted without this change."""
+        return bool(self.file or self.edit or self.undo)
+
+
+class Undoing:
+    """Converts cases as they are, with some changes undone.
+
+    Args:
+        pipeline: as it is.
+        changes: what is different in it; one whose undoing makes no legal pipeline cannot be
+            undone.
+        provider: of the target whose prompts are compared; None for those of the pipeline.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        changes: Iterable[Cause],
+        provider: TargetProvider | None = None,
+    ) -> None:
+        self._pipeline, self._provider = pipeline, provider
+        self._pipelines: dict[tuple[str, ...], Pipeline | None] = {(): pipeline}
+        self._texts = Texts()  # of the attached files as they are on disk
+        self.changes = [
+            change if self._without((change,)) else replace(change, undo=None) for change in changes
+        ]
+
+    def digest(self, new: ReviewedCase, old: ReviewedCase, undone: Iterable[Cause]) -> bytes | None:
+        """Return the digest of a case with some changes undone; empty if it has an error then.
+
+        None if the changes together make no legal pipeline.
+        """
+        undone = list(undone)
+        pipeline = self._without(tuple(each for each in undone if each.undo))
+        if pipeline is None:
+            return None
+        case = replace(new.case, files=self._files(new, old, [c.file for c in undone if c.file]))
+        for cause in undone:
+            case = cause.edit(case) if cause.edit else case
+        try:
+            with warnings_to(lambda _: None):  # the first conversion has given them
+                return digest_of(reviewed_case(pipeline(Conversion(case)), self._provider))
+        except MultiturnError:
+            return _FAILS
+
+    def _files(self, new: ReviewedCase, old: ReviewedCase, paths: list[str]) -> Files | None:
+        """Return what finds the files of a case; some have their old texts."""
+        if new.folder is None:
+            return None
+        root = new.request.root
+        texts = Texts(self._texts) if paths else self._texts
+        files = Files(Path(root, new.folder), Path(root), texts)
+        files.suite = new.suite
+        # Media are compared by their digests, so their bytes are read only for a target.
+        media = media_among(new.files) if self._provider is None else {}
+        for path, file in {**media, **{path: old.files[path] for path in paths}}.items():
+            place = join(files.root, *path.split("/"))
+            if isinstance(file, Media):
+                texts.media[place] = file
+            else:
+                texts[place] = len(file), file, "\n"
+        return files
+
+    def _without(self, changes: tuple[Cause, ...]) -> Pipeline | None:
+        key = tuple(change.words for change in changes)
+        if key not in self._pipelines:
+            steps: Steps | None = self._pipeline.steps
+            self._pipelines[key] = None
+            with suppress(MultiturnError, ValueError, LookupError):
+                for change in changes:
+                    steps = steps and change.undo and change.undo(steps)
+                if steps:
+                    self._pipelines[key] = Pipeline(steps, name=self._pipeline.name)
+        return self._pipelines[key]
+
+
+def causes(
+    entry: CaseSummary,
+    was: CaseSummary,
+    new: ReviewedCase,
+    old: ReviewedCase | None,
+    undoing: Undoing,
+) -> Iterator[Cause]:
+    """Yield the causes of a changed prompt.
+
+    Args:
+        entry: the case as it is.
+        was: the case before.
+        new: its texts.
+        old: the texts before; None if it could not be converted.
+        undoing: converts it again.
+    """
+    if old is None:
+        yield Cause(f"{entry.suite}: it could not be converted before")
+        return
+    found = list(map(Cause, _files_found(new, old)))
+    possible = [
+        *_of_suite(entry, new, old),
+        *_of_target(new, old),
+        *_of_pipeline(undoing.changes, new, old),
+    ]
+    groups = causes_with_effect(
+        possible, lambda undone: undoing.digest(new, old, undone), entry.digest, was.digest
+    )
+    for group in groups:
+        words, is_one = [candidate.words for candidate in group], len(group) == 1
+        found.append(Cause(SEVERAL * (not is_one) + first_of(words), group[0].file * is_one))
+    yield from found or [Cause(UNKNOWN_CODE)]
+
+
+def causes_with_effect(
+    possible: Sequence[Cause],
+    digest: Callable[[Sequence[Cause]], bytes | None],
+    now: bytes,
+    then: bytes,
+) -> Iterator[Sequence[Cause]]:
+    """Yield the causes that have changed a case, each alone, or several as a group.
+
+    Args:
+        possible: the likeliest first.
+        digest: returns that of the case without some of them; None if that is not legal.
+        now: the digest of the case as it is.
+        then: that of the case before.
+    """
+    undoable = [each for each in possible if each.can_be_undone]
+    fixed = [each for each in possible if not each.can_be_undone]
+    alone, others = undoable[:_MOST], undoable[_MOST:]
+    found = [each for each in alone if digest([each]) != now]
+    yield from ([each] for each in found)
+    idle = [each for each in alone if each not in found]
+    # Two changes that each suffice hide each other: without either one, the case stays the same.
+    group = others or (idle if len(idle) > 1 else [])
+    if group and digest(group) == now:
+        group = []
+    if fixed and undoable and digest(undoable) == then:
+        fixed = []  # the others explain the whole difference
+    if group or fixed:
+        yield [*group, *fixed]
+
+
+def _of_pipeline(changes: Sequence[Cause], new: ReviewedCase, old: ReviewedCase) -> Sequence[Cause]:
+    """Return the changes of the pipeline; first those of stages that wrote what differs."""
+    if not changes:
+        return ()
+    sides = ({(s.stage, s.text) for t in spans_shown(case) for s in t} for case in (new, old))
+    stages = {stage for stage, _ in set.symmetric_difference(*sides)}
+    return sorted(changes, key=lambda change: change.stage not in stages)
+
+
+def _of_suite(entry: CaseSummary, new: ReviewedCase, old: ReviewedCase) -> Iterator[Cause]:
+    """Yield what has changed in the suite and in the attached files."""
+    for path in sorted(new.files.keys() & old.files.keys()):
+        if new.files[path] != old.files[path] and _sent(path, new) != _sent(path, old):
+            words = change_in_words(path, old.files[path], new.files[path], has_lines=True)
+            yield Cause(words, file=path)
+    keys, before = new.case.keyed_texts, old.case.keyed_texts
+    for key in sorted(new.shown | old.shown):
+        if keys.get(key) != before.get(key):
+            yield Cause(f"{key} of {entry.suite}", edit=_key_as_it_was(key, before.get(key)))
+    messages, known = _messages(new), [message for message, _ in _messages(old)]
+    if [message for message, _ in messages] != known:
+        line = next((line for message, line in messages if message not in known), entry.line)
+        words = f"{entry.suite} line {line}: the messages of {entry.id!r}"
+        yield Cause(words, edit=lambda case: replace(case, input_messages=old.case.input_messages))
+    if new.request.tools != old.request.tools:
+        yield Cause(
+            f"tools of {entry.suite}", edit=lambda case: replace(case, tools=old.case.tools)
+        )
+    asked = {name: getattr(old.case, name) for name in _EXECUTION}
+    if {name: getattr(new.case, name) for name in _EXECUTION} != asked:
+        yield Cause(f"execution of {entry.suite}", edit=lambda case: replace(case, **asked))
+    globs, were = new.case.guideline_patterns, old.case.guideline_patterns
+    if globs != were:
+        words = f"guideline patterns: {', '.join(were) or 'none'} → {', '.join(globs) or 'none'}"
+        yield Cause(words, edit=lambda case: replace(case, guideline_patterns=were))
+
+
+def _of_target(new: ReviewedCase, old: ReviewedCase) -> Iterator[Cause]:
+    """Yield what may have changed what a target gets, but not the pipeline's prompt."""
+    if new.sent is None or old.sent is None:
+        return
+    is_same = (new.messages, new.request.input_files) == (old.messages, old.request.input_files)
+    if new.sent.parameters != old.sent.parameters or is_same:
+        yield Cause(TARGET)
+
+
+def _files_found(new: ReviewedCase, old: ReviewedCase) -> Iterator[str]:
+    """Yield the files that the same words of the suite find now, or found before."""
+    if [message for message, _ in _messages(new)] == [message for message, _ in _messages(old)]:
+        yield from (f"{path} is found now" for path in sorted(new.files.keys() - old.files.keys()))
+        gone = sorted(old.files.keys() - new.files.keys())
+        yield from (f"{path} is no longer found" for path in gone)
+
+
+def _key_as_it_was(key: str, text: str | None) -> Callable[[Case], Case]:
+    def edit(case: Case) -> Case:
+        if key == PROMPT_KEY:
+            return replace(case, system_prompt=text)
+        texts = {**case.keyed_texts, key: text}
+        texts.pop(PROMPT_KEY, None)
+        return replace(case, guidelines=tuple(each for each in texts.values() if each is not None))
+
+    return edit
+
+
+def _messages(case: ReviewedCase) -> list[tuple[object, int]]:
+    """Return the messages as they were written, each with its line."""
+    return [(_as_written(message), message.line) for message in case.case.input_messages]
+
+
+def _as_written(message: TestMessage) -> object:
+    beside = without_lines(message.calls), without_lines(message.thinking)
+    return message.role, message.content, *beside, message.answers, message.is_error
+
+
+def _sent(path: str, case: ReviewedCase) -> object:
+    """Return what a file is in the prompt, in the transcript and to an agent."""
+    spans = (span for text in spans_shown(case) for span in text)
+    files = (file for file in case.request.input_files if file.resolved_path == path)
+    return (
+        [(span.text, span.media) for span in spans if span.path == path and span.stage is None],
+        [(file.text, file.media) for file in files],
+    )
+
+
+def pipeline_changes(then: SidePipeline, now: SidePipeline) -> list[Cause]:
+    """Return what is different in a pipeline: an option, a stage, their order, a stage's code."""
+    pipeline = now.name
+    old, new = ({stage.name: stage for stage in side.stages} for side in (then, now))
+    found: list[Cause] = []
+    for name, stage in new.items():
+        if name not in old:
+            words = f"the stage {name} in {stage.places[''] or pipeline}"
+            found.append(Cause(words, undo=_remove(name)))
+            continue
+        for option in sorted(stage.options.keys() | old[name].options.keys()):
+            if stage.options.get(option) != old[name].options.get(option):
+                place = stage.places.get(option) or stage.places[""] or pipeline
+                words = f"{name}.{option} in {place}"
+                undo = _configure(name, option, old[name].options.get(option))
+                found.append(Cause(words, stage=name, undo=undo))
+    for before, stage in zip([None, *then.stages], then.stages, strict=False):
+        if stage.name not in new:
+            words = f"{stage.name} is no longer in {pipeline}"
+            # The code of a stage that does not ship is that of another revision.
+            again = None if stage.code else _insert(stage, before)
+            found.append(Cause(words, undo=again))
+    common = [name for name in old if name in new]
+    if [name for name in new if name in old] != common:
+        words = f"the order of the stages in {pipeline}"
+        found.append(Cause(words, undo=_reorder(common)))
+    for name, stage in new.items():
+        if name in old and old[name].code != stage.code:
+            words = f"{stage.path} {changed_lines(old[name].code, stage.code)}"
+            found.append(Cause(words))
+    return found
+
+
+def _configure(name: str, option: str, value: str | None) -> Callable[[Steps], Steps]:
+    def undo(steps: Steps) -> Steps:
+        old = {} if value is None else {option: literal_eval(value)}
+        return tuple(
+            Step(step.stage, {**{k: v for k, v in step.options.items() if k != option}, **old})
+            if step.name == name
+            else step
+            for step in steps
+        )
+
+    return undo
+
+
+def _remove(name: str) -> Callable[[Steps], Steps]:
+    return lambda steps: tuple(step for step in steps if step.name != name)
+
+
+def _insert(stage: SideStage, before: SideStage | None) -> Callable[[Steps], Steps]:
+    def undo(steps: Steps) -> Steps:
+        options = {option: literal_eval(value) for option, value in stage.options.items()}
+        names = [step.name for step in steps]
+        at = names.index(before.name) + 1 if before else 0
+        return (*steps[:at], Step(find_stage(stage.name), options), *steps[at:])
+
+    return undo
+
+
+def _reorder(names: list[str]) -> Callable[[Steps], Steps]:
+    def undo(steps: Steps) -> Steps:
+        found = {step.name: step for step in steps}
+        ordered = iter(names)
+        return tuple(found[next(ordered)] if step.name in names else step for step in steps)
+
+    return undo

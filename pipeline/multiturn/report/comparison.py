@@ -1,0 +1,460 @@
+"""What is different between two sides: case by case with the causes, and each change once."""
+
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Literal, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from multiturn.errors import quoted
+from multiturn.files.media import Media
+from multiturn.pipelines.pipeline import Pipeline
+from multiturn.providers.base import TargetProvider
+from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, causes, pipeline_changes
+from multiturn.report.sides import CaseSummary, ReportSide
+from multiturn.snapshots.attached_files import (
+    Attached,
+    change_in_words,
+    media_among,
+    new_in_words,
+    text_to_review,
+)
+from multiturn.snapshots.changes import (
+    Change,
+    ChangeGroups,
+    FileChange,
+    attached_file_change,
+    occurrences,
+    prompt_growth,
+    text_growth,
+)
+from multiturn.snapshots.lists import TARGET, known_of
+from multiturn.snapshots.locations import Key, digest, location_of
+from multiturn.snapshots.privilege import (
+    PrivilegeChange,
+    PromotedLock,
+    privilege_changes,
+    promotion_changes,
+    promotions_by_path,
+    sorted_promotions,
+)
+from multiturn.snapshots.renames import renames
+from multiturn.snapshots.reviewed_case import ReviewedCase
+from multiturn.snapshots.snapshot_file import (
+    plain_text_of,
+    snapshot_record,
+    snapshot_text,
+    with_short_digests,
+)
+from multiturn.snapshots.text_diff import compare_texts
+from multiturn.text import number_of
+
+Status = Literal["failed", "changed", "renamed", "added", "removed", "same"]
+# Shown at once: a browser would need longer to lay out thousands of them than the rest of the page.
+MOST_PRIVILEGES = 20
+STATUSES: tuple[Status, ...] = get_args(Status)
+_UNKNOWN = "it cannot be read, because its suite has an error"
+
+
+class Comparison(Struct, frozen=True):
+    """A case, now and then."""
+
+    status: Status  # failed if it cannot be converted now; renamed even if its texts differ
+    now: CaseSummary | None  # None if it was removed
+    then: CaseSummary | None = None  # None if it was not there, or nothing is compared
+    causes: tuple[str, ...] = ()  # what has changed its texts, in words
+    files: Mapping[str, str] = {}  # those of them that are attached files, by path
+    privileges: tuple[PrivilegeChange, ...] = ()
+
+    @property
+    def case(self) -> CaseSummary:
+        """The case, as it is, or else as it was."""
+        case = self.now or self.then
+        assert case is not None  # noqa: S101 - one of them is there
+        return case
+
+    @property
+    def was(self) -> CaseSummary | None:
+        """The case as it was if it has another name now; else None."""
+        return self.then if self.status == "renamed" else None
+
+
+class Report(Struct):
+    """What a report shows."""
+
+    now: ReportSide
+    then: ReportSide | None  # None to show the cases as they are
+    against: str  # the revision of ``then``, as it is shown
+    pipeline: tuple[str, ...]  # what has changed in it
+    # By status; the changed ones with several causes, then the others, the most frequent cause
+    # first; then in the order of the suites.
+    comparisons: list[Comparison]
+    errors: list[str]  # that belong to no case
+
+    @property
+    def sample(self) -> str:
+        """Which part of the cases this is about, in words; empty for all of them."""
+        sample = self.now.pipeline.sample
+        return f"a sample of the cases: {sample}" if sample else ""
+
+    @property
+    def shown(self) -> str:
+        """The name of the pipeline, and of the target whose prompts are shown."""
+        pipeline = self.now.pipeline
+        return f"{pipeline.name} for {pipeline.target}" if pipeline.target else pipeline.name
+
+    def texts(self, comparison: Comparison) -> tuple[ReviewedCase | None, ReviewedCase | None]:
+        """Return a case as it was and as it is; None where there is nothing to show of it."""
+        then, now = comparison.then, comparison.now
+        old = self.then.read(then) if self.then and then and not then.error else None
+        new = self.now.read(now) if now and not now.error else None
+        return old, new
+
+    def image(self, digest: str) -> bytes | None:
+        """Return the bytes of an image of either side; None if they are not known."""
+        found = (side.image(digest) for side in (self.now, self.then) if side is not None)
+        return next(filter(None, found), None)
+
+    def privileges(self) -> dict[str, set[int]]:
+        """Return each change of privilege once, in words, with the places of the comparisons.
+
+        Its cause is one that all of these have, and one of them has no other.
+        """
+        changes: dict[object, list[PrivilegeChange]] = {}
+        places: dict[object, set[int]] = {}
+        for at, comparison in enumerate(self.comparisons):
+            for change in comparison.privileges:
+                changes.setdefault(change.identity, []).append(change)
+                places.setdefault(change.identity, set()).add(at)
+        found: dict[str, set[int]] = {}
+        # Files that get a privilege come first.
+        for identity, same in sorted(changes.items(), key=lambda item: not item[1][0].is_new):
+            change = min(same, key=lambda each: len(each.causes))
+            if not all(set(change.causes) <= {*each.causes} for each in same):
+                change = replace(change, causes=())
+            found.setdefault(str(change), set()).update(places[identity])
+        return found
+
+    def removed_suites(self) -> list[str]:
+        """Return the suites of which no case is left."""
+        removed = {c.case.suite: None for c in self.comparisons if c.status == "removed"}
+        left = {c.case.suite for c in self.comparisons if c.status != "removed"}
+        return [suite for suite in removed if suite not in left]
+
+
+def compare(
+    now: ReportSide,
+    then: ReportSide | None = None,
+    against: str = "",
+    pipeline: Pipeline | None = None,
+    provider: TargetProvider | None = None,
+) -> Report:
+    """Compare the cases as they are with those of a revision, or take them as they are.
+
+    Args:
+        now: the cases as they are.
+        then: those of the revision.
+        against: the revision, as it is shown.
+        pipeline: which has converted the cases of ``now``; it finds the causes of changes.
+        provider: of the target whose prompts are compared; None for those of the pipeline.
+    """
+    errors, changes = list(now.errors), list[str]()
+    if then is None or pipeline is None:
+        found = [Comparison("failed" if c.error else "same", c) for c in now.cases.values()]
+    else:
+        errors += (f"at {against}: {each}" for each in then.errors if each not in errors)
+        undoing = Undoing(pipeline, pipeline_changes(then.pipeline, now.pipeline), provider)
+        found = list(_comparisons(now, then, undoing))
+        if now.pipeline.name != then.pipeline.name:
+            changes.append(f"{now.pipeline.name} in place of {then.pipeline.name}")
+        changes += (change.words for change in undoing.changes)
+    sizes = Counter(comparison.causes for comparison in found)
+    first = {causes: at for at, causes in enumerate(sizes)}
+
+    def order(comparison: Comparison) -> tuple[int, int, int, int]:
+        status, why = STATUSES.index(comparison.status), comparison.causes
+        return status, -min(len(why), 2), -sizes[why], first[why]
+
+    found.sort(key=order)
+    return Report(now, then, against, tuple(changes), found, errors)
+
+
+def _comparisons(now: ReportSide, then: ReportSide, undoing: Undoing) -> Iterator[Comparison]:
+    """Yield each case of two sides, those of now first."""
+    names = _renames(now, then)
+    promoted_files = promotions(now, then)
+    for key, case in now.cases.items():
+        was = then.cases.get(names.get(key, key))
+        if was is None and case.suite in then.broken:
+            was = CaseSummary(*key, error=_UNKNOWN)
+        if case.error:
+            yield Comparison("failed", case, was)
+        elif was is not None and case.digest == was.digest:
+            yield Comparison("renamed" if key in names else "same", case, was)
+        else:
+            new = now.read(case)
+            paths = dict.fromkeys(entry.path for entry in sorted_promotions(case.promoted))
+            promoted = [promoted_files[path] for path in paths if path in promoted_files]
+            privileges = [_with_text(change, new) for change in promoted]
+            if was is None:
+                yield Comparison("added", case, privileges=tuple(privileges))
+                continue
+            old = None if was.error else then.read(was)
+            found = list(causes(case, was, new, old, undoing))
+            why = tuple(each.words for each in found)
+            files = {each.file: each.words for each in found if each.file}
+            listed = {change.path for change in promoted}
+            privileges += _other_privileges(new, old, why, undoing.changes, listed)
+            status: Status = "renamed" if key in names else "changed"
+            yield Comparison(status, case, was, why, files, tuple(privileges))
+    renamed = set(names.values())
+    for key, case in then.cases.items():
+        if key in now.cases or key in renamed:
+            continue
+        if case.suite in now.broken:
+            yield Comparison("failed", replace(case, error=_UNKNOWN), case)
+        else:
+            yield Comparison("removed", None, case)
+
+
+def _renames(now: ReportSide, then: ReportSide) -> dict[Key, Key]:
+    """Return what the cases were called that have another id or suite now."""
+    sides = []
+    for side, other in ((then, now), (now, then)):
+        sides.append(
+            {
+                key: snapshot_text(side.read(case))
+                for key, case in side.cases.items()
+                if key not in other.cases and not case.error and case.suite not in other.broken
+            }
+        )
+    return renames(*sides)
+
+
+def promotions(now: ReportSide, then: ReportSide) -> dict[str, PrivilegeChange]:
+    """Return what is new or changed in system messages, by the file."""
+    changes = promotion_changes(promoted_in(then), promoted_in(now))
+    return {change.path: change for change in changes}
+
+
+def promoted_in(side: ReportSide) -> PromotedLock:
+    """Return how the files of a side reach system messages."""
+    return promotions_by_path(each for case in side.cases.values() for each in case.promoted)
+
+
+def _with_text(change: PrivilegeChange, case: ReviewedCase) -> PrivilegeChange:
+    """Return the change of a file in a system message; of a new one, with its text."""
+    if not change.is_new:
+        return change
+    return replace(change, text=text_to_review(case.files.get(change.path, "")))
+
+
+def _other_privileges(
+    new: ReviewedCase,
+    old: ReviewedCase | None,
+    why: tuple[str, ...],
+    pipeline: Sequence[Cause],
+    promoted: Container[str],
+) -> Iterator[PrivilegeChange]:
+    """Yield the other changes of privilege in a case, and what made them.
+
+    Left out are the files that are named already, and what a stage adds if the stages are the
+    same: where there is a second guideline, for one, both get headers.
+    """
+    for change in privilege_changes(old.judged if old else (), new.judged, promoted):
+        are_same = not pipeline and UNKNOWN_CODE not in why
+        if change.stage is not None and are_same:
+            continue
+        of_stage = {each.words for each in pipeline if each.stage and each.stage == change.stage}
+        by = tuple(each for each in why if each in of_stage)
+        yield replace(change, causes=by or why)
+
+
+class _File(Struct):
+    """An attached file that is not as before, or one that is new."""
+
+    new: Attached
+    old: Attached | None = None  # None for one that no case of its cases attached before
+    cases: list[Key] = []
+    growth: float = 0
+    causes: dict[str, None] = {}
+
+
+def report_changes(report: Report) -> list[Change]:
+    """Return each change of a report once, the dangerous ones first.
+
+    They are those of ``snapshot --check``, if the snapshots are those of the revision that the
+    report compares with. Cases that failed are in none.
+    """
+    found = ReportChanges(report)
+    for comparison in report.comparisons:
+        if found.takes(comparison):
+            found.add(comparison, *report.texts(comparison))
+    return found.changes()
+
+
+def titled(changes: Sequence[Change]) -> Iterator[tuple[Change, str, str]]:
+    """Yield each change with its title, and which one of that title it is if there are more."""
+    titles = list(map(_title, changes))
+    numbers, seen = Counter(titles), Counter[str]()
+    cases: dict[str, set[Key]] = {}
+    for title, each in zip(titles, changes, strict=True):
+        cases.setdefault(title, set()).update(each.cases)
+    for title, each in zip(titles, changes, strict=True):
+        seen[title] += 1
+        many = number_of(len(cases[title]), "case")
+        share = f" ({seen[title]:,} of {numbers[title]:,}, in {many})"
+        yield each, title, share if numbers[title] > 1 else ""
+
+
+def _title(change: Change) -> str:
+    """Name a change: by its file, by its cause, or by the first line that it changes."""
+    if change.what:
+        return change.what
+    if change.kind != "changed":
+        return f"{number_of(len(change.cases), 'case')} {change.kind}"
+    if len(change.causes) == 1:
+        return change.causes[0]
+    if len(change.cases) == 1:
+        # Its first line may have changed in many other cases, too.
+        return f"{change.causes[0]}, and {len(change.causes) - 1} more"
+    runs = (run for is_changed, run in groupby(change.lines, _is_changed) if is_changed)
+    first = list(next(runs, ()))
+    old, new = (next((line[1:].strip() for line in first if line[0] == sign), "") for sign in "-+")
+    if old and new:
+        return f"{quoted(old)} → {quoted(new)}"
+    return f"{quoted(new)} is new" if new else f"{quoted(old)} is gone"
+
+
+def _is_changed(line: str) -> bool:
+    return line[0] in "-+"
+
+
+def diff_lines(report: Report, comparison: Comparison) -> list[str]:
+    """Return the lines of a diff of a case and its files; none where one side is all there is."""
+    old, new = report.texts(comparison)
+    if old is None or new is None:
+        return []
+    texts = (plain_text_of(snapshot_record(side, inline=True)) for side in (old, new))
+    return with_short_digests(compare_texts(*texts)[1])
+
+
+class ReportChanges:
+    """Collects the changes of a report, case by case; see ``report_changes``."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.locks = [promoted_in(side) for side in (report.then, report.now) if side]
+        self.promoted = promotions(report.now, report.then) if report.then else {}
+        self.shared = [side.pipeline.shared if side else {} for side in (report.then, report.now)]
+        self.files: dict[str, _File] = {}
+        self.media_before: dict[str, str] = {}  # digests, by path
+        self.attached_before: set[str] = set()  # files, by cases that are not the same
+        self.groups = ChangeGroups()
+
+    def changes(self) -> list[Change]:
+        """Return the changes of the cases that were added."""
+        return self.groups.changes(self.changed_files())
+
+    def takes(self, comparison: Comparison) -> bool:
+        """Return whether a case may have a change."""
+        return self.report.then is not None and comparison.status not in ("failed", "same")
+
+    def add(
+        self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
+    ) -> None:
+        """Add what is different in a case."""
+        was, files = (side.files if side else {} for side in (old, new))
+        self.attached_before.update(was)
+        self.media_before |= {path: media.digest for path, media in media_among(was).items()}
+        promoted = {each.path for each in new.promoted} & self.promoted.keys() if new else set()
+        changed = [p for p in files if was.get(p) != files[p] or p in promoted]
+        for path in changed:
+            self.add_file(path, comparison, was.get(path), new)
+        if (file := self.snapshot_change(comparison, old, new)) is None:
+            return
+        # A file that changed has a change of its own, with its cause and its privilege.
+        own_causes = {comparison.files.get(path) for path in changed}
+        others = tuple(each for each in comparison.causes if each not in own_causes)
+        own = {each.identity for each in self.promoted.values() if not each.is_new}
+        privileges = tuple(str(p) for p in comparison.privileges if p.identity not in own)
+        before, after = ((*side.prompt, *side.tools) if side else () for side in (old, new))
+        growth = prompt_growth(before, after, was, {**was, **files})
+        causes = others or comparison.causes
+        file = replace(file, privileges=privileges, causes=causes, growth=growth)
+        self.groups.add(file, file.old, file.new)
+
+    def snapshot_change(
+        self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
+    ) -> FileChange | None:
+        """Return how the snapshot of a case differs; None if only files that it names do."""
+        sides = list(zip((old, new), self.shared, strict=True))
+        records = [case and snapshot_record(case, shared=shared) for case, shared in sides]
+        key, was = comparison.case.key, comparison.was
+        name = location_of(*key)
+        if records[0] == records[1] and self.shared[0] != self.shared[1]:
+            records, name = [case and snapshot_record(case) for case, _ in sides], TARGET
+        if records[0] == records[1]:
+            return None
+        before, now = (plain_text_of(record) if record else "" for record in records)
+        if before == now and was is None:  # only the size of an image or the like
+            return None
+        return FileChange(name, key, before, now, location_of(*was.key) if was else "")
+
+    def add_file(
+        self, path: str, comparison: Comparison, old: Attached | None, new: ReviewedCase | None
+    ) -> None:
+        """Add a file with another text, or one that is new, as a case attaches it."""
+        assert new is not None  # noqa: S101 - it attaches the file
+        file = self.files.setdefault(path, _File(new.files[path], old))
+        if file.old is None and old is not None:
+            file.old, file.cases = old, []
+        if old == file.old:
+            file.cases.append(new.key)
+        # A new file counts in the prompt of a new case.
+        if isinstance(old, str) and isinstance(file.new, str):
+            number = occurrences(path, file.new, new.prompt)
+            file.growth += text_growth(old, file.new, number)
+        if path in comparison.files:
+            file.causes[comparison.files[path]] = None
+
+    def changed_files(self) -> Iterator[Change]:
+        """Yield the files with another text, and those that no case attached before."""
+        self._look_at_the_same_cases()
+        for path, file in self.files.items():
+            if file.old is None and path in self.attached_before:
+                continue
+            then, now = (lock.get(path, ()) for lock in self.locks)
+            then = then if now else ()
+            privileges = tuple(each.of_list for each in [self.promoted.get(path)] if each)
+            media = isinstance(file.new, Media) or isinstance(file.old, Media)
+            change = Change(
+                kind="file",
+                path=path,
+                cases=tuple(file.cases),
+                what=privileges[0] if privileges else self._in_words(path, file),
+                growth=None if file.old in (None, file.new) or media else file.growth,
+                causes=tuple(file.causes),
+                privileges=privileges,
+            )
+            recorded = known_of((*then, *([] if file.old is None else [digest(file.old)])))
+            known = recorded, known_of((*now, digest(file.new)))
+            yield attached_file_change(change, file.old, file.new, known)
+
+    def _in_words(self, path: str, file: _File) -> str:
+        """Return in words how a file has changed."""
+        if file.old is None:
+            return new_in_words(path, file.new, self.media_before)
+        return change_in_words(path, file.old, file.new)
+
+    def _look_at_the_same_cases(self) -> None:
+        """Find the files that only look new, because cases that are the same have them."""
+        new = {path for path, file in self.files.items() if file.old is None}
+        for comparison in self.report.comparisons:
+            if not new - self.attached_before:
+                return
+            if comparison.status == "same":
+                old, _ = self.report.texts(comparison)
+                self.attached_before.update(old.files if old else ())

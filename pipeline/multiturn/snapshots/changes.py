@@ -1,0 +1,348 @@
+"""What is different, once each: the units that a reviewer decides on.
+
+A ``Change`` is all cases whose whole snapshot differs in the same way, or the new text of an
+attached file, which is one wherever that file is used. It is accepted as a whole, by its key.
+``snapshot --check`` as text, JSON and annotations, ``--review``, ``--accept``, and reports as a
+page and in Markdown show the same ones.
+
+They are made of the files of the folder of snapshots, then and now (``ChangeGroups``), and of
+attached files, then and now (``attached_file_change``). A run of ``multiturn snapshot`` has both;
+a report makes both of its two sides. It is pure: nothing is read or written.
+
+Growth is in tokens. They are estimated, whatever the target: what a review says must not depend on
+the packages that are installed.
+"""
+
+import hashlib
+import os
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from multiturn.engine.record import to_json
+from multiturn.engine.spans import Message, Span
+from multiturn.files.media import Media
+from multiturn.providers.tokens import estimated_tokens
+from multiturn.snapshots.attached_files import Attached, text_to_review
+from multiturn.snapshots.locations import Key, location_of
+from multiturn.snapshots.snapshot_file import (
+    HEAD_ENDS,
+    named_media_in,
+    recorded_case,
+    with_short_digest,
+    with_short_digests,
+)
+from multiturn.snapshots.text_diff import compare_texts, said_once, shared_ends
+from multiturn.text import number_of
+
+State = Literal["new", "changed", "renamed", "removed"]
+Kind = Literal["file", "privilege", State]
+
+# Dangerous ones are always first. Then comes what changes most prompts with least to read.
+_ORDER: tuple[Kind, ...] = ("file", "changed", "renamed", "new", "removed")
+_NAMED = 3  # cases that are named where there are many
+
+
+class FileChange(Struct, frozen=True):
+    """A file of the folder of snapshots that differs from what the suites give."""
+
+    name: str  # its path, for messages
+    case: Key | None  # whose snapshot it is; None for a list of files
+    old: str  # its text; empty if there is none
+    new: str  # the text that it should have; empty if it should not be there
+    old_name: str = ""  # the earlier path, if its case was renamed
+    privileges: tuple[str, ...] = ()  # in words; but not those of attached files that have changed
+    causes: tuple[str, ...] = ()  # in words; empty if they are not known
+    growth: float | None = None  # of the prompt; None if it is not known
+
+    @property
+    def location(self) -> str:
+        """Its path in the folder."""
+        return location_of(*self.case) if self.case else os.path.basename(self.name)
+
+    @property
+    def old_location(self) -> str:
+        """The path in the folder of the file that it replaces or removes."""
+        was = recorded_case(self.old) if self.old_name else None
+        return location_of(*was) if was else self.location
+
+    @property
+    def state(self) -> State:
+        """What has become of the file, or of its case."""
+        if self.old_name:
+            return "renamed"
+        if not self.old:
+            return "new"
+        return "changed" if self.new else "removed"
+
+    def __str__(self) -> str:
+        """Return what has become of the file, in words."""
+        was = f"{self.old_name} -> " if self.old_name else ""
+        return f"{self.state}: {was}{self.name}"
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The old and the new text to compare: a new name alone is no difference."""
+        old = self.old
+        if self.old_name:
+            _, *rest = old.partition(HEAD_ENDS)
+            old = "".join([self.new.partition(HEAD_ENDS)[0], *rest])
+        return old, self.new
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """Cases whose snapshots differ in the same way, or the new text of a file.
+
+    Or, without a key, one thing about them that is said in one line.
+    """
+
+    key: str = ""  # a hash of old and new; empty if it is not for a reviewer to decide on
+    kind: Kind
+    cases: tuple[Key, ...]
+    what: str = ""  # in words; empty if only the lines say it
+    path: str = ""  # of the attached file, from the root; empty for cases
+    line: int = 0  # the first of the file that has changed; 0 if that is not known
+    lines: tuple[str, ...] = ()  # of a diff, without file names; of new or unknown ones, all lines
+    privileges: tuple[str, ...] = ()  # the changes of privilege that it has, in words
+    causes: tuple[str, ...] = ()  # in words; empty if they are not known
+    growth: float | None = None  # of the prompts of all its cases; None if it is not known
+    # The snapshots; of a file, those that differ only in the type and size of an image or the like.
+    files: tuple[FileChange, ...] = ()
+    is_compared: bool = True  # the lines have both sides, not only the new one
+
+    def __str__(self) -> str:
+        """Return what it is with the cases that have it, in words."""
+        return f"{self.what} ({name_cases(self.cases)})"
+
+    @property
+    def growth_in_words(self) -> str:
+        """By how much the prompts of all its cases grow; empty if it is not known."""
+        return growth_in_words(self.growth, len(self.cases))
+
+
+def attached_file_change(
+    change: Change, old: Attached | None, new: Attached, known: Sequence[object]
+) -> Change:
+    """Return the change of an attached file, a text or media, with its key and its lines.
+
+    Args:
+        change: all else that is known of it.
+        old: the file as it was; None if it is new, or if that is not known.
+        new: the file as it is.
+        known: what is recorded of it, and what should be, in any form that has their digests.
+    """
+    now, was = text_to_review(new), None if old is None else text_to_review(old)
+    is_compared, first = was not in (None, now), 0
+    written = now.split("\n")
+    if not is_compared:  # all of it is to be read, also where only its role is new
+        sign = "+" if was is None else " "
+        lines = [f"{sign}{line}" for line in written]
+    else:
+        _, lines = compare_texts(f"{was}\n", f"{now}\n")
+        if was is not None and isinstance(new, str):
+            first = min(shared_ends(was.split("\n"), written)[0] + 1, len(written))
+    if isinstance(new, Media) and not isinstance(old, str):
+        lines = list(map(with_short_digest, lines))
+    key = _key_of(change.path, *known)
+    return replace(change, key=key, line=first, lines=tuple(lines), is_compared=is_compared)
+
+
+class _Group:
+    """Snapshots that differ in the same way."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.files: list[FileChange] = []
+        self.key = hashlib.blake2b(digest_size=8)
+
+    def change(self) -> Change:
+        files, first = self.files, self.files[0]
+        cases = tuple(each.case for each in files if each.case)
+        return Change(
+            key=self.key.hexdigest(),
+            kind=first.state,
+            cases=cases,
+            lines=tuple(self.lines),
+            privileges=_each_once(each.privileges for each in files),
+            causes=_each_once(each.causes for each in files),
+            growth=total_growth(each.growth for each in files) if cases else None,
+            files=tuple(files),
+            is_compared=bool(first.old and first.new),
+        )
+
+
+class ChangeGroups:
+    """Collects snapshots one by one, in groups that differ in the same way."""
+
+    def __init__(self) -> None:
+        self._groups: dict[Hashable, _Group] = {}
+        self._same_text: list[FileChange] = []
+
+    def add(self, file: FileChange, old: str, new: str) -> None:
+        """Add a snapshot, or ``target.lock``; the other lists follow from these.
+
+        ``old`` and ``new`` are its texts as ``plain_text`` gives them.
+        """
+        if old == new and file.state == "changed":
+            self._same_text.append(file)
+        else:
+            # The same texts in another form are compared as they are written.
+            self._group(file, *(file.texts if old == new else (old, new)))
+
+    def _group(self, file: FileChange, old: str, new: str) -> None:
+        identity, lines = _compare(file, old, new)
+        group = self._groups.setdefault(identity, _Group(with_short_digests(lines)))
+        group.files.append(file)
+        _add(group.key, file.case, *((old, new) if old != new else ()))
+
+    def changes(self, attached: Iterable[Change]) -> list[Change]:
+        """Return each change once: the dangerous ones first, then those of most cases.
+
+        Snapshots in which no more than some media have changed belong to the change of the first
+        of these files; others whose texts are the same are changes by themselves.
+
+        Args:
+            attached: the changes of attached files.
+        """
+        found = {each.path: each for each in attached}
+        files: dict[str, list[FileChange]] = {path: [] for path in found}
+        for file in self._same_text:
+            was, now = named_media_in(file.old), named_media_in(file.new)
+            paths = (path for path in now if path in found and was.get(path) != now[path])
+            if (path := next(paths, None)) is None:
+                self._group(file, *file.texts)
+            else:
+                files[path].append(file)
+        changes = [replace(each, files=tuple(files[path])) for path, each in found.items()]
+        changes += (group.change() for group in self._groups.values())
+        return sorted(changes, key=_rank)
+
+
+def _rank(change: Change) -> tuple[bool, int, bool, int]:
+    kind, is_dangerous = _ORDER.index(change.kind), bool(change.privileges)
+    # Who gets a privilege is more dangerous than a change of what has one already.
+    is_known = is_dangerous and change.is_compared
+    return not is_dangerous, kind, is_known, -len(change.cases)
+
+
+def _compare(file: FileChange, old: str, new: str) -> tuple[Hashable, list[str]]:
+    """Return what is equal for snapshots that differ in the same way, and the lines to show."""
+    state, suite = file.state, file.case[0] if file.case else file.name
+    if state == "removed":  # nothing is to be read but the names
+        return (state, suite), []
+    if state == "new":
+        return (state, file.name), [f"+{line}" for line in said_once(new.split("\n")[:-1])]
+    identity, lines = compare_texts(old, new)
+    return (state, identity, suite if not lines else ""), lines
+
+
+def name_cases(cases: Sequence[Key]) -> str:
+    """Name cases, or the first of many, with their suites.
+
+    >>> name_cases([("a.yaml", "one"), ("a.yaml", "two"), ("b.yaml", "one"), ("b.yaml", "two")])
+    '4 cases, such as a.yaml: one, two; b.yaml: one'
+    """
+    suites: dict[str, list[str]] = {}
+    for suite, case_id in cases[:_NAMED]:
+        suites.setdefault(suite, []).append(case_id)
+    names = "; ".join(f"{suite}: {', '.join(ids)}" for suite, ids in suites.items())
+    return names if len(cases) <= _NAMED else f"{len(cases):,} cases, such as {names}"
+
+
+def _each_once(words: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(words)))
+
+
+def _add(key: "hashlib.blake2b", *values: object) -> None:
+    """Add values to a hash, each with its length, so that no two lists give the same."""
+    for value in values:
+        text = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
+        key.update(b"%d " % len(text))
+        key.update(text)
+
+
+def _key_of(*values: object) -> str:
+    key = hashlib.blake2b(digest_size=8)
+    _add(key, *values)
+    return key.hexdigest()
+
+
+def text_growth(old: str, new: str, times: int) -> float:
+    """Return by how much prompts grow that have one text so many times in place of another."""
+    return times * (estimated_tokens(new) - estimated_tokens(old))
+
+
+def prompt_growth(
+    old: Sequence[Message],
+    new: Sequence[Message],
+    was: Mapping[str, Attached],
+    files: Mapping[str, Attached],
+) -> float | None:
+    """Return by how much a prompt grows, but for the growth of the files that it attaches.
+
+    Images, documents and audio are not counted.
+
+    Args:
+        old: its messages. A snapshot names files; their texts are empty then.
+        new: its messages now.
+        was: the texts of attached files as they are in ``old``; others are empty.
+        files: their texts now.
+
+    Returns:
+        The growth; None if the text of a file that was in the prompt is not known.
+    """
+    before = sum(map(_size_of_data, old))
+    for span in _texts(old):
+        text: Attached | None = span.text
+        if span.path and span.stage is None and text == was.get(span.path, ""):
+            text = files.get(span.path)
+        if not isinstance(text, str):
+            return None
+        before += estimated_tokens(text)
+    texts = (span.text for span in _texts(new))
+    return sum(map(estimated_tokens, texts)) + sum(map(_size_of_data, new)) - before
+
+
+def _texts(messages: Iterable[Message]) -> Iterator[Span]:
+    return (span for message in messages for span in message.spans if span.media is None)
+
+
+def _size_of_data(message: Message) -> float:
+    """Return the size of the calls and the thinking of a message."""
+    return estimated_tokens(to_json(message.data).decode().rstrip()) if message.data else 0
+
+
+def occurrences(path: str, text: str, messages: Iterable[Message]) -> int:
+    """Return how often messages have the text of an attached file in full."""
+    spans = (span for message in messages for span in message.spans)
+    return sum(span.path == path and span.stage is None and span.text == text for span in spans)
+
+
+def total_growth(growths: Iterable[float | None]) -> float | None:
+    """Return the sum, or None if one is not known."""
+    known = list(growths)
+    return None if None in known else sum(filter(None, known))
+
+
+def total_in_words(growths: Iterable[float | None]) -> str:
+    """Return by how much all prompts grow together; empty if they do not, or it is not known."""
+    growth = total_growth(growths)
+    return growth_in_words(growth, 1) if growth and round(growth) else ""
+
+
+def growth_in_words(growth: float | None, cases: int) -> str:
+    """Return by how much the prompts of some cases grow, or shrink; empty if it is not known.
+
+    >>> growth_in_words(1240, 200), growth_in_words(-1, 1), growth_in_words(0, 3)
+    ('about +1,240 tokens in 200 cases', 'about -1 token', 'about the same length')
+    """
+    if growth is None:
+        return ""
+    tokens = round(growth)
+    if not tokens:
+        return "about the same length"
+    words = f"about {'+' if tokens > 0 else '-'}{number_of(abs(tokens), 'token')}"
+    return words if cases == 1 else f"{words} in {number_of(cases, 'case')}"

@@ -1,0 +1,469 @@
+"""The lists beside the snapshots, as they are recorded and as a run finds them.
+
+``promoted.lock`` has the files in system messages, and ``files.lock`` the digests of the files that
+snapshots name: one entry a file, in alphabetical order. Git merges changes only if an unchanged
+line is between them. So each digest has a line of its own, and a blank line ends each entry.
+``target.lock`` has what a target is sent of every case.
+"""
+
+import os
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from multiturn.documents.dump import dump
+from multiturn.documents.node import MAX_VALUES
+from multiturn.documents.validation import read_as
+from multiturn.documents.yaml_reader import read_documents
+from multiturn.errors import MultiturnError, ProviderError
+from multiturn.files.media import Media
+from multiturn.model.request import ChatMessage, ProviderRequest, prompt_of
+from multiturn.providers.base import TargetProvider
+from multiturn.snapshots.attached_files import (
+    Attached,
+    change_in_words,
+    earlier_text,
+    new_in_words,
+    text_to_review,
+)
+from multiturn.snapshots.changes import (
+    Change,
+    FileChange,
+    attached_file_change,
+    occurrences,
+    text_growth,
+)
+from multiturn.snapshots.folder import SnapshotFolder
+from multiturn.snapshots.locations import Key, digest, folder_of, location_of
+from multiturn.snapshots.privilege import (
+    PrivilegeChange,
+    PromotedLock,
+    Promotion,
+    promotion_changes,
+    promotions_by_path,
+    sorted_promotions,
+)
+from multiturn.snapshots.reviewed_case import ReviewedCase
+from multiturn.snapshots.snapshot_file import attached_and_promoted, recorded_case
+from multiturn.text import has_conflict, utf8
+
+_T = TypeVar("_T")
+PROMOTED, FILES, TARGET = "promoted.lock", "files.lock", "target.lock"
+_COMMENTS = {
+    PROMOTED: "# The files in system messages: a change of this list is a change of privilege.\n",
+    FILES: "# The files that snapshots name in place of their content: the SHA-256 of each.\n",
+}
+TARGET_COMMENT = """\
+# What the target is sent of a case that only says "Hi"; each snapshot has what is different.
+"""
+_VERSIONS = ("api_version", "version")  # settings that say which version of an API is asked
+_REQUEST = ProviderRequest(question="Hi", chat_prompt=(ChatMessage("user", "Hi"),), system="")
+_PROMPT = prompt_of(_REQUEST)
+_LINES = r"(?:(?!<<<<<<< |\|{7}(?!\|)|=======\n|>>>>>>> ).*\n)*+"
+_CONFLICT = re.compile(
+    rf"^<<<<<<< .*\n(?P<ours>{_LINES})(?:\|{{7}}(?!\|).*\n{_LINES})?"
+    rf"=======\n(?P<theirs>{_LINES})>>>>>>> .*\n",
+    re.MULTILINE,
+)
+
+FilesLock = Mapping[str, tuple[str, ...]]  # the digests of each file, by its path
+# What snapshots that have changed said of their files; None of a text.
+MediaBefore = dict[str, Media | None]
+_Lock = Mapping[str, tuple[Promotion | str, ...]]  # what a list has of each file
+
+
+class _Promoted(Struct):
+    """An item of an entry of ``promoted.lock``."""
+
+    sha256: str
+    pattern: str | None
+    path: str = ""  # up to 0.1, entries were those of a suite, and had the path
+
+
+def lock_text(name: str, lock: PromotedLock | FilesLock) -> str:
+    """Return the text of a list."""
+    entries = []
+    for path in sorted(lock):
+        items: list[Any] = []
+        for item in lock[path]:
+            items.append(item)
+            if isinstance(item, Promotion):
+                items[-1] = {"sha256": item.sha256, "pattern": item.pattern}
+        entries.append(utf8(dump({path: items})).removeprefix("---\n") + "\n")
+    return _COMMENTS[name] + ("---\n" + "".join(entries) if entries else dump({}))
+
+
+def read_promoted(text: str | None, name: str) -> PromotedLock:
+    """Read the list of promoted files; None is an empty one, a torn one an error."""
+    found: dict[str, tuple[Promotion, ...]] = {}
+    for key, items in _read(text, name, tuple[_Promoted, ...]).items():
+        for item in items:
+            path = item.path or key
+            promotion = Promotion(path, item.sha256, item.pattern)
+            found[path] = tuple(dict.fromkeys((*found.get(path, ()), promotion)))
+    return found
+
+
+def read_files(text: str | None, name: str) -> FilesLock:
+    """Read the list of files that snapshots name, as ``read_promoted`` does."""
+    return _read(text, name, tuple[str, ...])
+
+
+def _read(text: str | None, name: str, entry: type[_T]) -> dict[str, _T]:
+    if text is None:
+        return {}
+    if has_conflict(text):
+        what = "it has a merge conflict; run multiturn snapshot --resolve for all suites"
+        raise MultiturnError(what, where=name)
+    try:
+        # As many as the files of all suites are: a list of any length, but no aliases that grow.
+        documents = list(read_documents(text, name, max(MAX_VALUES, len(text))))
+        if len(documents) != 1 or not isinstance(documents[0].value, dict):
+            raise MultiturnError("it is not a list of files", where=name)
+        children = documents[0].children.items()
+        return {path: read_as(node, entry, where=name) for path, node in children}
+    except MultiturnError as error:
+        advice = "restore it, or remove it and run multiturn snapshot for all suites"
+        raise MultiturnError(f"{error.what}; {advice}", where=error.where) from None
+
+
+class RecordedLists(Struct, frozen=True):
+    """The lists as they are in the folder of snapshots."""
+
+    texts: Mapping[str, str | None]  # by name; None for a list that is not there
+    promoted: PromotedLock
+    files: FilesLock
+
+    def digests(self, path: str) -> set[str]:
+        """Return the digests of a file on both lists."""
+        return {*self.files.get(path, ()), *(each.sha256 for each in self.promoted.get(path, ()))}
+
+
+def read_lists(folder: SnapshotFolder, *, resolve: bool = False) -> RecordedLists:
+    """Read the lists of a folder; if ``resolve``, of both sides of a merge conflict."""
+    texts = {name: folder.read(name) for name in (PROMOTED, FILES)}
+    promoted: list[Promotion] = []
+    files: dict[str, tuple[str, ...]] = {}
+    for text in _sides(texts[PROMOTED], resolve=resolve):
+        promoted += chain(*read_promoted(text, folder.shown(PROMOTED)).values())
+    for text in _sides(texts[FILES], resolve=resolve):
+        for path, digests in read_files(text, folder.shown(FILES)).items():
+            files[path] = tuple(sorted({*files.get(path, ()), *digests}))
+    return RecordedLists(texts, promotions_by_path(promoted), files)
+
+
+def _sides(text: str | None, *, resolve: bool) -> tuple[str | None, ...]:
+    return sides_of(text) if resolve and text is not None and has_conflict(text) else (text,)
+
+
+def sides_of(text: str) -> tuple[str, str]:
+    """Return a text with a merge conflict as it is on our side, and as it is on theirs."""
+    return _CONFLICT.sub(r"\g<ours>", text), _CONFLICT.sub(r"\g<theirs>", text)
+
+
+def conflicts_in(folder: SnapshotFolder) -> Iterator[FileChange]:
+    """Yield each list that has a merge conflict, as our side has it and as theirs does."""
+    for name in (PROMOTED, FILES):
+        text = folder.read(name)
+        if text is not None and has_conflict(text):
+            yield FileChange(folder.shown(name), None, *sides_of(text))
+
+
+class OtherSuites(Struct):
+    """The files of suites that a run does not cover, by their recorded snapshots."""
+
+    attaching: dict[str, set[str]] = {}  # the suites, by the path of each file
+    promoting: dict[str, set[str]] = {}  # those in whose system messages it is, or may be
+
+    def add(self, suite: str, text: str) -> None:
+        """Add the files of a recorded snapshot."""
+        found = zip(attached_and_promoted(text), (self.attaching, self.promoting), strict=True)
+        for paths, suites in found:
+            for path in paths:
+                suites.setdefault(path, set()).add(suite)
+
+
+def other_suites(
+    folder: SnapshotFolder, covered: Iterable[str], stale: Iterable[Key]
+) -> OtherSuites:
+    """Read the recorded snapshots that are neither of covered suites nor stale."""
+    found, known, gone = OtherSuites(), {folder_of(suite) for suite in covered}, set(stale)
+    for name in folder.snapshots("", below=True):
+        if os.path.dirname(name) in known:
+            continue
+        text = folder.read(name) or ""
+        case = recorded_case(text)
+        if case is not None and case not in gone and location_of(*case) == name:
+            found.add(case[0], text)
+    return found
+
+
+def known_of(entries: Iterable[Promotion | str]) -> object:
+    """Return what is known of a file, for its key: how it is promoted, and digests of its texts."""
+    entries = list(entries)
+    promoted = {entry for entry in entries if isinstance(entry, Promotion)}
+    digests = {entry.sha256 if isinstance(entry, Promotion) else entry for entry in entries}
+    return sorted_promotions(promoted), sorted(digests)
+
+
+class _NewFile(Struct):
+    """An attached file whose text, or whose media, is not the recorded one."""
+
+    root: str
+    file: Attached
+    occurrences: dict[Key, int]  # in the prompt of each case
+
+    def old(self, path: str, digests: set[str], media: MediaBefore) -> Attached | None:
+        """Return what is known of the file as it was: its text, or what its bytes were.
+
+        Its digests are those that are recorded; ``media`` is what other snapshots said of it.
+        """
+        known = media.get(path, self.file if isinstance(self.file, Media) else None)
+        if isinstance(known, Media) and len(digests) == 1:
+            return known.replace(digest=next(iter(digests)), path=path)
+        return earlier_text(self.root, path, digests)
+
+    def growth(self, old: Attached | None, new_cases: Container[Key]) -> float | None:
+        """Return by how much all prompts grow if the old text is known.
+
+        That of a new case does not: the file is a part of its own growth.
+        """
+        if not isinstance(old, str) or not isinstance(self.file, str):
+            return None
+        counts = (count for key, count in self.occurrences.items() if key not in new_cases)
+        return text_growth(old, self.file, sum(counts))
+
+    def cause(self, path: str, old: Attached | None) -> str:
+        """Return the file, with the lines of it that are other ones if the old text is known."""
+        if isinstance(old, str) and isinstance(self.file, str):
+            return change_in_words(path, old, self.file, has_lines=True)
+        return path
+
+
+class Lists:
+    """The files that a run finds for ``promoted.lock`` and ``files.lock``."""
+
+    def __init__(self, recorded: RecordedLists) -> None:
+        self._recorded = recorded
+        self._promoting: dict[Promotion, list[Key]] = {}  # the cases that have each entry
+        self._naming: dict[tuple[str, str], list[Key]] = {}  # those of each path and digest
+        self._new: dict[str, _NewFile] = {}  # by path
+
+    def add(self, case: ReviewedCase, *, inline: bool) -> None:
+        """Add the files of a case; if it is not inline, also those that its snapshot may name."""
+        for promotion in case.promoted:
+            self._promoting.setdefault(promotion, []).append(case.key)
+        known = self._recorded.promoted
+        promoted = {each.path for each in case.promoted if each not in known.get(each.path, ())}
+        for resolved_path, file in case.files.items():
+            path, sha256 = utf8(resolved_path), digest(file)
+            if path in promoted or sha256 not in self._recorded.digests(path):
+                new = self._new.setdefault(path, _NewFile(case.request.root, file, {}))
+                shown = text_to_review(file)
+                new.occurrences[case.key] = occurrences(resolved_path, shown, case.messages)
+            if not inline:
+                self._naming.setdefault((path, sha256), []).append(case.key)
+
+    def changes(
+        self,
+        recorded: RecordedLists,
+        others: OtherSuites,
+        folder: SnapshotFolder,
+        pending: Container[str] = (),
+    ) -> Iterator[FileChange]:
+        """Yield the lists that have changed; entries that only other suites have stay.
+
+        So do those of ``pending`` files, whose new texts are not accepted.
+        """
+        new: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Container[str]]] = {
+            PROMOTED: (recorded.promoted, promotions_by_path(self._promoting), others.promoting),
+            FILES: (recorded.files, self._files(), others.attaching),
+        }
+        for name, (before, found, elsewhere) in new.items():
+            lock = {path: items for path, items in before.items() if path in elsewhere}
+            lock |= {path: items for path, items in found.items() if path not in pending}
+            lock |= {path: before[path] for path in before.keys() & found if path in pending}
+            old = recorded.texts[name]
+            text = lock_text(name, lock) if name == PROMOTED or lock else ""
+            # Many a commit hook removes the blank line at the end of a file.
+            if text.rstrip("\n") != (old or "").rstrip("\n"):
+                yield FileChange(folder.shown(name), None, old or "", text)
+
+    def also_of(self, recorded: RecordedLists, others: OtherSuites) -> set[str]:
+        """Return the other suites that have a file whose entry is new or changed."""
+        files = self._files()
+        changed = (path for path in files if files[path] != recorded.files.get(path))
+        return set().union(*(others.attaching.get(path, set()) for path in changed))
+
+    def privileges(self, recorded: RecordedLists) -> dict[PrivilegeChange, list[Key]]:
+        """Return each new or changed file in system messages; none if nothing is recorded."""
+        if recorded.texts[PROMOTED] is None:
+            return {}
+        changes = promotion_changes(recorded.promoted, promotions_by_path(self._promoting))
+        cases = self._promoting_cases()
+        return {change: [*cases[change.path]] for change in changes}
+
+    def unrecorded(
+        self,
+        recorded: RecordedLists,
+        media: MediaBefore,
+        promoted: Mapping[str, Container[Key]],
+        *,
+        with_new: bool,
+    ) -> list[Change]:
+        """Return each file that snapshots name, whose text is not a recorded one, in words.
+
+        Args:
+            recorded: the lists.
+            media: what snapshots that have changed said of their files.
+            promoted: the cases in which a file has a change of privilege, which says it already.
+            with_new: also those of which no text is recorded. Without ``--case``, the change of
+                the list says which files are new.
+        """
+        found: dict[tuple[str, str], list[Key]] = {}
+        for (path, sha256), cases in self._naming.items():
+            others = [case for case in cases if case not in promoted.get(path, ())]
+            known = recorded.files.get(path)
+            if not others or sha256 in (known or ()) or (known is None and not with_new):
+                continue
+            what = f"{path} is not in {FILES}"
+            if known is not None:
+                what = self._in_words(path, recorded, media)
+            found.setdefault((what, path), []).extend(others)
+        return [
+            Change(kind="file", what=what, path=path, cases=tuple(cases))
+            for (what, path), cases in found.items()
+        ]
+
+    def _in_words(self, path: str, recorded: RecordedLists, media: MediaBefore) -> str:
+        """Return in words how a file is not as recorded."""
+        new, digests = self._new.get(path), recorded.digests(path)
+        if new is None:
+            return f"{path} changed"
+        if not digests:
+            known = ((file, sha256) for file, all_ in recorded.files.items() for sha256 in all_)
+            return new_in_words(path, new.file, dict(known))
+        is_media = isinstance(new.file, Media) or media.get(path) is not None
+        old = new.old(path, digests, media) if is_media else None
+        return change_in_words(path, "" if old is None else old, new.file)
+
+    def changed_files(
+        self,
+        recorded: RecordedLists,
+        promoted: Iterable[PrivilegeChange],
+        new_cases: Container[Key],
+        media: MediaBefore,
+    ) -> Iterator[Change]:
+        """Yield each file whose entries are not the recorded ones, for a reviewer to decide on."""
+        attaching, promoting = self._attaching_cases(), self._promoting_cases()
+        found: tuple[_Lock, ...] = (promotions_by_path(self._promoting), self._files())
+        before: tuple[_Lock, ...] = (recorded.promoted, recorded.files)
+        privileges = {change.path: change.words for change in promoted}
+        for path in sorted({*found[0], *found[1]}):
+            # A list loses a file when no snapshot names it any more, whatever else is accepted.
+            kept = [number for number, side in enumerate(found) if path in side]
+            wanted, was = ([sides[n].get(path, ()) for n in kept] for sides in (found, before))
+            if wanted == was:
+                continue
+            new, digests = self._new.get(path), recorded.digests(path)
+            cases, old, growth, causes = attaching[path], None, None, tuple[str, ...]()
+            if new is None:
+                what = f"{path} {'has other entries on the lists' if any(was) else 'is new'}"
+            else:
+                what = self._in_words(path, recorded, media)
+            if new is not None and digest(new.file) in digests:
+                # A file whose text is as recorded concerns only the cases that promote it.
+                cases, old = promoting[path], new.file
+            elif new is not None:
+                old = new.old(path, digests, media)
+                growth = new.growth(old, new_cases)
+                causes = (new.cause(path, old),)
+            change = Change(
+                kind="file",
+                path=path,
+                cases=tuple(cases),
+                what=privileges.get(path, what),
+                growth=growth,
+                causes=causes,
+                privileges=(privileges[path],) if path in privileges else (),
+            )
+            known = known_of(chain(*was)), known_of(chain(*wanted))
+            yield attached_file_change(change, old, "" if new is None else new.file, known)
+
+    def _promoting_cases(self) -> dict[str, dict[Key, None]]:
+        """Return the cases in whose system messages each file is."""
+        found: dict[str, dict[Key, None]] = {}
+        for promotion, cases in self._promoting.items():
+            found.setdefault(promotion.path, {}).update(dict.fromkeys(cases))
+        return found
+
+    def _attaching_cases(self) -> dict[str, dict[Key, None]]:
+        """Return the cases of each file on a list."""
+        found = self._promoting_cases()
+        for (path, _), cases in self._naming.items():
+            found.setdefault(path, {}).update(dict.fromkeys(cases))
+        return found
+
+    def _files(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for path, sha256 in sorted(self._naming):
+            found[path] = (*found.get(path, ()), sha256)
+        return found
+
+
+def shared_parameters(provider: TargetProvider) -> Mapping[str, Any]:
+    """Return what the body of every request says, such as the model; a case may say otherwise."""
+    with suppress(ProviderError):  # it refuses every case for the same reason, and says so there
+        return provider.preview(_REQUEST, _PROMPT, _PROMPT[-1].parts).parameters
+    return {}
+
+
+def recorded_target(folder: SnapshotFolder) -> str:
+    """Return the name of the target that ``target.lock`` is of; empty if there is none."""
+    text = folder.read(TARGET) or ""
+    for document in read_documents(text, folder.shown(TARGET)) if text else ():
+        if isinstance(document.value, dict):
+            return str(document.value.get("target", ""))
+    return ""
+
+
+def target_lock_change(
+    folder: SnapshotFolder, provider: TargetProvider | None
+) -> FileChange | None:
+    """Return how ``target.lock`` must change; without a target, there is none."""
+    old, new = folder.read(TARGET) or "", "" if provider is None else target_text(provider)
+    return None if old == new else FileChange(folder.shown(TARGET), None, old, new)
+
+
+def is_target_lock(file: FileChange) -> bool:
+    """Return whether a file is ``target.lock``; the other lists have digests, which say nothing."""
+    return os.path.basename(file.name) == TARGET
+
+
+def target_text(provider: TargetProvider) -> str:
+    """Return the text of ``target.lock``."""
+    versions = {name: getattr(provider.settings, name, None) for name in _VERSIONS}
+    recorded = {
+        "target": provider.name,
+        "provider": provider.settings.provider,
+        **{name: version for name, version in versions.items() if version is not None},
+        "example": _example(provider),
+    }
+    return TARGET_COMMENT + utf8(dump(recorded))
+
+
+def _example(provider: TargetProvider) -> Any:
+    """Return the body of a request that says only "Hi", which shows what all of them have."""
+    try:
+        body = provider.wire(_REQUEST).body
+    except ProviderError as refusal:
+        return f"refused: {refusal.what}"
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:  # an agent's prompt is text
+        return body.decode()

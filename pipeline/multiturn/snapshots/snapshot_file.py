@@ -1,0 +1,410 @@
+"""The file that records a case: how it is written, read, and compared with another one."""
+
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, TypeVar, get_args
+
+from msgspec import convert, to_builtins
+
+from multiturn.documents.dump import UnindentedList, dump, indented_block
+from multiturn.documents.yaml_reader import read_documents
+from multiturn.engine.spans import Message, Span, Spans, has_media, text_of
+from multiturn.errors import MultiturnError
+from multiturn.files.media import Media, MediaKind
+from multiturn.model.calls import Tool
+from multiturn.model.request import InputFile, ProviderRequest
+from multiturn.snapshots.attached_files import Attached
+from multiturn.snapshots.locations import Key, digest
+from multiturn.snapshots.reviewed_case import ReviewedCase, SentPrompt
+from multiturn.text import CONFLICT, utf8
+
+_T = TypeVar("_T")
+HEAD_ENDS = "\nchat_prompt:"  # suite and id are above it
+_NONE: Mapping[str, Any] = {}
+# What reading a snapshot may raise: somebody may have edited it by hand.
+_EDITED = (MultiturnError, ValueError, LookupError, TypeError)
+_LINE_BREAK = Span("\n", "")
+_DIGEST = re.compile("(SHA-256 [0-9a-f]{12})[0-9a-f]{52}")
+
+
+def snapshot_text(
+    case: ReviewedCase, *, inline: bool = False, shared: Mapping[str, Any] = _NONE
+) -> str:
+    """Return the text of a case's snapshot file: YAML, with LF line ends.
+
+    It has no absolute path and no time: the same case gives the same snapshot in any checkout.
+
+    Args:
+        case: what a pipeline made of it.
+        inline: repeat the texts of attached files; else their paths stand for them, wherever a
+            text is the whole text of a file as it is on disk.
+        shared: of a case that a target is sent: what its body says of every case.
+    """
+    return utf8(dump(snapshot_record(case, inline=inline, shared=shared)))
+
+
+def snapshot_record(
+    case: ReviewedCase, *, inline: bool = False, shared: Mapping[str, Any] = _NONE
+) -> dict[str, Any]:
+    """Return what the snapshot of a case records; see ``snapshot_text``."""
+    named = {} if inline else case.files
+    prompt: dict[str, Any]
+    if case.chat is None:  # this system message is sent, and then the question
+        prompt = {"chat_prompt": None, "system": _content(case.system, named)}
+    else:
+        messages = [_message(each, named) for each in case.chat]
+        prompt = {"chat_prompt": messages}
+        if len(case.messages) > len(messages):  # this one is sent before them
+            prompt["system"] = _content(case.system, named)
+    recorded = {
+        "suite": case.suite,
+        "id": case.case.id,
+        **prompt,
+        **_tools(case.request),
+        "question": _content(case.question, named),
+        "input_files": [_input_file(file, named) for file in case.request.input_files],
+    }
+    if case.sent is not None and (sent := _sent(case.sent, named, shared)):
+        recorded["sent"] = sent
+    return recorded
+
+
+def _sent(
+    sent: SentPrompt, named: Mapping[str, Attached], shared: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what a target is sent and the pipeline's prompt does not say; empty for nothing."""
+    found: dict[str, Any] = {}
+    if not sent.is_as_given:
+        found["messages"] = [_message(each, named) for each in sent.messages]
+    parameters = {key: value for key, value in sent.parameters.items() if shared.get(key) != value}
+    left_out = [key for key in shared if key not in sent.parameters]
+    parameters |= dict.fromkeys(left_out)  # null: not sent in this case
+    if parameters:
+        found["parameters"] = dict(sorted(parameters.items()))
+    if sent.repairs:
+        found["repairs"] = list(sent.repairs)
+    return found
+
+
+def _message(message: Message, named: Mapping[str, Attached]) -> dict[str, Any]:
+    return {"role": message.role, "content": _content(message.spans, named), **message.data}
+
+
+def _tools(request: ProviderRequest) -> dict[str, Any]:
+    """Return what a request says of tools, as far as it says anything."""
+    found = {"tools": to_builtins(request.tools), "tool_choice": request.tool_choice}
+    return {name: value for name, value in found.items() if value}
+
+
+def _content(spans: Spans, named: Mapping[str, Attached]) -> str | list[Any]:
+    r"""Return the text of some spans, or a list of pieces if it has named files or media.
+
+    Pieces are joined by line breaks. A piece is a text; or ``{"file": path}``; or media, such as
+    ``{"image": path, "type": "image/png", "size": 12345}``. ``after`` has the text before a file
+    or media on its first line.
+
+    >>> header = Span("=== a.md ===", "", "a.md", stage="embed_files")
+    >>> file, line_break = Span("Be brief.", "", "a.md"), Span("\n", "", stage="")
+    >>> spans = (header, line_break, file, line_break, Span("Hello", ""))
+    >>> _content(spans, {"a.md": "Be brief."})
+    ['=== a.md ===', {'file': 'a.md'}, 'Hello']
+    """
+    if not named and not has_media(spans):
+        return text_of(spans)
+    pieces: list[Any] = []
+    text = "\n"  # since the last piece; it begins with a line break
+    following = [*(span.text for span in spans[1:]), "\n"]
+    for span, below in zip(spans, following, strict=False):
+        found = _piece(span, below, named)
+        if found is None:
+            text += span.text
+            continue
+        before, _, line = text.rpartition("\n")
+        if before:
+            pieces.append(before[1:])
+        piece, text = found
+        pieces.append({"after": line, **piece} if line else piece)
+    if not pieces:
+        return text[1:]
+    return UnindentedList([*pieces, text[1:]] if text else pieces)
+
+
+def _piece(
+    span: Span, below: str, named: Mapping[str, Attached]
+) -> tuple[dict[str, Any], str] | None:
+    """Return what stands for a file or for media, and the line breaks after it; None for text."""
+    known = named.get(span.path) if span.stage is None else None
+    if span.media is not None:
+        # Nothing is sent between media and a text, whatever a stage has put there.
+        return _media(span.media, span.path, known), "" if below.startswith("\n") else "\n"
+    newlines = _newlines_after(known, span.text) if isinstance(known, str) and known else None
+    if newlines is None or not (newlines or below).startswith("\n"):
+        return None
+    return {"file": span.path}, newlines
+
+
+def _media(media: Media, path: str, known: Attached | None) -> dict[str, Any]:
+    """Return what a snapshot has of media; the digest of a named file is in ``files.lock``."""
+    found: dict[str, Any] = {media.kind: path or media.name}
+    if media.digest:
+        found |= {"type": media.media_type, "size": media.size}
+        if known is None or digest(known) != media.digest:
+            found["sha256"] = media.digest
+    if media.detail is not None:
+        found["detail"] = media.detail
+    return found
+
+
+def _newlines_after(known: str, text: str) -> str | None:
+    """Return the newlines after a file's known text; None if the text is another one."""
+    rest = text.removeprefix(known)
+    return rest if len(rest) + len(known) == len(text) and not rest.strip("\n") else None
+
+
+def _input_file(file: InputFile, named: Mapping[str, Attached]) -> dict[str, Any]:
+    record = {"path": file.path, "resolved_path": file.resolved_path, "guideline": file.guideline}
+    known, used = named.get(file.resolved_path), file.text if file.media is None else file.media
+    if isinstance(known, str) and isinstance(used, str):
+        is_on_disk = _newlines_after(known, used) is not None
+    else:
+        is_on_disk = known is not None and digest(known) == digest(used)
+    if not is_on_disk and digest(used):  # there is none of an address
+        record["sha256"] = digest(used)
+    return record
+
+
+def recorded_case(text: str) -> Key | None:
+    """Return the case at the start of a snapshot, merged or not; None if it is not a snapshot."""
+    head, found, _ = re.sub(CONFLICT, "", text).partition(HEAD_ENDS)
+    try:
+        documents = [node.value for node in read_documents(f"{head}\n", "")] if found else []
+    except MultiturnError:
+        return None
+    match documents:
+        case [{"suite": str(suite), "id": str(case_id), **rest}] if not rest:
+            return suite, case_id
+    return None
+
+
+@lru_cache(maxsize=1)  # several questions are asked of one snapshot after another
+def _recorded(text: str) -> dict[str, Any]:
+    """Return the one document of a snapshot; text that is none raises one of ``_EDITED``."""
+    (document,) = read_documents(text, "")
+    if not isinstance(document.value, dict):
+        raise TypeError("a snapshot is a mapping")
+    return document.value
+
+
+def _read(text: str, read: Callable[[dict[str, Any]], _T], otherwise: _T) -> _T:
+    """Return what is read of a snapshot; ``otherwise`` if it is none, or somebody edited it."""
+    try:
+        return read(_recorded(text))
+    except _EDITED:
+        return otherwise
+
+
+def recorded_messages(text: str) -> tuple[Message, ...]:
+    """Return the messages that a snapshot records, in spans; none if it is not a snapshot.
+
+    The definitions of tools are the last of them.
+
+    A file that it names is a span without a text; so is a guideline whose text it has in full, in
+    a message of its own at the end.
+    """
+    return _read(text, _messages_of, ())
+
+
+def _messages_of(recorded: dict[str, Any]) -> tuple[Message, ...]:
+    tools = convert(recorded.get("tools", ()), tuple[Tool, ...])
+    definitions = [Message(tool.title, (Span(tool.text, ""),)) for tool in tools]
+    paths = _paths_of(recorded)
+    if recorded["chat_prompt"] is None:
+        system, question = _spans(recorded["system"], paths), _spans(recorded["question"], paths)
+        return Message("system", system), Message("user", question), *definitions
+    messages = [
+        Message(
+            role=str(message["role"]),
+            spans=_spans(message["content"], paths),
+            data={key: message[key] for key in message if key not in ("role", "content")},
+        )
+        for message in recorded["chat_prompt"]
+    ]
+    if "system" in recorded:
+        messages.insert(0, Message("system", _spans(recorded["system"], paths)))
+    guidelines = tuple(Span("", "", path) for path in _inline_guidelines_of(recorded))
+    return *messages, Message("system", guidelines), *definitions
+
+
+def _spans(content: str | list[Any], paths: Container[str]) -> Spans:
+    """Return the spans of what ``_content`` has returned; a named file is one without a text."""
+    pieces: list[Any] = [content] if isinstance(content, str) else content
+    spans: list[Span] = []
+    for piece in pieces:
+        spans.append(_LINE_BREAK)
+        if isinstance(piece, dict):
+            spans.append(Span(str(piece.get("after", "")), ""))
+            spans.append(_span(piece, paths))
+        else:
+            spans.append(Span(str(piece), ""))
+    return tuple(spans[1:])
+
+
+def _span(piece: dict[str, Any], paths: Container[str]) -> Span:
+    kind = next(filter(piece.__contains__, get_args(MediaKind)), None)
+    if kind is None:
+        return Span("", "", str(piece["file"]))
+    name = str(piece[kind])
+    size, sha256 = piece.get("size", 0), piece.get("sha256", "")
+    media = Media(kind, str(piece.get("type", "")), int(size), str(sha256), name)
+    return Span(media.text, "", name if name in paths else "", media=media)
+
+
+def named_media_in(text: str) -> dict[str, Media]:
+    """Return the media that a snapshot names by their paths, without digests and details."""
+    spans = (span for message in recorded_messages(text) for span in message.spans)
+    found = {span.path: span.media for span in spans if span.media is not None and span.path}
+    return {path: media for path, media in found.items() if not media.digest}
+
+
+def named_files_in(text: str) -> list[str]:
+    """Return the paths of the files that a snapshot names; none if it is not a snapshot."""
+    return _read(text, _named_files_of, [])
+
+
+def _named_files_of(recorded: dict[str, Any]) -> list[str]:
+    files = recorded["input_files"]
+    return [f["resolved_path"] for f in files if f["resolved_path"] and "sha256" not in f]
+
+
+def files_named_before(text: str) -> dict[str, Media | None]:
+    """Return the files that a snapshot names, by their paths, with their media; None of a text."""
+    return dict.fromkeys(named_files_in(text)) | named_media_in(text)
+
+
+def attached_and_promoted(text: str) -> tuple[set[str], set[str]]:
+    """Return the paths of the files that a snapshot has, and of those in its system messages.
+
+    Of a file whose text it has in full, it does not say where that is: it counts as both.
+    """
+    attached, inline = _read(text, _attached_and_inline, (set[str](), set[str]()))
+    systems = (message for message in recorded_messages(text) if message.role == "system")
+    promoted = {span.path for message in systems for span in message.spans}
+    return attached, (promoted & attached) | inline
+
+
+def _attached_and_inline(recorded: dict[str, Any]) -> tuple[set[str], set[str]]:
+    attached = _paths_of(recorded)
+    files = [file for file in recorded["input_files"] if "sha256" in file]
+    return attached, {str(file["resolved_path"]) for file in files} & attached
+
+
+def inline_guidelines_in(text: str) -> list[str]:
+    """Return the paths of the guidelines whose texts, if any, a snapshot has in full."""
+    return _read(text, _inline_guidelines_of, [])
+
+
+def _paths_of(recorded: dict[str, Any]) -> set[str]:
+    """Return the paths of attached files; media in a suite have none."""
+    return {str(file["resolved_path"]) for file in recorded.get("input_files", ())} - {""}
+
+
+def _inline_guidelines_of(recorded: dict[str, Any]) -> list[str]:
+    files = recorded.get("input_files", ())
+    return [str(f["resolved_path"]) for f in files if f["guideline"] is True and "sha256" in f]
+
+
+def plain_text(text: str) -> str:
+    r"""Return a snapshot as it is compared: each line of a text is a line, below its role.
+
+    YAML writes a text of one line in another form than one of two, and a text with a file in a
+    third. Suite and id are left out. A text that is not a snapshot is returned as it is.
+
+    >>> plain_text("chat_prompt:\n  - role: user\n    content: Hi\nquestion: Hi")
+    'user:\n  Hi\nquestion:\n  Hi\n'
+    """
+    return _read(text, plain_text_of, text)
+
+
+def plain_text_of(recorded: Mapping[str, Any]) -> str:
+    """Return a snapshot as ``plain_text`` does, from what it records."""
+    return utf8("".join(_blocks(recorded)))
+
+
+def with_short_digests(lines: Iterable[str]) -> list[str]:
+    """Return the lines of a diff of plain texts with digests that people can compare.
+
+    Only lines that begin with a dash have digests of ours; those of texts are indented.
+    """
+    return [with_short_digest(line) if line[1:3] == "- " else line for line in lines]
+
+
+def with_short_digest(line: str) -> str:
+    """Return a line with the first 12 digits of what ``SHA-256`` stands before.
+
+    >>> with_short_digest(f"image/png, 104 bytes, SHA-256 {'0' * 64}")
+    'image/png, 104 bytes, SHA-256 000000000000…'
+    """
+    return _DIGEST.sub(r"\1…", line)
+
+
+def _blocks(recorded: Mapping[str, Any]) -> Iterator[str]:
+    messages = recorded["chat_prompt"] or ()
+    rest = {k: v for k, v in recorded.items() if k not in ("suite", "id", "chat_prompt")}
+    for message in messages:
+        yield from _message_lines(message)
+    for key in ("system", "question"):
+        if key in rest:
+            yield from (f"{key}:\n", _content_lines(rest.pop(key)))
+    sent = rest.get("sent", {})
+    if "messages" in sent:
+        rest["sent"] = {key: value for key, value in sent.items() if key != "messages"}
+        for message in sent["messages"]:
+            yield from ("sent as ", *_message_lines(message))
+    for key, value in rest.items():
+        if key == "input_files" and value:
+            yield from ("input_files:\n", *map(_input_file_lines, value))
+        elif value:
+            yield _as_yaml({key: value})
+
+
+def _message_lines(message: Mapping[str, Any]) -> Iterator[str]:
+    rest = dict(message)
+    yield f"{rest.pop('role')}:\n"
+    yield _content_lines(rest.pop("content"))
+    if rest:
+        yield _as_yaml(rest)
+
+
+def _content_lines(content: str | list[Any]) -> str:
+    pieces = [content] if isinstance(content, str) else content
+    return "".join(
+        f"{indented_block(piece, '  ')}\n" if isinstance(piece, str) else _file_line(piece)
+        for piece in pieces
+    )
+
+
+def _file_line(piece: Mapping[str, Any]) -> str:
+    """Return what stands for a file or media: without what follows from ``files.lock``.
+
+    No line of a text begins at the start of a line, so none looks like it.
+    """
+    known = {key: piece[key] for key in ("sha256", "type", "size") if key in piece}
+    line = _as_yaml([{key: value for key, value in piece.items() if key not in known}])
+    if "sha256" not in known:
+        return line
+    # Its digest is not at the end of the line: a line that ends with one says nothing by itself.
+    facts = "SHA-256 {sha256}, {type}, {size:,} bytes".format_map({**known})
+    return f"{line.removesuffix(chr(10))}, {facts}\n"
+
+
+def _input_file_lines(file: Mapping[str, Any]) -> str:
+    """Return the line of an attached file, and one of its digest, which follows from its text."""
+    known = dict(file)
+    sha256 = known.pop("sha256", None)
+    line = ", ".join(_as_yaml({key: value}).rstrip("\n") for key, value in known.items())
+    return f"- {line}\n" + (f"- SHA-256 {sha256}\n" if sha256 else "")
+
+
+def _as_yaml(value: Any) -> str:
+    return dump(value).removeprefix("---\n")

@@ -1,0 +1,426 @@
+"""A run of ``multiturn snapshot``: it updates a folder, or finds where it differs from suites."""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import nullcontext
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from multiturn.engine.outcomes import Outcome
+from multiturn.engine.selection import Selection, suite_names
+from multiturn.engine.spans import Message
+from multiturn.errors import MultiturnError, Place, option
+from multiturn.files.paths import root_of
+from multiturn.providers.base import TargetProvider
+from multiturn.snapshots.attached_files import Attached
+from multiturn.snapshots.changes import Change, ChangeGroups, FileChange, State, prompt_growth
+from multiturn.snapshots.folder import SnapshotFolder
+from multiturn.snapshots.lists import (
+    FILES,
+    PROMOTED,
+    TARGET,
+    Lists,
+    MediaBefore,
+    OtherSuites,
+    RecordedLists,
+    is_target_lock,
+    other_suites,
+    read_lists,
+    recorded_target,
+    shared_parameters,
+    target_lock_change,
+)
+from multiturn.snapshots.locations import Key, folder_of, legal_path, location_of, name_in_root
+from multiturn.snapshots.privilege import PrivilegeChange, privilege_changes
+from multiturn.snapshots.renames import renames
+from multiturn.snapshots.reviewed_case import ReviewedCase, review_outcome
+from multiturn.snapshots.snapshot_file import (
+    files_named_before,
+    inline_guidelines_in,
+    plain_text,
+    recorded_case,
+    recorded_messages,
+    snapshot_text,
+)
+from multiturn.text import number_of
+
+_FOLDER = "snapshots"
+_STATES: tuple[State, ...] = ("new", "changed", "renamed", "removed")
+
+
+class Scope:
+    """The suites of a run, and the folders that stand for all suites below them.
+
+    A suite outside its root, two of one name, or of several repositories are errors.
+    """
+
+    def __init__(
+        self, selection: Selection, arguments: tuple[str, ...], snapshots: str | None
+    ) -> None:
+        self._root, self._arguments = selection.root, arguments
+        self.snapshots = snapshots or self._default_folder()
+        # The path of each suite in its root, by the path that was named or found.
+        self.names = suite_names(selection, lambda path: name_in_root(path, self._root_of(path)))
+        # The root of each folder, and how the names of the suites below it begin.
+        self.folders = list(self._folders())
+
+    def is_removed(self, suite: str) -> bool:
+        """Return whether a suite was below a folder that the command names, and no longer is."""
+        beside = os.path.dirname(os.path.realpath(self.snapshots))
+        if os.path.isfile(os.path.join(beside, suite)):  # of another root
+            return False
+        return any(
+            suite.startswith(prefix) and not os.path.isfile(os.path.join(root, suite))
+            for root, prefix in self.folders
+        )
+
+    def _default_folder(self) -> str:
+        """Return the folder of snapshots beside ``.git``, wherever below it the command is run."""
+        roots = {os.path.realpath(self._root_of(path)) for path in self._arguments}
+        tops = sorted(root for root in roots if os.path.exists(os.path.join(root, ".git")))
+        if self._root is not None or not tops:
+            return _FOLDER
+        if len(roots) > 1:
+            what = f"the suites are in several roots, as {' and '.join(sorted(roots)[:2])}"
+            raise MultiturnError(f"{what}; name the folder of their snapshots (--dir)")
+        return os.path.relpath(os.path.join(*tops, _FOLDER))
+
+    def _folders(self) -> Iterator[tuple[str, str]]:
+        """Leave out folders in no root: the name of a suite does not say that it was below."""
+        for path in filter(os.path.isdir, self._arguments):
+            root = self._root_of(path)
+            if self._root is not None or os.path.exists(os.path.join(root, ".git")):
+                real, top = os.path.realpath(path), os.path.realpath(root)
+                yield top, "" if real == top else f"{name_in_root(path, root)}/"
+
+    def _root_of(self, path: str) -> str:
+        return self._root or root_of(path)
+
+
+class SnapshotRun(Struct, frozen=True, kw_only=True):
+    """What a run of ``multiturn snapshot`` is asked for.
+
+    Attributes:
+        selection: the cases.
+        scope: their suites, and the folders that were named.
+        pipeline: its name.
+        check: write nothing.
+        inline: repeat the texts of attached files.
+        provider: of the target whose prompts are recorded, too; None for none.
+        resolve: write lists anew that have a merge conflict.
+    """
+
+    selection: Selection
+    scope: Scope
+    pipeline: str
+    check: bool
+    inline: bool
+    provider: TargetProvider | None = None
+    resolve: bool = False
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether only some cases of the suites are selected."""
+        return self.selection.is_partial
+
+    def refuse_nothing(self) -> None:
+        """Raise the error of a path where no suite is, unless its snapshots are to be removed."""
+        missing = self.selection.missing
+        for path, error in missing.items():
+            if not os.path.isdir(path):
+                raise error
+        folder = SnapshotFolder(self.scope.snapshots)
+        if not self.selection.suites and not any(map(folder.case_of, self.candidates(folder))):
+            raise next(iter(missing.values()))
+
+    def candidates(self, folder: SnapshotFolder) -> Iterator[str]:
+        """Yield the names of what may be snapshots of its suites."""
+        for suite in self.scope.names.values():
+            yield from folder.snapshots(folder_of(suite))
+        for _, prefix in self.scope.folders:
+            yield from folder.snapshots(legal_path(prefix), below=True)
+
+    def update(
+        self, outcomes: Iterable[Outcome], on_error: Callable[[MultiturnError], None]
+    ) -> "SnapshotUpdate":
+        """Compare the outcomes of the selection with the folder, and write unless it is a check.
+
+        With ``--strict``, nothing is written after an error. ``on_error`` gets the errors of cases.
+        """
+        update = SnapshotUpdate(self, outcomes, on_error)
+        writes = not self.check and not (self.selection.strict and update.failures)
+        # Another run may write other suites of the folder now: its entries must not be lost.
+        with update.folder.alone() if writes else nullcontext():
+            update.find()
+            if writes:
+                for file in update.files:
+                    write_change(update.folder, file)
+                for key in update.stale:
+                    update.folder.remove(location_of(*key))
+        return update
+
+
+class SnapshotUpdate:
+    """What a run finds and, unless it is a check, writes.
+
+    Args:
+        run: what is asked for.
+        outcomes: of its selection; they are compared with the snapshots in the folder.
+        on_error: gets the errors of cases.
+
+    Attributes:
+        folder: of the snapshots.
+        lists: the files to list.
+        places: of the cases in their suites.
+        messages: of the cases whose snapshots differ.
+        failures: how many cases could not be compared.
+        stale: the snapshots of cases that are gone.
+        files: those of the folder that differ.
+        findings: what is said in one line each: the changes of privilege, and then the attached
+            files that changed; empty for a run that writes all of them.
+        changes: what a reviewer decides on, if the run is a check.
+
+    Raises:
+        MultiturnError: a list is torn, or snapshots would stay that are compared with what another
+            target gets.
+    """
+
+    def __init__(
+        self,
+        run: SnapshotRun,
+        outcomes: Iterable[Outcome],
+        on_error: Callable[[MultiturnError], None],
+    ) -> None:
+        self.run, self.folder = run, SnapshotFolder(run.scope.snapshots)
+        self._refuse_other_target()
+        self.lists = Lists(read_lists(self.folder, resolve=run.resolve))
+        self.places: dict[Key, Place] = {}
+        self.messages = dict[Key | None, tuple[Message, ...]]()
+        self._attached = dict[Key | None, Mapping[str, Attached]]()  # by cases that differ
+        self._same = self.failures = self._others = 0
+        self._expected: set[str] = set()  # the snapshots that there should be
+        self._broken: set[str] = set()  # suites with a case that could not be converted
+        self.stale: dict[Key, str] = {}
+        self.files: list[FileChange] = []
+        self.findings: list[Change] = []
+        self.changes: list[Change] = []
+        shared = {} if run.provider is None else shared_parameters(run.provider)
+        for outcome in outcomes:
+            case, error = review_outcome(outcome, run.provider)
+            if error is not None:
+                self._broken.add(run.scope.names[outcome.suite])
+            elif case is not None:
+                if run.resolve:
+                    _warn_of_conflicts(outcome, case)
+                error = self._compare(case, snapshot_text(case, inline=run.inline, shared=shared))
+                self.lists.add(case, inline=run.inline)
+            if error is not None:
+                self.failures += 1
+                on_error(error)
+
+    def _refuse_other_target(self) -> None:
+        """Raise the error of a part of the cases, or of the suites, that have another target."""
+        run, folder = self.run, self.folder
+        recorded, name = recorded_target(folder), run.provider.name if run.provider else ""
+        if not recorded or recorded == name:
+            return
+        covered = {folder_of(suite) for suite in run.scope.names.values()}
+        names = (n for n in folder.snapshots("", below=True) if os.path.dirname(n) not in covered)
+        cases = filter(None, map(folder.case_of, names))
+        if run.is_partial or any(not run.scope.is_removed(suite) for suite, _ in cases):
+            what = f"the snapshots are of the target {recorded!r}: name it with {option('target')}"
+            what += ", or run this for all suites and cases"
+            raise MultiturnError(what, where=folder.shown(TARGET))
+
+    def _compare(self, case: ReviewedCase, new: str) -> MultiturnError | None:
+        """Compare a case with its snapshot; return an error if the new one must not be written."""
+        name, where = location_of(*case.key), case.case.where()
+        shown = self.folder.shown(name)
+        self.places[case.key] = where
+        if name in self._expected:
+            what = f"its snapshot would replace another case's, {shown}; give it another id"
+            return MultiturnError(what, where=where)
+        self._expected.add(name)
+        old = self.folder.read(name) or ""
+        if old == new:
+            self._same += 1
+            return None
+        if old.strip() and recorded_case(old) is None:
+            return MultiturnError("this is not a snapshot; move it away", where=shown)
+        self.files.append(FileChange(shown, case.key, old, new))
+        if self.run.check:
+            self.messages[case.key] = case.judged
+            self._attached[case.key] = case.files
+        return None
+
+    def find(self) -> None:
+        """Find what has changed, and the snapshots of cases that are gone."""
+        run, folder = self.run, self.folder
+        recorded = read_lists(folder, resolve=run.resolve)
+        if not run.is_partial:
+            self.stale = dict(self._stale())
+        self.files = list(self._with_renames())
+        if not run.is_partial:
+            others = self.other_suites()
+            self.files += self.lists.changes(recorded, others, folder)
+            self._others = len(self.lists.also_of(recorded, others) - self._broken)
+            self.files += filter(None, [target_lock_change(folder, run.provider)])
+        if run.check or run.is_partial:
+            self._judge(recorded)
+
+    def other_suites(self) -> OtherSuites:
+        """Return the files of suites that this run does not cover."""
+        covered = set(self.run.scope.names.values()) - self._broken
+        return other_suites(self.folder, covered, self.stale)
+
+    def _stale(self) -> Iterator[tuple[Key, str]]:
+        """Yield the snapshots of cases that are gone; none of a suite that has an error."""
+        scope = self.run.scope
+        suites = set(scope.names.values())
+        for name in self.run.candidates(self.folder):
+            case = None if name in self._expected else self.folder.case_of(name)
+            if case is None:
+                continue
+            suite = case[0]
+            if suite not in self._broken if suite in suites else scope.is_removed(suite):
+                yield case, self.folder.read(name) or ""
+
+    def _with_renames(self) -> Iterator[FileChange]:
+        """Yield the changes of snapshots: changed ones, new and renamed ones, removed ones."""
+        files = sorted(self.files, key=lambda file: not file.old)
+        new = {each.case: each.new for each in files if each.case and not each.old}
+        renamed, removed = renames(self.stale, new), dict(self.stale)
+        for file in files:
+            was = renamed.get(file.case) if file.case else None
+            if was is None:
+                yield file
+            else:
+                old_name = self.folder.shown(location_of(*was))
+                yield replace(file, old=removed.pop(was), old_name=old_name)
+        for key, old in removed.items():
+            yield FileChange(self.folder.shown(location_of(*key)), key, old, "")
+
+    def _judge(self, recorded: RecordedLists) -> None:
+        """Find what is to be said of the files, and, for a check, what a reviewer decides on."""
+        check, is_partial = self.run.check, self.run.is_partial
+        promoted, groups = self.lists.privileges(recorded), ChangeGroups()
+        listed = {change.path: set(cases) for change, cases in promoted.items()}
+        named = {(each.words, each.path): [*cases] for each, cases in promoted.items()}
+        new_files = _new_files(promoted)
+        media: MediaBefore = {}
+        for at, file in enumerate(self.files):
+            if case := file.case:
+                # All that is asked of a snapshot is asked here, so that it is read once.
+                media |= files_named_before(file.old)
+                words = list[str]()
+                for each in self._privileges(file, listed):
+                    words.append(each.words)
+                    named.setdefault((each.words, each.path), []).append(case)
+                growth = self._growth(file) if check else None
+                words += new_files.get(case, ())
+                self.files[at] = replace(file, privileges=tuple(words), growth=growth)
+            if check and (file.case or is_target_lock(file)):
+                groups.add(self.files[at], *map(plain_text, file.texts))
+        self.findings = [
+            Change(kind="privilege", what=words, cases=tuple(cases), path=path, privileges=(words,))
+            for (words, path), cases in named.items()
+        ]
+        self.findings += self.lists.unrecorded(recorded, media, listed, with_new=is_partial)
+        if check:
+            new = {file.case for file in self.files if file.case and file.state == "new"}
+            changed = self.lists.changed_files(recorded, promoted, new, media)
+            self.changes = groups.changes(() if is_partial else changed)
+
+    def _privileges(self, file: FileChange, listed: Container[str]) -> list[PrivilegeChange]:
+        """Return the changes of privilege in a changed case.
+
+        ``listed`` are the files that are new or changed on the list of promoted files.
+        """
+        if file.case not in self.messages or not file.old:
+            return []
+        now = self.messages[file.case]
+        return [
+            privilege
+            for privilege in privilege_changes(recorded_messages(file.old), now, listed)
+            # An inline snapshot does not say whether a guideline was in a system message.
+            if privilege.role or privilege.path not in inline_guidelines_in(file.new)
+        ]
+
+    def _growth(self, file: FileChange) -> float | None:
+        """Return by how much the prompt of a changed, new or removed case grows."""
+        before, now = recorded_messages(file.old), self.messages.get(file.case, ())
+        if file.old and not before:  # somebody has edited it
+            return None
+        # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
+        inline = dict.fromkeys(inline_guidelines_in(file.old), "")
+        return prompt_growth(before, now, {}, {**self._attached.get(file.case, {}), **inline})
+
+    @property
+    def summary(self) -> str:
+        """One line for the end of the run."""
+        counts = Counter(file.state for file in self.files if file.case)
+        number = counts.total() + self._same
+        states = (f"{counts[state]:,} {state}" for state in _STATES if counts[state])
+        clauses = [
+            f"{number_of(number, 'snapshot')}: {', '.join([*states, f'{self._same:,} same'])}"
+        ]
+        removed = {each.case[0] for each in self.files if each.case and not each.new}
+        if gone := sorted(removed.difference(self.run.scope.names.values())):
+            clauses.append(f"{number_of(len(gone), 'suite')} removed: {', '.join(gone)}")
+        if self.failures:
+            clauses.append(f"{self.failures:,} failed")
+        have_all_changed = counts["changed"] == number > 0
+        clauses += self._of_check(have_all_changed) if self.run.check else self._of_run()
+        return "; ".join(clauses)
+
+    def _of_run(self) -> Iterator[str]:
+        """Yield the clauses about the lists, after a run that writes."""
+        names = [file.location for file in self.files if file.case is None]
+        if names:
+            *first, last = names
+            others = f", also for {number_of(self._others, 'other suite')}"
+            changed = " and ".join(filter(None, (", ".join(first), last)))
+            yield f"{changed} changed{others if self._others else ''}"
+        outdated = {PROMOTED if each.privileges else FILES for each in self.findings}
+        if outdated:
+            yield f"to update {' and '.join(sorted(outdated, reverse=True))}, run it for all cases"
+
+    def _of_check(self, have_all_changed: bool) -> Iterator[str]:
+        """Yield the clauses that say what a difference may come from, and what to do."""
+        is_partial = self.run.is_partial
+        if self.changes and not is_partial:  # with --case, nothing is accepted
+            yield f"{number_of(len(self.changes), 'difference')} to decide on"
+        if have_all_changed and not is_partial:
+            yield f"the pipeline is {self.run.pipeline}"
+        if self.files or self.findings:
+            first = "fix the errors, " if self.failures else ""
+            others = ", for all cases," if self.findings else ""
+            how = others if is_partial else ", or with --review,"
+            yield f"if intended, {first}run snapshot without --check{how} and commit the result"
+
+
+def _new_files(promoted: Mapping[PrivilegeChange, Iterable[Key]]) -> dict[Key, list[str]]:
+    """Return the files that are new in the system message of each case, in words."""
+    found: dict[Key, list[str]] = {}
+    for change, cases in promoted.items():
+        for case in cases if change.is_new else ():
+            found.setdefault(case, []).append(change.words)
+    return found
+
+
+def _warn_of_conflicts(outcome: Outcome, case: ReviewedCase) -> None:
+    """Warn of the attached texts that are not merged yet: the lists would have their digests."""
+    files = None if outcome.conversion is None else outcome.conversion.case.files
+    for path, file in case.files.items():
+        if files is not None and isinstance(file, str):
+            files.warn_of_conflict(path, file)
+
+
+def write_change(folder: SnapshotFolder, file: FileChange) -> None:
+    """Write the new text of a file; remove a list that should not be there."""
+    if file.new:
+        folder.write(file.location, file.new)
+    elif file.case is None:
+        folder.remove(file.location)
