@@ -133,10 +133,14 @@ COMMANDS = [
     *("run . --output OUTPUT", "run . --output OUTPUT", "run . --output OUTPUT --resume"),
     *("run . --dry-run --resume --output OUTPUT", "diff --from spec --to design ."),
     *("convert . --output OUTPUT/x", "report . --output OUTPUT.html", "snapshot . --dir FOLDER"),
-    *("snapshot . --dir FOLDER --check", "snapshot . --dir FOLDER --check --all", "show PIPELINE"),
+    *(
+        "snapshot . --dir FOLDER --check",
+        "snapshot . --dir FOLDER --check --all",
+        "stages PIPELINE",
+    ),
     *("batch status OUTPUT", "batch cancel OUTPUT", "init SUITE", "list SUITE.gone", "init"),
     *("run . --output OUTPUT --batch", "run . --target gpt --targets OUTPUT"),
-    *("show SUITE", "stages SUITE"),
+    "stages SUITE",
 ]
 
 

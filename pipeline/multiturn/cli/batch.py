@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.options import PATH, Command, targets_option
+from multiturn.cli.options import PATH, MultiturnCommand, targets_option
 from multiturn.cli.printing import Failures, echo, say_line
 from multiturn.text import in_line, number_of
 
@@ -17,7 +17,7 @@ def batch() -> None:
     """Show or cancel the batches of run --batch."""
 
 
-@batch.command(cls=Command)
+@batch.command(cls=MultiturnCommand)
 @click.argument("results", type=PATH)
 @targets_option
 def status(results: str, targets_file: str | None) -> None:
@@ -43,7 +43,7 @@ def status(results: str, targets_file: str | None) -> None:
     failures.finish()
 
 
-@batch.command(cls=Command)
+@batch.command(cls=MultiturnCommand)
 @click.argument("results", type=PATH)
 @targets_option
 def cancel(results: str, targets_file: str | None) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli.options import (
-    Command,
+    MultiturnCommand,
     SuiteOptions,
     format_option,
     pipeline_option,
@@ -35,7 +35,7 @@ _WITHOUT = {  # what it means that a pipeline does not give a fact
 }
 
 
-@click.command(cls=Command)
+@click.command(cls=MultiturnCommand)
 @suite_options
 @pipeline_option
 @target_options("Also check every prompt against the rules of this target's API.")

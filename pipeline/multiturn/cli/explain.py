@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli.options import (
-    Command,
+    MultiturnCommand,
     SuiteOptions,
     case_format_option,
     pipeline_option,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from multiturn.engine.explanation import Explanation
 
 
-@click.command("explain", cls=Command)
+@click.command("explain", cls=MultiturnCommand)
 @suite_options
 @pipeline_option
 @preview_options

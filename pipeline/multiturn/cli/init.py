@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from multiturn.cli.options import Command
+from multiturn.cli.options import MultiturnCommand
 from multiturn.cli.printing import echo
 from multiturn.text import in_line, number_of
 
@@ -28,7 +28,7 @@ Next:
 """
 
 
-@click.command(cls=Command)
+@click.command(cls=MultiturnCommand)
 def init() -> None:
     """Write the first files of a project.
 

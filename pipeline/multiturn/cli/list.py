@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli.options import (
-    Command,
+    MultiturnCommand,
     SuiteOptions,
     case_format_option,
     pipeline_option,
@@ -32,7 +32,7 @@ _MOST_PARTS = 5  # of a case
 Sized = tuple["Conversion", "Size"]
 
 
-@click.command("list", cls=Command)
+@click.command("list", cls=MultiturnCommand)
 @suite_options
 @pipeline_option
 @click.option(

@@ -40,7 +40,7 @@ _HEADINGS = {
 _HEADING = {name: heading for heading, names in _HEADINGS.items() for name in names}
 
 
-class Command(click.Command):
+class MultiturnCommand(click.Command):
     """A command whose help has the options of every day first, and the others below headings."""
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:

@@ -7,7 +7,7 @@ import click
 
 from multiturn.cli.options import (
     PATH,
-    Command,
+    MultiturnCommand,
     SuiteOptions,
     format_option,
     is_default,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from multiturn.engine.run import RunOptions
 
 
-@click.command("run", cls=Command)
+@click.command("run", cls=MultiturnCommand)
 @suite_options
 @pipeline_option
 @target_options(

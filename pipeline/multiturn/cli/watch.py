@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from multiturn.cli.options import Command, SuiteOptions, pipeline_option, suite_options
+from multiturn.cli.options import MultiturnCommand, SuiteOptions, pipeline_option, suite_options
 from multiturn.cli.printing import echo
 from multiturn.errors import AccessError, MultiturnError, OptionError
 from multiturn.text import first_of, in_line, number_of
@@ -19,7 +19,7 @@ _WORDS = "multiturn.words"
 Prompts = dict[tuple[str, str], bytes]  # the JSON line of each case, by suite and id
 
 
-class _Watch(Command):
+class _Watch(MultiturnCommand):
     """Keeps the words of the command line: ``convert`` takes the same."""
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
