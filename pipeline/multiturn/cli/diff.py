@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.completion import complete_pipeline
 from multiturn.cli.options import (
     MultiturnCommand,
     SuiteOptions,
     case_format_option,
+    complete_pipeline,
     preview_options,
     preview_provider,
     quiet_option,

@@ -4,8 +4,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.completion import complete_pipeline
-from multiturn.cli.options import MultiturnCommand, is_default, start_log, verbose_option
+from multiturn.cli.options import (
+    MultiturnCommand,
+    complete_pipeline,
+    is_default,
+    start_log,
+    verbose_option,
+)
 from multiturn.cli.printing import echo
 from multiturn.text import visible
 

@@ -21,8 +21,8 @@ from multiturn.providers.base import Settings
 from multiturn.providers.models import Row
 from multiturn.providers.targets import ALIASES, DEFAULT, KINDS
 from multiturn.providers.variables import VARIABLE
+from multiturn.suites import keys as vocabulary
 from multiturn.suites import schema as keys
-from multiturn.suites import vocabulary
 
 Schema = dict[str, Any]
 DRAFT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
