@@ -33,7 +33,7 @@ from multiturn.report.markdown import to_markdown
 from multiturn.report.sides import ReportSide, side_items
 from multiturn.snapshots.lists import PROMOTED, lock_text, read_promoted
 from multiturn.suites.guideline_patterns import guideline_matcher
-from multiturn.suites.vocabulary import IRRELEVANT
+from multiturn.suites.keys import IRRELEVANT
 from multiturn.traces.answers import answered
 from multiturn.traces.attached import Attached
 from multiturn.traces.suite import Imported, imported, suite_text

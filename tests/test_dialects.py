@@ -14,7 +14,7 @@ from loading import cases, messages
 from multiturn import Notice, load_suite
 from multiturn.logs import warnings_to
 from multiturn.suites.discovery import find_suites
-from multiturn.suites.vocabulary import IRRELEVANT
+from multiturn.suites.keys import IRRELEVANT
 
 PAGE = (Path(__file__).parent.parent / "docs/suites.md").read_text(encoding="utf-8")
 HI = [("user", "Hi")]

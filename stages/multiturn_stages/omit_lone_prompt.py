@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from multiturn import Conversion, Turn, stage
-from multiturn.model.views import whole_chat
+from multiturn.model.conversion import whole_chat
 
 
 @stage(requires={"chat", "question"}, provides={"chat"})

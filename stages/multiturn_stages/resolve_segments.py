@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from multiturn import Conversion, Notice, Part, Turn, stage
 from multiturn.errors import (
     AttachmentError,
+    InputError,
     MultiturnError,
     SegmentTypeError,
     add_or_mend,
@@ -83,8 +84,10 @@ def resolve_segments(
             try:
                 part = read(segment, index, number, line)
                 if part is not None and part.media is not None and message.role == "system":
-                    what = f"{part.media.kind_in_words} cannot be in a system message"
-                    raise MultiturnError(f"{what}; attach it to a message of the user")
+                    raise InputError(
+                        f"{part.media.kind_in_words} cannot be in a system message;"
+                        " attach it to a message of the user"
+                    )
             except MultiturnError as error:
                 key = f"{case.message_key(index)}.{message.segment_key(number)}"
                 where = case.where(line, key)
@@ -104,7 +107,7 @@ def resolve_segments(
                     if media_size > MAX_MEDIA_OF_CASE:
                         limit = f"{MAX_MEDIA_OF_CASE:,} bytes with its images, documents and audio"
                     what = f"the case is larger than {limit}"
-                    raise MultiturnError(what).at(case.where(line), case.id)
+                    raise InputError(what).at(case.where(line), case.id)
         turns.append(
             Turn(
                 message.role,
@@ -142,22 +145,23 @@ class _Reader:
             case {"type": "file" | "image" | "document" | "audio", "value": str()}:
                 return self._file(segment, Part("file", "", "\n", message, content, line))
             case {"type": str(kind)} if kind == "text" or kind in FILE_TYPES:
-                raise MultiturnError(_without_value(kind, segment))
+                raise InputError(_without_value(kind, segment))
             case {"type": kind}:
                 near = nearest(str(kind), ("text", *FILE_TYPES))
                 advice = f'did you mean "{near}"?' if near else _TYPE_ADVICE
                 if meant := _MEANT.get(str(kind).lower()):
                     advice = f"write type: {meant}"
-                what = f"segments of type {cut(repr(kind))} cannot be part of a chat prompt"
-                raise SegmentTypeError(f"{what}; {advice}")
+                raise SegmentTypeError(
+                    f"segments of type {cut(repr(kind))} cannot be part of a chat prompt; {advice}"
+                )
             case dict():
                 try:
                     text = as_json(segment)
                 except (TypeError, ValueError) as error:
                     what = f"structured content that JSON cannot hold: {error}"
-                    raise MultiturnError(what) from None
+                    raise InputError(what) from None
             case _:
-                raise MultiturnError(
+                raise InputError(
                     f"content must be text, a list or a mapping, not {type(segment).__name__}"
                 )
         return None if is_blank(text) else Part("text", text, "\n", message, content, line)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli.options import (
-    Command,
+    MultiturnCommand,
     SuiteOptions,
     format_option,
     pipeline_option,
@@ -35,7 +35,7 @@ _WITHOUT = {  # what it means that a pipeline does not give a fact
 }
 
 
-@click.command(cls=Command)
+@click.command(cls=MultiturnCommand)
 @suite_options
 @pipeline_option
 @target_options("Also check every prompt against the rules of this target's API.")
@@ -59,19 +59,22 @@ def check(
     or does not what it declares, is an error, too.
     """
     from multiturn.logs import warnings_to
-    from multiturn.pipelines.pipeline_file import is_pipeline, read_pipeline
+    from multiturn.pipelines.pipeline_file import is_pipeline, pipeline_names, read_pipeline
 
     if format_ == "github":
         from multiturn.cli.annotations import protect_runner
 
         protect_runner()
     findings = _Findings(format_, is_strict=options.strict, debug=options.debug)
-    pipelines = [path for path in options.suites if is_pipeline(path) or _is_typo(path)]
-    for path in pipelines:
-        _check_pipeline(path, findings)
-    suites = tuple(path for path in options.suites if path not in pipelines)
+    suites = []
+    for path in options.suites:
+        is_typo = not os.path.exists(path) and nearest(path, pipeline_names()) is not None
+        if is_pipeline(path) or is_typo:
+            _check_pipeline(path, findings)
+        else:
+            suites.append(path)
     if suites:
-        selection = options._replace(suites=suites).select()
+        selection = options._replace(suites=tuple(suites)).select()
         chosen = read_pipeline(pipeline)
         provider = preview_provider(target, targets_file)
         has_sink = not findings.is_text or findings.is_strict
@@ -132,13 +135,6 @@ class _Findings(Failures):
             echo(annotation(error.where, what, title="multiturn check", severity=severity))
 
 
-def _is_typo(path: str) -> bool:
-    """Return whether there is no such file, but a pipeline with nearly that name."""
-    from multiturn.pipelines.pipeline_file import pipeline_names
-
-    return not os.path.exists(path) and nearest(path, pipeline_names()) is not None
-
-
 def _check_pipeline(path: str, findings: _Findings) -> None:
     from multiturn.pipelines.ordering import facts_after
     from multiturn.pipelines.pipeline import try_out
@@ -157,8 +153,10 @@ def _check_pipeline(path: str, findings: _Findings) -> None:
         return
     missing = {"chat", "question"} - facts_after([step.stage for step in pipeline.steps])
     if len(missing) == 2:
-        what = "the pipeline gives neither a chat prompt nor a question, so every case comes"
-        what += " out empty; add consolidate_system or render_question"
+        what = (
+            "the pipeline gives neither a chat prompt nor a question, so every case comes out"
+            " empty; add consolidate_system or render_question"
+        )
         findings.add(MultiturnError(what, where=path))
         return
     try:
@@ -213,8 +211,7 @@ def _check_cases(
             wrong.add(outcome.suite)
             findings.add(error)
     for repair, cases in repaired.items():
-        what = f"{repair} ({name_cases(cases)})"
-        findings.note(places[repair], what)
+        findings.note(places[repair], f"{repair} ({name_cases(cases)})")
     for suite in selection.suites:
         if suite not in wrong:
             findings.approve(suite, f"{number_of(right[suite], 'case')}, without errors")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli.options import (
-    Command,
+    MultiturnCommand,
     SuiteOptions,
     format_option,
     on_terminal,
@@ -37,7 +37,7 @@ TOOL_FORMATS = {  # and what each is for; written by the function to_NAME of eng
 }
 
 
-@click.command("convert", cls=Command)
+@click.command("convert", cls=MultiturnCommand)
 @suite_options
 @pipeline_option
 @preview_options

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.completion import complete_pipeline
 from multiturn.cli.options import (
-    Command,
+    MultiturnCommand,
     SuiteOptions,
     case_format_option,
+    complete_pipeline,
     preview_options,
     preview_provider,
     quiet_option,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from multiturn.engine.record import Record
 
 
-@click.command(cls=Command)
+@click.command(cls=MultiturnCommand)
 @suite_options
 @click.option(
     "--from",

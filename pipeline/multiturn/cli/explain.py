@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli.options import (
-    Command,
+    MultiturnCommand,
     SuiteOptions,
     case_format_option,
     pipeline_option,
@@ -13,18 +13,14 @@ from multiturn.cli.options import (
     preview_provider,
     suite_options,
 )
-from multiturn.cli.printing import Failures, echo
+from multiturn.cli.printing import Failures, echo, say_line
 from multiturn.errors import MultiturnError, OptionError
-from multiturn.text import in_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from multiturn.engine.explanation import Explanation
-    from multiturn.suites.extents import Extent
 
 
-@click.command("explain", cls=Command)
+@click.command("explain", cls=MultiturnCommand)
 @suite_options
 @pipeline_option
 @preview_options
@@ -55,10 +51,16 @@ def explain_prompts(
     from multiturn.engine.explanation import within
     from multiturn.engine.preview import explain_for
     from multiturn.engine.record import to_json
+    from multiturn.suites.extents import extent_at
 
     provider = preview_provider(preview_target, targets_file)
     failures = Failures(debug=options.debug)
-    extent = None if line is None else _extent(options.select().suites, line)
+    extent = None
+    if line is not None:
+        suites = options.select().suites
+        if len(suites) != 1 or suites[0] == "-":
+            raise OptionError("--at takes a line of one suite; name its file")
+        extent = extent_at(suites[0], line)
     shown = 0
     for conversion in options.conversions(pipeline, failures):
         try:
@@ -75,8 +77,7 @@ def explain_prompts(
             echo(as_explanation(part))
         shown += 1
     if not shown and extent is not None:
-        what = f"{extent.file}:{line}: no text of a prompt is written here"
-        click.echo(in_line(what), err=True)
+        say_line(f"{extent.file}:{line}: no text of a prompt is written here")
     failures.finish()
 
 
@@ -96,11 +97,3 @@ def as_explanation(explanation: "Explanation") -> str:
             is_role = line in ROLES
             lines.append(role_heading(line) if is_role else click.style(line, bold=bool(line)))
     return "\n".join(lines)
-
-
-def _extent(suites: "Sequence[str]", line: int) -> "Extent":
-    from multiturn.suites.extents import extent_at
-
-    if len(suites) != 1 or suites[0] == "-":
-        raise OptionError("--at takes a line of one suite; name its file")
-    return extent_at(suites[0], line)

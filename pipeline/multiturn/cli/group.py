@@ -24,7 +24,7 @@ _GROUPS = {
         "convert": "convert.convert_suites",
         "watch": "watch.watch",
         "run": "run.run_suites",
-        "batch": "batch.batch",
+        "batch": "run.batch",
     },
     "Review": {
         "snapshot": "snapshot.snapshot",

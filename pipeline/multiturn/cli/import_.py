@@ -6,7 +6,7 @@ import click
 
 from multiturn.cli.options import (
     PATH,
-    Command,
+    MultiturnCommand,
     debug_option,
     output_option,
     start_log,
@@ -16,7 +16,7 @@ from multiturn.cli.printing import Failures, say_written, writing
 from multiturn.errors import MultiturnError, OptionError
 
 
-@click.command("import", cls=Command)
+@click.command("import", cls=MultiturnCommand)
 @click.argument("files", metavar="FILE...", type=PATH, nargs=-1, required=True)
 @click.option(
     "--answers",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from multiturn.cli.options import Command
+from multiturn.cli.options import MultiturnCommand
 from multiturn.cli.printing import echo
 from multiturn.text import in_line, number_of
 
@@ -28,7 +28,7 @@ Next:
 """
 
 
-@click.command(cls=Command)
+@click.command(cls=MultiturnCommand)
 def init() -> None:
     """Write the first files of a project.
 
@@ -53,7 +53,7 @@ def init() -> None:
     for target in targets:
         with writing(target.as_posix()):
             target.parent.mkdir(parents=True, exist_ok=True)
-            is_new = _write(target, _filled_in(_template(target.name), folder, address))
+            is_new = _write(target, folder, address)
         echo(f"{'wrote' if is_new else 'kept '} {in_line(target.as_posix())}")
         if is_new and target.name == Path(_WORKFLOW).name and address is None:
             must_fill_in = target.as_posix()
@@ -74,34 +74,25 @@ def _check_inside(folder: Path, top: Path) -> None:
         raise MultiturnError(what, where=folder.as_posix())
 
 
-def _write(target: Path, text: str) -> bool:
-    """Write a file whole; return whether it was not there."""
+def _write(target: Path, folder: str, address: str | None) -> bool:
+    """Write a file whole, for a project in a folder of its repository; return whether it is new."""
+    from importlib.resources import files  # a fifth of the start-up
+
     from multiturn.documents.output import open_new
 
+    # Without the dot: a package's hidden files may get lost.
+    template = files("multiturn.cli").joinpath("first", target.name.removeprefix("."))
+    text = template.read_text(encoding="utf-8").replace(_ADDRESS, address or _ADDRESS)
+    if folder != ".":
+        check = f"sh -c 'cd -- \"$0\" && exec multiturn snapshot --check' {shlex.quote(folder)}"
+        text = text.replace("FOLDER: . #", f"FOLDER: {json.dumps(folder)} #")
+        text = text.replace(_CHECK, f"entry: {json.dumps(check)}")
     try:
         with open_new(target) as file:
             file.write(text.encode())
     except FileExistsError:
         return False
     return True
-
-
-def _template(name: str) -> str:
-    from importlib.resources import files  # a fifth of the start-up
-
-    # Without the dot: a package's hidden files may get lost.
-    path = files("multiturn.cli").joinpath("first", name.removeprefix("."))
-    return path.read_text(encoding="utf-8")
-
-
-def _filled_in(template: str, folder: str, address: str | None) -> str:
-    """Return the text of a file, for a project in a folder of its repository."""
-    text = template.replace(_ADDRESS, address or _ADDRESS)
-    if folder == ".":
-        return text
-    check = f"sh -c 'cd -- \"$0\" && exec multiturn snapshot --check' {shlex.quote(folder)}"
-    text = text.replace("FOLDER: . #", f"FOLDER: {json.dumps(folder)} #")
-    return text.replace(_CHECK, f"entry: {json.dumps(check)}")
 
 
 def _address() -> str | None:

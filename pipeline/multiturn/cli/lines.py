@@ -23,133 +23,161 @@ _Line = Annotated[
 
 
 class CheckLine(Struct, frozen=True, kw_only=True):
-    """What `multiturn check` prints of an error, a warning or a note."""
+    """What `multiturn check` prints of an error, a warning or a note.
 
-    severity: Annotated[
-        Severity,
-        Meta(description="only an error makes the exit code 1; a note names a target's repair."),
-    ]
+    Attributes:
+        severity: only an error makes the exit code 1; a note names a target's repair.
+        column: column of the line, from 1; null for all.
+        id: id of the case; null if it belongs to none.
+        message: what is wrong, and what would be right.
+    """
+
+    severity: Severity
     file: File
     line: _Line
-    column: Annotated[int | None, Meta(description="column of the line, from 1; null for all.")]
-    id: Annotated[str | None, Meta(description="id of the case; null if it belongs to none.")]
-    message: Annotated[str, Meta(description="what is wrong, and what would be right.")]
+    column: int | None
+    id: str | None
+    message: str
 
 
 class DiffLine(Struct, frozen=True):
-    """What `multiturn diff` prints of a case."""
+    """What `multiturn diff` prints of a case.
+
+    Attributes:
+        diff: a unified diff of what convert writes as YAML; null for none.
+    """
 
     suite: Suite
     id: CaseId
-    diff: Annotated[
-        str | None,
-        Meta(description="a unified diff of what convert writes as YAML; null for none."),
-    ]
+    diff: str | None
 
 
 class ExplainedMedia(Struct, frozen=True):
-    """An image, a document or audio."""
+    """An image, a document or audio.
 
-    kind: Annotated[str, Meta(description="image, document or audio.")]
-    media_type: Annotated[str | None, Meta(description="such as image/png; null for an address.")]
-    size: Annotated[int | None, Meta(description="in bytes; null for an address.")]
-    digest: Annotated[
-        str | None, Meta(description="SHA-256 of the bytes, in hexadecimal; null for an address.")
-    ]
-    path: Annotated[
-        str | None,
-        Meta(description="of its file, or its name, as the suite has it; null for none."),
-    ]
-    url: Annotated[str | None, Meta(description="the address; null for bytes.")]
-    detail: Annotated[str | None, Meta(description="how closely to look; null for the default.")]
+    Attributes:
+        kind: image, document or audio.
+        media_type: such as image/png; null for an address.
+        size: in bytes; null for an address.
+        digest: SHA-256 of the bytes, in hexadecimal; null for an address.
+        path: of its file, or its name, as the suite has it; null for none.
+        url: the address; null for bytes.
+        detail: how closely to look; null for the default.
+    """
+
+    kind: str
+    media_type: str | None
+    size: int | None
+    digest: str | None
+    path: str | None
+    url: str | None
+    detail: str | None
 
 
 class ExplainedSpan(Struct, frozen=True):
-    """A stretch of text with one origin."""
+    """A stretch of text with one origin.
 
-    text: Annotated[str, Meta(description="as the model sees it.")]
-    origin: Annotated[str, Meta(description="where it comes from, in words.")]
-    path: Annotated[str | None, Meta(description="path of its file, from the root; null for none.")]
-    file: Annotated[
-        str | None, Meta(description="the file that has it, or attaches its file; null for none.")
-    ] = None
-    line: Annotated[int | None, Meta(description="line of that file, from 1.")] = None
-    column: Annotated[int | None, Meta(description="column of that line, from 1.")] = None
-    key: Annotated[str | None, Meta(description="the key that has it in the suite.")] = None
-    stage: Annotated[
-        str | None, Meta(description="the stage that added it; empty if that is not known.")
-    ] = None
-    changed_by: Annotated[
-        str | None, Meta(description="the last stage that changed it; null if none did.")
-    ] = None
-    media: Annotated[
-        ExplainedMedia | None, Meta(description="what the text stands for; null for text.")
-    ] = None
+    Attributes:
+        text: as the model sees it.
+        origin: where it comes from, in words.
+        path: path of its file, from the root; null for none.
+        file: the file that has it, or attaches its file; null for none.
+        line: line of that file, from 1.
+        column: column of that line, from 1.
+        key: the key that has it in the suite.
+        stage: the stage that added it; empty if that is not known.
+        changed_by: the last stage that changed it; null if none did.
+        media: what the text stands for; null for text.
+    """
+
+    text: str
+    origin: str
+    path: str | None
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    key: str | None = None
+    stage: str | None = None
+    changed_by: str | None = None
+    media: ExplainedMedia | None = None
 
 
 class ExplainedMessage(Struct, frozen=True):
-    """A message of the chat prompt."""
+    """A message of the chat prompt.
 
-    role: Annotated[str, Meta(description="system, user, assistant or tool.")]
-    spans: Annotated[tuple[ExplainedSpan, ...], Meta(description="its content, in order.")]
+    Attributes:
+        role: system, user, assistant or tool.
+        spans: its content, in order.
+    """
+
+    role: str
+    spans: tuple[ExplainedSpan, ...]
 
 
 class ExplainedSegment(Struct, frozen=True):
-    """What became of a segment of the input, or of a text that is in no message."""
+    """What became of a segment of the input, or of a text that is in no message.
+
+    Attributes:
+        segment: which one it is, by the keys of the suite.
+        fate: what became of it; shown where it was written.
+        why: the stage and the rule; empty if it is shown.
+    """
 
     file: File
     line: _Line
-    segment: Annotated[str, Meta(description="which one it is, by the keys of the suite.")]
-    fate: Annotated[str, Meta(description="what became of it; shown where it was written.")]
-    why: Annotated[str, Meta(description="the stage and the rule; empty if it is shown.")]
+    segment: str
+    fate: str
+    why: str
 
 
 class ExplainLine(Struct, frozen=True):
-    """What `multiturn explain` prints of a case."""
+    """What `multiturn explain` prints of a case.
+
+    Attributes:
+        chat_prompt: the messages; null where the pipeline gives no chat prompt.
+        system: the system message that is sent where there is no chat prompt.
+        question: the transcript, in order.
+        segments: in the order of the case.
+        target: whose messages these are; null for the pipeline's own.
+        repairs: what the rules of the target required.
+    """
 
     suite: Suite
     id: CaseId
-    chat_prompt: Annotated[
-        tuple[ExplainedMessage, ...] | None,
-        Meta(description="the messages; null where the pipeline gives no chat prompt."),
-    ]
-    system: Annotated[
-        tuple[ExplainedSpan, ...],
-        Meta(description="the system message that is sent where there is no chat prompt."),
-    ]
-    question: Annotated[tuple[ExplainedSpan, ...], Meta(description="the transcript, in order.")]
-    segments: Annotated[tuple[ExplainedSegment, ...], Meta(description="in the order of the case.")]
-    target: Annotated[
-        str | None, Meta(description="whose messages these are; null for the pipeline's own.")
-    ] = None
-    repairs: Annotated[
-        tuple[str, ...], Meta(description="what the rules of the target required.")
-    ] = ()
+    chat_prompt: tuple[ExplainedMessage, ...] | None
+    system: tuple[ExplainedSpan, ...]
+    question: tuple[ExplainedSpan, ...]
+    segments: tuple[ExplainedSegment, ...]
+    target: str | None = None
+    repairs: tuple[str, ...] = ()
 
 
 class ReportLine(Struct, frozen=True, kw_only=True):
-    """What `multiturn report` prints of a case; without suite and id, of what is in none."""
+    """What `multiturn report` prints of a case; without suite and id, of what is in none.
 
-    suite: Annotated[str | None, Meta(description="path of the suite, from the root.")] = None
-    id: Annotated[str | None, Meta(description="id of the case.")] = None
-    line: Annotated[int | None, Meta(description="line of the case in the suite, from 1.")] = None
-    status: Annotated[
-        Literal["failed", "changed", "renamed", "added", "removed", "same"] | None,
-        Meta(description="what has become of it; null if nothing is compared."),
-    ]
-    was_suite: Annotated[str | None, Meta(description="of a renamed case: its suite then.")] = None
-    was_id: Annotated[str | None, Meta(description="of a renamed case: its id then.")] = None
-    causes: Annotated[
-        tuple[str, ...], Meta(description="what changed its texts, in words; or the pipeline.")
-    ] = ()
-    privilege_changes: Annotated[
-        tuple[str, ...], Meta(description="the changes of privilege, in words.")
-    ] = ()
-    diff: Annotated[
-        str | None,
-        Meta(description="lines that differ, as in Markdown; null for none, or for one side."),
-    ] = None
-    error: Annotated[str | None, Meta(description="why it failed.")] = None
+    Attributes:
+        suite: path of the suite, from the root.
+        id: id of the case.
+        line: line of the case in the suite, from 1.
+        status: what has become of it; null if nothing is compared.
+        was_suite: of a renamed case: its suite then.
+        was_id: of a renamed case: its id then.
+        causes: what changed its texts, in words; or the pipeline.
+        privilege_changes: the changes of privilege, in words.
+        diff: lines that differ, as in Markdown; null for none, or for one side.
+        error: why it failed.
+    """
+
+    suite: str | None = None
+    id: str | None = None
+    line: int | None = None
+    status: Literal["failed", "changed", "renamed", "added", "removed", "same"] | None
+    was_suite: str | None = None
+    was_id: str | None = None
+    causes: tuple[str, ...] = ()
+    privilege_changes: tuple[str, ...] = ()
+    diff: str | None = None
+    error: str | None = None
 
 
 def check_line(error: MultiturnError, severity: Severity) -> CheckLine:
@@ -177,11 +205,7 @@ def explain_line(found: Explanation) -> ExplainLine:
         messages = tuple(ExplainedMessage(each.role, _spans(each.shown)) for each in found.chat)
     segments = tuple(
         ExplainedSegment(
-            each.where.file or None,
-            each.where.line or None,
-            each.where.label,
-            each.fate,
-            each.why,
+            each.where.file or None, each.where.line or None, each.where.label, each.fate, each.why
         )
         for each in found.fates
     )

@@ -2,13 +2,14 @@
 
 from functools import lru_cache
 from heapq import nlargest
+from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import click
 
 from multiturn.cli.options import (
-    Command,
+    MultiturnCommand,
     SuiteOptions,
     case_format_option,
     pipeline_option,
@@ -31,7 +32,7 @@ _MOST_PARTS = 5  # of a case
 Sized = tuple["Conversion", "Size"]
 
 
-@click.command("list", cls=Command)
+@click.command("list", cls=MultiturnCommand)
 @suite_options
 @pipeline_option
 @click.option(
@@ -66,17 +67,15 @@ def list_cases(
         raise click.UsageError("--target and --targets are for --tokens; add it")
     failures = Failures(debug=options.debug)
     conversions = options.conversions(pipeline, failures)
-    if tokens:
-        sized = _sized(conversions, preview_target, targets_file, failures)
-        if format_ == "json":
-            for conversion, size in sized:
-                entry = {**_entry(conversion), "tokens": size.tokens.count, "parts": size.parts}
-                echo(to_json(entry), nl=False)
-        else:
-            _show_largest(sized)
-    elif format_ == "json":
-        for conversion in conversions:
+    sized = _sized(conversions, preview_target, targets_file, failures) if tokens else ()
+    if format_ == "json":
+        for conversion, size in sized:
+            entry = {**_entry(conversion), "tokens": size.tokens.count, "parts": size.parts}
+            echo(to_json(entry), nl=False)
+        for conversion in () if tokens else conversions:
             echo(to_json(_entry(conversion)), nl=False)
+    elif tokens:
+        _show_largest(sized)
     else:
         _show(conversions)
     failures.finish()
@@ -129,14 +128,16 @@ def _show_largest(sized: "Iterable[Sized]") -> None:
 
 
 def _show(conversions: "Iterable[Conversion]") -> None:
-    """Print the cases below the names of their suites."""
-    listed = ""
-    for conversion in conversions:
-        case = conversion.case
-        if case.suite != listed:
-            listed = case.suite
-            echo(click.style(in_line(case.suite), bold=True))
-        echo(f"  {in_line(case.id)}: {in_line(_words(conversion))}")
+    """Print the cases below the names of their suites: messages, files, and guidelines last."""
+    for suite, cases in groupby(conversions, lambda conversion: conversion.case.suite):
+        echo(click.style(in_line(suite), bold=True))
+        for conversion in cases:
+            said = [number_of(len(conversion.case.input_messages), "message")]
+            for file in sorted(conversion.input_files, key=lambda file: file.guideline):
+                kind = "file" if file.media is None else file.media.kind
+                # An address may be of any length.
+                said.append(f"{'guideline' if file.guideline else kind} {cut(file.path)}")
+            echo(f"  {in_line(conversion.case.id)}: {in_line(', '.join(said))}")
 
 
 def _entry(conversion: "Conversion") -> dict[str, object]:
@@ -153,13 +154,3 @@ def _entry(conversion: "Conversion") -> dict[str, object]:
         "guidelines": [file.resolved_path for file in files if file.guideline],
         **({"media": media} if media else {}),
     }
-
-
-def _words(conversion: "Conversion") -> str:
-    """Return what text says of a case: its messages, then its files, guidelines last."""
-    said = [number_of(len(conversion.case.input_messages), "message")]
-    for file in sorted(conversion.input_files, key=lambda file: file.guideline):
-        kind = "file" if file.media is None else file.media.kind
-        # An address may be of any length.
-        said.append(f"{'guideline' if file.guideline else kind} {cut(file.path)}")
-    return ", ".join(said)

@@ -1,23 +1,83 @@
-"""What the commands share: the options that say which cases and which pipeline."""
+"""What the commands share: the options that say which cases and which pipeline.
+
+Shells run multiturn to complete them, as they do for every program of click: quickly, and silent
+about errors. Ids are completed, too, although that reads suites: nobody knows them by heart.
+"""
 
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 from click.core import ParameterSource
 
-from multiturn.cli.completion import complete_case, complete_pipeline, complete_target
 from multiturn.documents.output import redirect_others, standard_output
 from multiturn.errors import MultiturnError, OptionError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from multiturn.cli.printing import Failures
     from multiturn.engine.selection import Selection
     from multiturn.logs import LogSettings
     from multiturn.model.conversion import Conversion
     from multiturn.providers.base import TargetProvider
+
+_MOST_CASES = 2_000  # are read for a completion: nobody waits for more
+_SAFE = re.compile(r"[\w./+-]+")  # a shell takes it as text; a suite may hold anything else
+
+
+def complete_pipeline(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    """Return the pipelines that ship; the shell adds files."""
+    from click.shell_completion import CompletionItem
+
+    from multiturn.pipelines.pipeline_file import pipeline_names
+
+    names = _offered(pipeline_names(), incomplete)
+    return [CompletionItem(incomplete, type="file"), *map(CompletionItem, names)]
+
+
+def complete_case(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return the ids in the suites that the line names so far."""
+    # click leaves arguments unread while the option after them has no value.
+    suites = context.params.get("suites") or context.args
+    return _offered(islice(_case_ids(suites), _MOST_CASES), incomplete)
+
+
+def complete_target(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names in the targets file; nothing else in it is looked at."""
+    from multiturn.providers.targets import target_names
+
+    try:
+        return _offered(target_names(context.params.get("targets_file")), incomplete)
+    except MultiturnError:
+        return []
+
+
+def _offered(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete) and _SAFE.fullmatch(name)]
+
+
+def _case_ids(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the ids of the cases that can be read."""
+    from multiturn.engine.project import load_suite
+    from multiturn.logs import LogSettings, configure
+
+    configure(LogSettings("error"))
+    for path in paths:
+        if path == "-":  # the shell's own
+            continue
+        try:
+            cases = load_suite(path, guideline_patterns=(), on_error=lambda _: None)
+            yield from (case.id for case in cases)
+        except MultiturnError:
+            pass
+
 
 Renderer = Literal["console", "json"]
 CommandFunction = Callable[..., None]
@@ -40,7 +100,7 @@ _HEADINGS = {
 _HEADING = {name: heading for heading, names in _HEADINGS.items() for name in names}
 
 
-class Command(click.Command):
+class MultiturnCommand(click.Command):
     """A command whose help has the options of every day first, and the others below headings."""
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:

@@ -4,8 +4,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.completion import complete_pipeline
-from multiturn.cli.options import Command, is_default, start_log, verbose_option
+from multiturn.cli.options import (
+    MultiturnCommand,
+    complete_pipeline,
+    is_default,
+    start_log,
+    verbose_option,
+)
 from multiturn.cli.printing import echo
 from multiturn.text import visible
 
@@ -17,7 +22,7 @@ if TYPE_CHECKING:
 _KINDS = ("suite", "pipeline", "targets", "check", "diff", "explain", "report", "snapshot")
 
 
-@click.command(cls=Command)
+@click.command(cls=MultiturnCommand)
 @click.argument("pipeline", metavar="[PIPELINE]", required=False, shell_complete=complete_pipeline)
 @verbose_option
 def stages(pipeline: str | None, verbose: bool) -> None:
@@ -65,7 +70,7 @@ def _show_order(steps: "Sequence[Step]") -> None:
         echo(visible("  ".join(map(str.ljust, row, widths)).rstrip()))
 
 
-@click.command(cls=Command)
+@click.command(cls=MultiturnCommand)
 @click.argument("kind", metavar="KIND", type=click.Choice(_KINDS))
 def schema(kind: str) -> None:
     """Print the JSON Schema of files, or of a command's output.
@@ -81,7 +86,7 @@ def schema(kind: str) -> None:
     echo(json.dumps(SCHEMAS[kind](), indent=2, ensure_ascii=False))
 
 
-@click.command(cls=Command)
+@click.command(cls=MultiturnCommand)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:

@@ -33,17 +33,20 @@ def render(
     ``warns`` logs text that poses as a marker.
     """
     if warns:
-        _warn_of_markers(conversion)
-    match format_:
-        case "json":
-            return to_json(record_with(conversion, provider))
-        case "yaml":
-            return to_yaml(record_with(conversion, provider))
-        case "text":
-            return to_text(record_with(conversion, provider), color=in_color)
-    from multiturn.engine import formats  # of other tools
+        from multiturn.logs import warn
+        from multiturn_stages.guard_markers import guard_markers
 
-    return to_json(getattr(formats, f"to_{format_}")(conversion))
+        for notice in guard_markers(conversion).notices:
+            if notice not in conversion.notices:
+                warn(notice)
+    if format_ not in ("json", "yaml", "text"):
+        from multiturn.engine import formats  # of other tools
+
+        return to_json(getattr(formats, f"to_{format_}")(conversion))
+    record = record_with(conversion, provider)
+    if format_ == "text":
+        return to_text(record, color=in_color)
+    return (to_json if format_ == "json" else to_yaml)(record)
 
 
 def record_with(conversion: Conversion, provider: "TargetProvider | None") -> Record:
@@ -53,15 +56,6 @@ def record_with(conversion: Conversion, provider: "TargetProvider | None") -> Re
     from multiturn.engine.preview import record_for
 
     return record_for(conversion, provider)
-
-
-def _warn_of_markers(conversion: Conversion) -> None:
-    from multiturn.logs import warn
-    from multiturn_stages.guard_markers import guard_markers
-
-    for notice in guard_markers(conversion).notices:
-        if notice not in conversion.notices:
-            warn(notice)
 
 
 def to_text(record: Record, *, color: bool = False) -> bytes:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli.options import (
-    Command,
+    MultiturnCommand,
     SuiteOptions,
     format_option,
     is_default,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from multiturn.report.comparison import Report
 
 
-@click.command(cls=Command)
+@click.command(cls=MultiturnCommand)
 @suite_options
 @pipeline_option
 @review_options

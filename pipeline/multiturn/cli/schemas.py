@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -20,8 +21,8 @@ from multiturn.providers.base import Settings
 from multiturn.providers.models import Row
 from multiturn.providers.targets import ALIASES, DEFAULT, KINDS
 from multiturn.providers.variables import VARIABLE
+from multiturn.suites import keys as vocabulary
 from multiturn.suites import schema as keys
-from multiturn.suites import vocabulary
 
 Schema = dict[str, Any]
 DRAFT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
@@ -35,14 +36,24 @@ def object_schema(properties: Schema) -> Schema:
 def struct_schema(type_: type[Struct]) -> Schema:
     """Return the schema of a struct, without other keys."""
     _, found = msgspec.json.schema_components([type_], ref_template="#/$defs/{name}")
-    schema = merged(found[type_.__name__])
+    schema = merged(_with_descriptions(found[type_.__name__], type_))
     return {**object_schema(schema["properties"]), "required": schema["required"]}
 
 
 def line_schema(command: str, type_: type[Struct]) -> Schema:
     """Return the schema of the struct that a command prints as a line of JSON."""
     (schema,), found = msgspec.json.schema_components([type_], ref_template="#/$defs/{name}")
+    types = vars(sys.modules[type_.__module__])
+    found = {name: _with_descriptions(each, types[name]) for name, each in found.items()}
     return {**DRAFT, "title": f"A line of multiturn {command}", **schema, "$defs": found}
+
+
+def _with_descriptions(schema: Schema, type_: type[Struct]) -> Schema:
+    """Return the schema of a struct with what its docstring says of it, and of each field."""
+    for field, text in _described(type_.__doc__, "Attributes").items():
+        name = type_.__struct_encode_fields__[type_.__struct_fields__.index(field)]
+        schema["properties"][name] = {"description": text, **schema["properties"][name]}
+    return {**schema, "description": inspect.cleandoc(type_.__doc__ or "").partition("\n\n")[0]}
 
 
 def merged(schema: Any) -> Any:
@@ -294,14 +305,14 @@ def _stage_options(names: list[str]) -> Schema:
     return definitions
 
 
-def _described(docstring: str | None) -> dict[str, str]:
-    r"""Return what the section ``Args`` of a docstring says of each name.
+def _described(docstring: str | None, section: str = "Args") -> dict[str, str]:
+    r"""Return what a section of a docstring says of each name.
 
     >>> _described("Cut.\n\nArgs:\n    size: of a piece;\n        ``0`` for none.")
     {'size': 'of a piece; `0` for none.'}
     """
-    section = inspect.cleandoc(docstring or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
-    entries = re.findall(r"^    (\w+): (.*(?:\n {5}.*)*)", section, re.MULTILINE)
+    text = inspect.cleandoc(docstring or "").partition(f"\n{section}:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^    (\w+): (.*(?:\n {5}.*)*)", text, re.MULTILINE)
     return {name: " ".join(said.split()).replace("``", "`") for name, said in entries}
 
 

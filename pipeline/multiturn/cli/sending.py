@@ -8,8 +8,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequen
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from multiturn.cli import exit_code
 from multiturn.cli.options import on_terminal
 from multiturn.cli.printing import Failures, echo, say_line, say_summary
@@ -212,8 +210,10 @@ class Tally:
 def name_removed(ids: Sequence[str], path: str | None) -> None:
     """Print which results of a file are of cases that the suites no longer have."""
     if ids:
-        what = f"{path} still has {number_of(len(ids), 'result')} of cases"
-        click.echo(in_line(f"{what} that are no longer in the suites: {first_of(ids)}"), err=True)
+        count = number_of(len(ids), "result")
+        say_line(
+            f"{path} still has {count} of cases that are no longer in the suites: {first_of(ids)}"
+        )
 
 
 def print_json(result: Result) -> None:
@@ -293,8 +293,7 @@ def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
             kept = f": finished results are in {path}; continue with --resume" if path else ""
             progress.close()
             say_spending(run.budget.spending, run.budget.price)
-            what = f"interrupted after {number_of(tally.done, 'case')}{kept}"
-            click.echo(in_line(what), err=True)
+            say_line(f"interrupted after {number_of(tally.done, 'case')}{kept}")
             sys.exit(exit_code(ended_by))
         except LimitReachedError as error:
             stopped = error

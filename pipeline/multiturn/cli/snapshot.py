@@ -6,7 +6,7 @@ import click
 
 from multiturn.cli.options import (
     PATH,
-    Command,
+    MultiturnCommand,
     SuiteOptions,
     format_option,
     pipeline_option,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from multiturn.cli.snapshot_output import Show
 
 
-@click.command(cls=Command)
+@click.command(cls=MultiturnCommand)
 @suite_options
 @pipeline_option
 @click.option(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from multiturn.cli.options import Command, SuiteOptions, pipeline_option, suite_options
+from multiturn.cli.options import MultiturnCommand, SuiteOptions, pipeline_option, suite_options
 from multiturn.cli.printing import echo
 from multiturn.errors import AccessError, MultiturnError, OptionError
 from multiturn.text import first_of, in_line, number_of
@@ -16,11 +16,10 @@ from multiturn.text import first_of, in_line, number_of
 _WAIT = 100  # milliseconds for which the first conversion waits until all folders are watched
 
 _WORDS = "multiturn.words"
-
 Prompts = dict[tuple[str, str], bytes]  # the JSON line of each case, by suite and id
 
 
-class _Watch(Command):
+class _Watch(MultiturnCommand):
     """Keeps the words of the command line: ``convert`` takes the same."""
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
@@ -124,10 +123,9 @@ def _show(old: Prompts, new: Prompts, paths: set[str], failed: int | None) -> No
         echo(as_text_diff(before, after, f"{name} · before", f"{name} · now"), nl=False)
     names = sorted(os.path.relpath(path) for path in paths)
     same = len(new) - len(new.keys() & changed) - (failed or 0)
-    what = f"{len(changed):,} changed, {same:,} same"
-    what += f", {failed:,} failed" if failed else ""
-    what += "" if failed is None else "; with errors, see above"
-    echo(in_line(f"{first_of(names)}: {what}"))
+    more = f", {failed:,} failed" if failed else ""
+    more += "" if failed is None else "; with errors, see above"
+    echo(in_line(f"{first_of(names)}: {len(changed):,} changed, {same:,} same{more}"))
 
 
 def _as_yaml(line: bytes | None) -> str:

@@ -8,17 +8,12 @@ from contextlib import ExitStack, contextmanager
 from typing import BinaryIO
 
 from multiturn.errors import AccessError, InputError, Place
+from multiturn.files.paths import open_flags
 
 MAX_RESULT_LINE = 2**29  # bytes: an answer of 16 MiB and its request, each character as an escape
 _CHUNK = 2**16
 MAX_PIPED = 2**30  # bytes that a pipe may bring
-_FLAGS = (
-    os.O_RDONLY
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOCTTY", 0)
-    | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO must not wait for its writer
-)
+_FLAGS = open_flags("O_RDONLY", "O_BINARY", "O_NOCTTY", "O_NONBLOCK")  # no waiting for a FIFO
 
 
 @contextmanager

@@ -14,6 +14,8 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
+from multiturn.files.paths import open_flags
+
 
 def lock(file: BinaryIO | int, *, wait: bool = True) -> None:
     """Lock an open file until it is closed; on Windows, do nothing.
@@ -54,20 +56,8 @@ def open_locked(path: str, mode: str, lock_file: Callable[[BinaryIO], None]) -> 
         file.close()
 
 
-_CREATE = (
-    os.O_RDWR
-    | os.O_CREAT
-    | os.O_EXCL
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-)
-_READ = (
-    os.O_RDONLY
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-)
+_CREATE = open_flags("O_RDWR", "O_CREAT", "O_EXCL", "O_BINARY", "O_NOFOLLOW")
+_READ = open_flags("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK")
 
 
 def create_partial(prefix: str, mode: int, above: int | None = None) -> tuple[int, str]:

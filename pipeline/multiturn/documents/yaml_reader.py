@@ -417,9 +417,11 @@ class Reader:
         if self.values > self.most_values:
             raise self.too_many(event)
         if self.repeats.add(node.values, event.start_mark):
-            what = f"with the alias *{name}, this document repeats too many values"
-            where = place_of(self.source.name, event.start_mark)
-            raise RepeatsError(f"{what}; write less below &{name}", where=where)
+            raise RepeatsError(
+                f"with the alias *{name}, this document repeats too many values;"
+                f" write less below &{name}",
+                where=place_of(self.source.name, event.start_mark),
+            )
         self.size += node.size
         self.aliased += node.size
         if self.aliased > MAX_ALIASED:
@@ -505,9 +507,11 @@ class Reader:
     def check_tag(self, event: Any, own: str) -> None:
         """Refuse a tag that is not the value's own."""
         if event.tag not in ("!", _TAG + own):
-            what = f"the tag {quoted(event.tag.replace(_TAG, '!!'))} is refused"
-            advice = "values are plain text, numbers, lists and mappings"
-            raise self.error(f"{what}; {advice}", event.start_mark)
+            raise self.error(
+                f"the tag {quoted(event.tag.replace(_TAG, '!!'))} is refused;"
+                " values are plain text, numbers, lists and mappings",
+                event.start_mark,
+            )
 
 
 def _height(node: Node) -> int:

@@ -10,9 +10,8 @@ from msgspec import Struct
 from multiturn.errors import MultiturnError, Place
 from multiturn.files.media import FILE_TYPES, Media, is_address
 from multiturn.model.case import PROMPT_KEY, Case, TestMessage, first_other, segments_of
-from multiturn.model.conversion import DROPPED, Conversion
+from multiturn.model.conversion import DROPPED, Conversion, Edited, calls_of
 from multiturn.model.turns import Part, Turn, as_json, is_blank, joined
-from multiturn.model.views import Edited, calls_of
 
 if TYPE_CHECKING:
     from multiturn.logs import Notice

@@ -13,7 +13,7 @@ from multiturn.engine.sampling import sampled
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError
 from multiturn.model.case import Case
-from multiturn.model.checks import kind_of
+from multiturn.model.turns import kind_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, read_pipeline
 

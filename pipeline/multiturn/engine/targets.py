@@ -1,7 +1,7 @@
 """The target in Python: the project's stands in for one that is not named."""
 
 from multiturn.engine.project import from_project
-from multiturn.model.checks import kind_of
+from multiturn.model.turns import kind_of
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import DEFAULT, find_target
 

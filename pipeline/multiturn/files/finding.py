@@ -210,8 +210,10 @@ class Files:
             if os.path.exists(real):
                 names = self._names(real)
                 if any(re.fullmatch(_PRIVATE, name) for name in names):
-                    what = "is never attached, as it may hold keys; attach a copy without them"
-                    raise InputError(f"{quoted(written)} {what}")
+                    raise InputError(
+                        f"{quoted(written)} is never attached, as it may hold keys;"
+                        " attach a copy without them"
+                    )
                 return "/".join(names)
         raise AttachmentError(f"no file {quoted(written)}. {self._hint(written, folders)}")
 

@@ -9,7 +9,7 @@ from typing import IO, Any, Literal, get_args
 
 from msgspec import Struct, structs
 
-from multiturn.errors import AttachmentError, InputError, MultiturnError, cut, quoted
+from multiturn.errors import AccessError, AttachmentError, MultiturnError, quoted
 from multiturn.text import CONTROL, has_host
 
 _IN_MEMORY = 4_000_000  # bytes of a run; with more, all lie in a temporary file
@@ -84,8 +84,9 @@ class Store:
 
 def no_room(error: OSError) -> MultiturnError:
     """Return the error for media that cannot be written where temporary files are."""
-    what = f"cannot keep media in a temporary file: {error.strerror}"
-    return InputError(f"{what}; make room there, or set TMPDIR")
+    return AccessError(
+        f"cannot keep media in a temporary file: {error.strerror}; make room there, or set TMPDIR"
+    )
 
 
 def _append(file: IO[bytes], data: bytes) -> tuple[int, int]:
@@ -292,16 +293,19 @@ def given_media(
     """
     if not is_data(value):
         if re.match(_WITH_USER, value):
-            what = (
-                "the address has a user name or a password, which prompts and snapshots would show"
+            raise AttachmentError(
+                "the address has a user name or a password, which prompts and snapshots would show;"
+                " leave it out"
             )
-            raise AttachmentError(f"{what}; leave it out")
         if not (re.fullmatch(_URL, value) and has_host(value)):
-            what = f"{quoted(cut(value))} is no address that can be handed on"
-            raise AttachmentError(f"{what}; write an https: address, or the path of a file")
+            raise AttachmentError(
+                f"{quoted(value)} is no address that can be handed on;"
+                " write an https: address, or the path of a file"
+            )
         if kind == "file":
-            what = "an address does not tell what is there"
-            raise AttachmentError(f"{what}; write type: image, document or audio")
+            raise AttachmentError(
+                "an address does not tell what is there; write type: image, document or audio"
+            )
         return Media(kind, path=None, url=value, detail=detail)  # type: ignore[arg-type]
     if name and len(name) > _LONGEST_NAME:
         raise AttachmentError(f"the name {quoted(name)} has over {_LONGEST_NAME} characters")
@@ -315,8 +319,10 @@ def given_media(
     check_kind(media, kind, shown)
     is_known = declared.startswith(("image/", "audio/")) or declared in EXTENSIONS
     if is_known and kind_of_type(declared) != media.kind:
-        what = f"{shown} is {media.kind_in_words}, by its first bytes, and not {declared}"
-        raise AttachmentError(f"{what}; write data:{media.media_type};base64,...")
+        raise AttachmentError(
+            f"{shown} is {media.kind_in_words}, by its first bytes, and not {declared};"
+            f" write data:{media.media_type};base64,..."
+        )
     return media
 
 
@@ -363,8 +369,10 @@ def is_data(value: str) -> bool:
 def check_kind(media: Media, kind: str, shown: str) -> None:
     """Raise an AttachmentError if media are not of the kind that a suite says."""
     if kind not in ("file", media.kind):
-        what = f"{shown} is {media.kind_in_words}, by its first bytes"
-        raise AttachmentError(f"{what}; write type: {media.kind}, or type: file")
+        raise AttachmentError(
+            f"{shown} is {media.kind_in_words}, by its first bytes;"
+            f" write type: {media.kind}, or type: file"
+        )
 
 
 class Base64:

@@ -4,19 +4,23 @@ import errno
 import os
 import stat
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 from multiturn.errors import AccessError
 from multiturn.text import utf8
 
-_NO_LINK = (
-    getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO must not wait for its writer
-)
+
+def open_flags(*names: str) -> int:
+    """Return flags for ``os.open`` by their names; a system may lack some."""
+    return reduce(or_, [getattr(os, name, 0) for name in (*names, "O_CLOEXEC")])
+
+
+_NO_LINK = open_flags("O_NOFOLLOW", "O_NONBLOCK")  # nor must a FIFO wait for its writer
 # With O_PATH, a folder need not be readable, as for any other way to open a file in it.
-FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
-FILE = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0) | _NO_LINK
+FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | open_flags("O_DIRECTORY") | _NO_LINK
+FILE = open_flags("O_RDONLY", "O_BINARY", "O_NOCTTY") | _NO_LINK
 
 
 def root_of(path: str | Path) -> str:

@@ -119,11 +119,12 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         messages = self.input_messages if isinstance(self.input_messages, tuple | list) else [None]
         for number, message in enumerate(messages):
             if not isinstance(message, TestMessage):
-                example = '(TestMessage("user", "Hi"),)'
-                raise TypeError(f"input_messages is a tuple of TestMessage; write {example}")
+                raise TypeError(
+                    'input_messages is a tuple of TestMessage; write (TestMessage("user", "Hi"),)'
+                )
             if message.role not in ROLES:
-                what = f"input_messages[{number}]: no role {message.role!r}"
-                raise ValueError(f"{what}; {did_you_mean(str(message.role), ROLES)}")
+                hint = did_you_mean(str(message.role), ROLES)
+                raise ValueError(f"input_messages[{number}]: no role {message.role!r}; {hint}")
         tuple_of_texts("guidelines", self.guidelines)
         tuple_of_texts("guideline_patterns", self.guideline_patterns)
 

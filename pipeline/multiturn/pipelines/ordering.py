@@ -31,8 +31,10 @@ def order_errors(stages: Sequence[Stage]) -> Iterator[ErrorDetail]:
             consumers |= dict.fromkeys(contract.consumes & facts, number)
         facts = _after(contract, facts, known)
     if is_right and not _is_end(stages, facts):
-        what = "attached files are left, and no stage turns them into text; add embed_files, or"
-        yield ErrorDetail(f'{what} a stage of your own that declares consumes={{"files"}}')
+        yield ErrorDetail(
+            "attached files are left, and no stage turns them into text; add embed_files, or"
+            ' a stage of your own that declares consumes={"files"}'
+        )
 
 
 def facts_after(stages: Sequence[Stage]) -> frozenset[str]:
@@ -116,14 +118,18 @@ def _missing(
     for at, fact in later.items():
         if circle := _circle(number, fact, contracts):
             names = ", which only runs after ".join(stages[each].__name__ for each in circle[1:])
-            what = f"{name} requires {fact}, but {stages[at].__name__} ({at + 1}) provides it later"
-            yield f"{what}, and itself only runs after {names}; change what one of them requires"
+            yield (
+                f"{name} requires {fact}, but {stages[at].__name__} ({at + 1}) provides it later,"
+                f" and itself only runs after {names}; change what one of them requires"
+            )
             return
     if later:  # it must come after all of them, so only the last one is named
         at = max(later)
         provider = stages[at].__name__
-        what = f"{name} requires {later[at]}, but {provider} ({at + 1}) provides it later"
-        yield f"{what}; move it after {provider}"
+        yield (
+            f"{name} requires {later[at]}, but {provider} ({at + 1}) provides it later;"
+            f" move it after {provider}"
+        )
 
 
 def _circle(number: int, fact: str, contracts: Sequence[Contract]) -> list[int]:

@@ -24,10 +24,9 @@ from multiturn.files.finding import Files
 from multiturn.logs import is_debugging, warn, warnings_to
 from multiturn.model.calls import unpaired, without_lines
 from multiturn.model.case import Case, TestMessage
-from multiturn.model.checks import check_parts, check_turns, kind_of
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ProviderRequest, message_of
-from multiturn.model.turns import Turn, is_blank, joined
+from multiturn.model.turns import Turn, check_parts, check_turns, is_blank, joined, kind_of
 from multiturn.pipelines.contract import Stage, contract_of, markers_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import name_of, stage_names
@@ -78,27 +77,25 @@ def _check_stage(stage: Any, number: int) -> None:
 
 def _unguarded(steps: list[Step]) -> Iterator[ErrorDetail]:
     """Yield an error for each marker that a guard in the pipeline cannot know by its text."""
-    guards = [each.name for each in steps if "guarded" in _provides(each)]
+    contracts = [(each.name, contract_of(each.stage)) for each in steps]
+    guards = [name for name, each in contracts if each is not None and "guarded" in each.provides]
     for number, step in enumerate(steps) if guards else ():
         for option, texts in markers_of(step.stage, step.options):
             if not texts:
-                what = f'option "{option}" of {step.name} begins with a placeholder, so'
-                what += f" {guards[0]} cannot know the line; write a text before it, such as #"
+                what = (
+                    f'option "{option}" of {step.name} begins with a placeholder, so {guards[0]}'
+                    " cannot know the line; write a text before it, such as #"
+                )
                 yield ErrorDetail(what, number, option)
-
-
-def _provides(step: Step) -> frozenset[str]:
-    contract = contract_of(step.stage)
-    return frozenset() if contract is None else contract.provides
 
 
 def _no_stage(item: Any) -> str:
     """Return an error that says what to write in place of something that is not a stage."""
     if isinstance(item, str):
-        what = f"{item!r} is a name, and Pipeline takes functions"
+        advice = f"load_pipeline({item!r}) loads a pipeline by its name"
         if item in stage_names():
-            return f"{what}; write from multiturn_stages.{item} import {item}"
-        return f"{what}; load_pipeline({item!r}) loads a pipeline by its name"
+            advice = f"write from multiturn_stages.{item} import {item}"
+        return f"{item!r} is a name, and Pipeline takes functions; {advice}"
     if isinstance(item, partial):
         name = getattr(item.func, "__name__", "stage")
         return f"a partial cannot be a stage; write Step({name}, {item.keywords!r})"
@@ -151,8 +148,10 @@ class Pipeline:
         """
         if not isinstance(conversion, Conversion) or not isinstance(conversion.case, Case):
             given = conversion.case if isinstance(conversion, Conversion) else conversion
-            what = f"a pipeline takes a Conversion of a Case, not {kind_of(given)}"
-            raise TypeError(f"{what}; write pipeline.request(case) or pipeline(Conversion(case))")
+            raise TypeError(
+                f"a pipeline takes a Conversion of a Case, not {kind_of(given)};"
+                " write pipeline.request(case) or pipeline(Conversion(case))"
+            )
         try:
             check_turns(conversion.turns)
         except ValueError as error:
@@ -169,9 +168,10 @@ class Pipeline:
         if what := _unpaired(result):
             raise self._unpaired_by(conversion, what)
         if not _asks(result):
-            case = result.case
-            what = "there is nothing to answer: only system messages have content, if any has;"
-            raise InputError(f"{what} add a user message", where=case.where(), case_id=case.id)
+            raise InputError(
+                "there is nothing to answer: only system messages have content, if any has;"
+                " add a user message"
+            ).at(result.case.where(), result.case.id)
         for notice in result.notices:
             if notice.is_warning:
                 warn(structs.replace(notice, case_id=conversion.case.id))
@@ -182,14 +182,16 @@ class Pipeline:
         case, (at, name, wrong) = conversion.case, unpaired(conversion.case.input_messages)
         if wrong:
             where = case.where(case.input_messages[at].line, case.message_key(at))
-            return InputError(f"the call {name!r} {wrong}", where=where, case_id=case.id)
+            return InputError(f"the call {name!r} {wrong}").at(where, case.id)
         for step in self.steps:
             conversion = step(conversion)
-            if what := _unpaired(conversion):
-                advice = "a stage that drops a turn with a call drops its result, too"
-                what = f"the stage {step.name} left a chat in which {what}; {advice}"
-                return StageError(what, where=case.where(), case_id=case.id)
-        return StageError(what, where=case.where(), case_id=case.id)
+            if found := _unpaired(conversion):
+                what = (
+                    f"the stage {step.name} left a chat in which {found};"
+                    " a stage that drops a turn with a call drops its result, too"
+                )
+                break
+        return StageError(what).at(case.where(), case.id)
 
     def _chooser(self, conversion: Conversion, result: Conversion) -> Step:
         """Return the first step after which the chat or the question fails for a result."""

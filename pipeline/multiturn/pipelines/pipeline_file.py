@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from multiturn.documents.input import check_path, read_small
 from multiturn.documents.json_lines import is_json_lines
@@ -30,36 +30,37 @@ from multiturn.pipelines.step import Step
 
 
 class Insertion(Struct, forbid_unknown_fields=True):
-    """An entry of ``insert``."""
+    """An entry of ``insert``.
 
-    stage: Annotated[
-        Any,
-        Meta(description="the stage: its name or import path, or that with a mapping of options"),
-    ]
-    after: Annotated[str | None, Meta(description="the stage that it comes right after")] = None
-    before: Annotated[str | None, Meta(description="the stage that it comes right before")] = None
+    Attributes:
+        stage: the stage: its name or import path, or that with a mapping of options
+        after: the stage that it comes right after
+        before: the stage that it comes right before
+    """
+
+    stage: Any
+    after: str | None = None
+    before: str | None = None
 
 
 class PipelineKeys(Struct):
-    """The keys of a pipeline file. All but the first two are edits, in the order they are made."""
+    """The keys of a pipeline file. All but the first two are edits, in the order they are made.
 
-    stages: Annotated[
-        list[Any], Meta(description="the stages, in the order in which they run")
-    ] = []
-    extends: Annotated[
-        str,
-        Meta(description="the pipeline to start from: its name, or its path relative to this file"),
-    ] = ""
-    replace: Annotated[
-        dict[str, Any], Meta(description="by the name of a stage: the stage that replaces it")
-    ] = {}
-    insert: Annotated[
-        list[Insertion], Meta(description="more stages, each with the place where it goes")
-    ] = []
-    configure: Annotated[
-        dict[str, Any], Meta(description="by the name of a stage: options to change")
-    ] = {}
-    remove: Annotated[list[str], Meta(description="the names of stages to leave out")] = []
+    Attributes:
+        stages: the stages, in the order in which they run
+        extends: the pipeline to start from: its name, or its path relative to this file
+        replace: by the name of a stage: the stage that replaces it
+        insert: more stages, each with the place where it goes
+        configure: by the name of a stage: options to change
+        remove: the names of stages to leave out
+    """
+
+    stages: list[Any] = []
+    extends: str = ""
+    replace: dict[str, Any] = {}
+    insert: list[Insertion] = []
+    configure: dict[str, Any] = {}
+    remove: list[str] = []
 
 
 KEYS = PipelineKeys.__struct_fields__

@@ -13,9 +13,16 @@ from multiturn.errors import MultiturnError, StageError, line_of
 from multiturn.logs import Notice, debug
 from multiturn.model.calls import Tool
 from multiturn.model.case import Case
-from multiturn.model.checks import check_parts, check_turns, kind_of
-from multiturn.model.conversion import Conversion, changed, parts_of
-from multiturn.model.views import calls_of, signed, signed_turn, texts_by_origin
+from multiturn.model.conversion import (
+    Conversion,
+    calls_of,
+    changed,
+    parts_of,
+    signed,
+    signed_turn,
+    texts_by_origin,
+)
+from multiturn.model.turns import check_parts, check_turns, kind_of
 from multiturn.pipelines.contract import Stage, contract_of, ordered_facts
 from multiturn.pipelines.registry import find_stage, pickled_stage
 

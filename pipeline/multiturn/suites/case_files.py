@@ -113,8 +113,10 @@ def files_at(files: Files, path: str) -> Iterator[tuple[str, str]]:
             is_empty = False
             yield files.find(f"/{path}/{name}/{found[0]}"), name
     if is_empty:
-        what = f"the folder {quoted(path)} has no folders with a case.yaml"
-        raise InputError(f"{what}; for its files, name {path}/*.yaml")
+        raise InputError(
+            f"the folder {quoted(path)} has no folders with a case.yaml;"
+            f" for its files, name {path}/*.yaml"
+        )
 
 
 def read_case(text: str, name: str, repeats: Repeats) -> Node:

@@ -26,12 +26,11 @@ from multiturn.suites.calls import (
     read_thinking,
 )
 from multiturn.suites.dialects import Dialect
-from multiturn.suites.keys import KeyCheck, value_at
+from multiturn.suites.keys import OF_MESSAGES, KeyCheck, value_at
 from multiturn.suites.media import check_segment, size_of_data
 from multiturn.suites.messages import PROMPT_FILE, Wording
 from multiturn.suites.schema import CaseKeys, ChosenKeys, ExecutionKeys, Metadata, MetadataKeys
 from multiturn.suites.tools import check_choice, read_tools
-from multiturn.suites.vocabulary import OF_MESSAGES
 
 _PATH_AS_TEXT = "suite.path_as_text"
 _PATH = re.compile(r"\S*(?:/\S*|\.\w+)")
@@ -187,8 +186,10 @@ class CaseReader:
         """Warn, once in a file, of an answer in the prompt of a line for fine-tuning."""
         has_result = case.input_messages[-1].role == "assistant" and case.expected_messages is None
         if has_result and "messages" in line.children:
-            what = "the last message is the assistant's, and stays in the prompt; write an answer"
-            what += " to compare with as expected_messages"
+            what = (
+                "the last message is the assistant's, and stays in the prompt;"
+                " write an answer to compare with as expected_messages"
+            )
             self.keys.warn_once("suite.answer_in_prompt", line.place(self.name), what)
 
     def _messages(

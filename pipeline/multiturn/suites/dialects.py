@@ -14,7 +14,16 @@ from msgspec import structs
 from multiturn.documents.node import Node, Repeats, count_values, list_of, with_keys
 from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
 from multiturn.suites.blocks import as_ours
-from multiturn.suites.keys import KeyCheck, value_at
+from multiturn.suites.keys import (
+    ANSWER_NAMES,
+    CASE_NAMES,
+    DEFAULTS_KEYS,
+    INPUT_KEYS,
+    OF_CASES,
+    SUITE_NAMES,
+    KeyCheck,
+    value_at,
+)
 from multiturn.suites.messages import (
     Wording,
     message_node,
@@ -23,14 +32,6 @@ from multiturn.suites.messages import (
     rewrite,
     take_tools,
     values_in_text,
-)
-from multiturn.suites.vocabulary import (
-    ANSWER_NAMES,
-    CASE_NAMES,
-    DEFAULTS_KEYS,
-    INPUT_KEYS,
-    OF_CASES,
-    SUITE_NAMES,
 )
 
 _MARKS = (("{{", "}}"), ("{%", "%}"), ("{#", "#}"))
@@ -108,9 +109,12 @@ def _templates_in(nodes: Iterable[Node]) -> Iterator[Template]:
 
 def _refused(found: Template, beside: str, name: str, label: str) -> MultiturnError:
     node, template = found
-    what = f"{quoted(template)} is a template beside {beside}; multiturn takes conversations, not"
-    what += " templates: write the text itself, or templates: literal in the suite if the braces"
-    return InputError(f"{what} are text", where=node.place(name, label))
+    what = (
+        f"{quoted(template)} is a template beside {beside}; multiturn takes conversations, not"
+        " templates: write the text itself, or templates: literal in the suite if the braces are"
+        " text"
+    )
+    return InputError(what, where=node.place(name, label))
 
 
 _VARIABLE = r"\s*\{\{-?\s*(?:vars\.)?(\w+)\s*-?\}\}\s*"
@@ -187,9 +191,11 @@ def _only_prompt(prompts: Node, suite: str) -> str:
     for prompt in prompts.children if isinstance(prompts.children, list) else [prompts]:
         match = re.fullmatch(_VARIABLE, prompt.value) if isinstance(prompt.scalar, str) else None
         if match is None or found not in ("", match[1]):
-            what = "multiturn takes conversations, not templates; write each case's messages as its"
-            what += ' input, or the only prompt as "{{ input }}" with vars.input'
-            raise InputError(what, where=prompt.place(suite))
+            raise InputError(
+                "multiturn takes conversations, not templates; write each case's messages as its"
+                ' input, or the only prompt as "{{ input }}" with vars.input',
+                where=prompt.place(suite),
+            )
         found = match[1]
     return found or "input"
 
@@ -211,14 +217,16 @@ def _no_prompts(given: Node, suite: str, label: str) -> MultiturnError:
 def _check_plain(given: Node, name: str, suite: str, label: str) -> None:
     """Refuse what promptfoo reads from a file, or makes several tests of."""
     what = ""
-    if isinstance(given.scalar, str) and given.value.startswith("file://"):
-        what = "is a file; write the text itself"
+    if isinstance(given.scalar, str) and given.scalar.startswith("file://"):
+        what = f"vars.{name} is a file; write the text itself"
     elif isinstance(given.children, list) and not all(
         isinstance(each.children, dict) for each in given.children
     ):
-        what = "is a list, of which promptfoo makes several tests; write each as a test"
+        what = (
+            f"vars.{name} is a list, of which promptfoo makes several tests; write each as a test"
+        )
     if what:
-        raise InputError(f"vars.{name} {what}", where=given.place(suite, label))
+        raise InputError(what, where=given.place(suite, label))
 
 
 _WITH_INPUT = {**CASE_NAMES, **ANSWER_NAMES}
@@ -283,9 +291,11 @@ class Dialect:
         # A text that is a list of messages in JSON may be the same in all cases, by an alias.
         values = self._values_given + sum(map(values_in_text, inputs))
         if values and self.repeats.add(values, node.mark):
-            what = "the suite gives too many values to its cases, by its input, guidelines,"
-            what += " metadata, vars or aliases; split it, or give less"
-            raise RepeatsError(what, where=node.place(self.name))
+            raise RepeatsError(
+                "the suite gives too many values to its cases, by its input, guidelines, metadata,"
+                " vars or aliases; split it, or give less",
+                where=node.place(self.name),
+            )
 
     def case(self, node: Node, label: str) -> tuple[Node, Wording]:
         """Return a case by our names, and how to call its messages; ``label`` is the case's."""
@@ -297,8 +307,11 @@ class Dialect:
             node, wording = self._rewritten(node, label)
         messages = node.children.get("input_messages")
         if messages is not None and "type" in messages.members:
-            what = f"{wording.key} is a template of OpenAI's evals; write the messages of each item"
-            raise InputError(f"{what} as a case", where=messages.place(self.name, label))
+            raise InputError(
+                f"{wording.key} is a template of OpenAI's evals;"
+                " write the messages of each item as a case",
+                where=messages.place(self.name, label),
+            )
         if messages is not None and isinstance(messages.children, list):
             written = messages
             messages, wording = as_ours(messages, self.keys, wording, self.repeats)
@@ -365,8 +378,10 @@ class Dialect:
         return messages
 
     def _warn_of_files(self, messages: Node, label: str) -> None:
-        what = "the suite's input_files are not attached, as the input is not a text; attach files"
-        what += " in the messages, as {type: file, value: PATH}"
+        what = (
+            "the suite's input_files are not attached, as the input is not a text;"
+            " attach files in the messages, as {type: file, value: PATH}"
+        )
         self.keys.warn("suite.files_left_out", messages.key_place(self.name, label), what)
 
     def _renamed(

@@ -11,8 +11,8 @@ from multiturn.errors import InputError, MultiturnError, OutsideRootError, Place
 from multiturn.files.paths import real_path, root_of
 from multiturn.logs import Notice, warn
 from multiturn.suites.case_files import files_below
+from multiturn.suites.keys import CASES
 from multiturn.suites.suite_reader import files_of_cases
-from multiturn.suites.vocabulary import CASES
 
 _EXTENSIONS = (".eval.yaml", ".eval.yml", ".eval.json", ".eval.jsonl")
 _SOME = 2**18  # bytes, and those to the end of the line, if that is not longer

@@ -72,12 +72,13 @@ def guideline_matcher(
         for alternative in _expand(body):
             size += 10 + len(alternative)
             if size > MAX_PATTERNS_SIZE:
-                what = f"{shown} makes too many patterns, braces expanded"
-                raise InputError(f"{what}; write * in place of some braces")
+                raise InputError(
+                    f"{shown} makes too many patterns, braces expanded;"
+                    " write * in place of some braces"
+                )
             names = _names(alternative)
             if alternative.split("/")[-1] in ("", ".", ".."):
-                what = "names a folder; write ** after it for all files in it"
-                raise InputError(f"{shown} {what}")
+                raise InputError(f"{shown} names a folder; write ** after it for all files in it")
             # Only files are matched, so what is below a folder is at least one name.
             globs[(*names, "*") if names[-1:] == ("**",) else names] = None
 
@@ -272,8 +273,8 @@ class UnusedPatterns:
     def warnings(self) -> Iterator[Notice]:
         """Yield a warning for each pattern that is left."""
         for pattern, node in self._left.items():
-            what = f"the guideline pattern {quoted(pattern)} matches no file of the suite"
             advice, deeper = "correct or remove it", f"**/{pattern}"
             if any(guideline_matcher((deeper,))(*paths) for paths in self._seen.values()):
                 advice = f"did you mean {quoted(deeper)}?"
-            yield Notice(UNUSED_PATTERN, node.place(self._name), f"{what}; {advice}")
+            why = f"the guideline pattern {quoted(pattern)} matches no file of the suite; {advice}"
+            yield Notice(UNUSED_PATTERN, node.place(self._name), why)

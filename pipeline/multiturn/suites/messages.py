@@ -8,9 +8,8 @@ import msgspec
 from multiturn.documents.json_lines import node_of, read_json, values_in_json
 from multiturn.documents.node import Node, list_of
 from multiturn.errors import InputError, MultiturnError
-from multiturn.suites.keys import KeyCheck, value_at
+from multiturn.suites.keys import OF_MESSAGES, ROLE_NAMES, KeyCheck, value_at
 from multiturn.suites.media import as_segment, is_of_other_tool
-from multiturn.suites.vocabulary import OF_MESSAGES, ROLE_NAMES
 
 _MESSAGES = r"input_messages(?:\[(\d+)\](?:\.content\[(\d+)\])?)?"
 _HALF = r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
@@ -126,8 +125,10 @@ def needs_text(files: Node, suite: str, label: str) -> MultiturnError:
     if any(path.rpartition("/")[2] == PROMPT_FILE for path in paths):
         what = f"{PROMPT_FILE} is not read as the input; write its text as input"
     else:
-        what = "input_files stand before an input that is text; attach files in the messages, as"
-        what += " {type: file, value: PATH}"
+        what = (
+            "input_files stand before an input that is text;"
+            " attach files in the messages, as {type: file, value: PATH}"
+        )
     return InputError(what, where=files.key_place(suite, label))
 
 

@@ -18,7 +18,7 @@ from multiturn.documents.json_lines import Lines, is_json_lines, read_json_lines
 from multiturn.documents.node import Node, Repeats
 from multiturn.documents.yaml_reader import MERGE, Reader, Source, read_documents
 from multiturn.errors import InputError, MultiturnError
-from multiturn.suites.vocabulary import CASES
+from multiturn.suites.keys import CASES
 
 
 class Document(NamedTuple):

@@ -35,8 +35,9 @@ SuiteItem = Case | MultiturnError | Notice
 
 def duplicate_id(case_id: str, first: int, where: Place) -> MultiturnError:
     """Return the error for an id that an earlier case has, on the line ``first``."""
-    what = f"duplicate id {quoted(case_id)}, first used on line {first}"
-    return InputError(f"{what}; ids are unique in a file", where=where, case_id="")
+    return InputError(
+        f"duplicate id {quoted(case_id)}, first used on line {first}; ids are unique in a file"
+    ).at(where, "")
 
 
 def files_of_cases(path: str) -> Iterator[str]:
