@@ -136,7 +136,7 @@ def test_requests_go_through_a_proxy(
         ("example.com, 127.0.0.1", True),
         ("*", True),
         ("example.com", False),
-        ("0.0.1", False),
+        ("127.0.0.2", False),
         ("", False),
     ],
 )
@@ -163,7 +163,7 @@ def test_a_domain_needs_no_proxy(
     monkeypatch.setenv("NO_PROXY", excluded)
     error = failure(openai("http://api.example.invalid", max_retries=0))
     assert (error.kind, proxy.heads) == ("unreachable", [])
-    assert failure(openai("http://other.invalid:1", max_retries=0)).kind != "unreachable"
+    assert ask(openai("http://other.invalid:1", max_retries=0)).text == TEXT
 
 
 def test_the_proxy_of_https_does_not_get_http(
