@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from multiturn.engine.spans import Span, has_media, text_of
+from multiturn.engine.spans import has_media, text_of
 from multiturn.files.media import Media
 from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, ReportChanges, titled
 from multiturn.report.images import Images
@@ -53,11 +53,6 @@ def _read(name: str) -> str:
 
 def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _with_facts(span: Span) -> Span:
-    """Return a span; of media, with what is known in its text, so that another one differs."""
-    return span if span.media is None else replace(span, text=f"{span.text} {span.media.facts}")
 
 
 class _Numbers(dict[str, int]):
@@ -200,7 +195,11 @@ class _Data:
         media: list[tuple[int, int, int]] = []
         for at, spans in enumerate(texts):
             if has_media(spans):
-                texts[at] = tuple(map(_with_facts, spans))
+                # What is known of media is in their text, so that others differ.
+                texts[at] = tuple(
+                    replace(span, text=f"{span.text} {span.media.facts}") if span.media else span
+                    for span in spans
+                )
                 found = ((place, span.media) for place, span in enumerate(spans))
                 media += ((at, place, self.images.number(each)) for place, each in found if each)
         return {

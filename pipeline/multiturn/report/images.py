@@ -80,8 +80,8 @@ class Images:
         if media.media_type not in SHOWN:
             return None, ""
         if media.size > left:
-            why = f"the images of a page have at most {size_in_words(MOST_BYTES)}"
-            return None, f"Not shown: {why}."
+            most = size_in_words(MOST_BYTES)
+            return None, f"Not shown: the images of a page have at most {most}."
         data = self._read(media.digest)
         if data is None:
             return None, "Not shown: its bytes are not known, only their digest."

@@ -35,7 +35,7 @@ from multiturn.snapshots.snapshot_file import (
     with_short_digest,
     with_short_digests,
 )
-from multiturn.snapshots.text_diff import compare_texts, said_once, shared_ends
+from multiturn.snapshots.text_diff import compare_texts, shared_ends, without_repeated_question
 from multiturn.text import number_of
 
 State = Literal["new", "changed", "renamed", "removed"]
@@ -124,14 +124,28 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 def attached_file_change(
-    change: Change, old: Attached | None, new: Attached, known: Sequence[object]
+    path: str,
+    old: Attached | None,
+    new: Attached,
+    *,
+    cases: Iterable[Key],
+    what: str,
+    privilege: str,
+    growth: float | None,
+    causes: Iterable[str],
+    known: Sequence[object],
 ) -> Change:
-    """Return the change of an attached file, a text or media, with its key and its lines.
+    """Return the change of an attached file, a text or media.
 
     Args:
-        change: all else that is known of it.
+        path: of the file, from the root.
         old: the file as it was; None if it is new, or if that is not known.
         new: the file as it is.
+        cases: that attach it.
+        what: the change, in words.
+        privilege: in place of ``what``, the change of privilege, if it is one.
+        growth: of the prompts of all its cases; None if it is not known.
+        causes: in words.
         known: what is recorded of it, and what should be, in any form that has their digests.
     """
     now, was = text_to_review(new), None if old is None else text_to_review(old)
@@ -146,8 +160,21 @@ def attached_file_change(
             first = min(shared_ends(was.split("\n"), written)[0] + 1, len(written))
     if isinstance(new, Media) and not isinstance(old, str):
         lines = list(map(with_short_digest, lines))
-    key = _key_of(change.path, *known)
-    return replace(change, key=key, line=first, lines=tuple(lines), is_compared=is_compared)
+    key = hashlib.blake2b(digest_size=8)
+    _add(key, path, *known)
+    return Change(
+        key=key.hexdigest(),
+        kind="file",
+        cases=tuple(cases),
+        what=privilege or what,
+        path=path,
+        line=first,
+        lines=tuple(lines),
+        privileges=(privilege,) if privilege else (),
+        causes=tuple(causes),
+        growth=growth,
+        is_compared=is_compared,
+    )
 
 
 class _Group:
@@ -234,7 +261,8 @@ def _compare(file: FileChange, old: str, new: str) -> tuple[Hashable, list[str]]
     if state == "removed":  # nothing is to be read but the names
         return (state, suite), []
     if state == "new":
-        return (state, file.name), [f"+{line}" for line in said_once(new.split("\n")[:-1])]
+        written = without_repeated_question(new.split("\n")[:-1])
+        return (state, file.name), [f"+{line}" for line in written]
     identity, lines = compare_texts(old, new)
     return (state, identity, suite if not lines else ""), lines
 
@@ -262,12 +290,6 @@ def _add(key: "hashlib.blake2b", *values: object) -> None:
         text = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
         key.update(b"%d " % len(text))
         key.update(text)
-
-
-def _key_of(*values: object) -> str:
-    key = hashlib.blake2b(digest_size=8)
-    _add(key, *values)
-    return key.hexdigest()
 
 
 def text_growth(old: str, new: str, times: int) -> float:

@@ -384,17 +384,15 @@ class Lists:
                 old = new.old(path, digests, media)
                 growth = new.growth(old, new_cases)
                 causes = (new.cause(path, old),)
-            change = Change(
-                kind="file",
-                path=path,
-                cases=tuple(cases),
-                what=privileges.get(path, what),
+            yield attached_file_change(
+                *(path, old, "" if new is None else new.file),
+                cases=cases,
+                what=what,
+                privilege=privileges.get(path, ""),
                 growth=growth,
                 causes=causes,
-                privileges=(privileges[path],) if path in privileges else (),
+                known=(known_of(chain(*was)), known_of(chain(*wanted))),
             )
-            known = known_of(chain(*was)), known_of(chain(*wanted))
-            yield attached_file_change(change, old, "" if new is None else new.file, known)
 
     def _promoting_cases(self) -> dict[str, dict[Key, None]]:
         """Return the cases in whose system messages each file is."""

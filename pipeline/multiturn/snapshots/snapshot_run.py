@@ -212,8 +212,12 @@ class SnapshotUpdate:
             if error is not None:
                 self._broken.add(run.scope.names[outcome.suite])
             elif case is not None:
-                if run.resolve:
-                    _warn_of_conflicts(outcome, case)
+                # The lists would have the digests of attached texts that are not merged yet.
+                conversion = outcome.conversion if run.resolve else None
+                files = None if conversion is None else conversion.case.files
+                for path, file in case.files.items():
+                    if files is not None and isinstance(file, str):
+                        files.warn_of_conflict(path, file)
                 error = self._compare(case, snapshot_text(case, inline=run.inline, shared=shared))
                 self.lists.add(case, inline=run.inline)
             if error is not None:
@@ -308,18 +312,21 @@ class SnapshotUpdate:
         promoted, groups = self.lists.privileges(recorded), ChangeGroups()
         listed = {change.path: set(cases) for change, cases in promoted.items()}
         named = {(each.words, each.path): [*cases] for each, cases in promoted.items()}
-        new_files = _new_files(promoted)
+        new_files: dict[Key, list[str]] = {}
+        for change, cases in promoted.items():
+            for case in cases if change.is_new else ():
+                new_files.setdefault(case, []).append(change.words)
         media: MediaBefore = {}
         for at, file in enumerate(self.files):
-            if case := file.case:
+            if file.case:
                 # All that is asked of a snapshot is asked here, so that it is read once.
                 media |= files_named_before(file.old)
                 words = list[str]()
                 for each in self._privileges(file, listed):
                     words.append(each.words)
-                    named.setdefault((each.words, each.path), []).append(case)
+                    named.setdefault((each.words, each.path), []).append(file.case)
                 growth = self._growth(file) if check else None
-                words += new_files.get(case, ())
+                words += new_files.get(file.case, ())
                 self.files[at] = replace(file, privileges=tuple(words), growth=growth)
             if check and (file.case or is_target_lock(file)):
                 groups.add(self.files[at], *map(plain_text, file.texts))
@@ -399,23 +406,6 @@ class SnapshotUpdate:
             others = ", for all cases," if self.findings else ""
             how = others if is_partial else ", or with --review,"
             yield f"if intended, {first}run snapshot without --check{how} and commit the result"
-
-
-def _new_files(promoted: Mapping[PrivilegeChange, Iterable[Key]]) -> dict[Key, list[str]]:
-    """Return the files that are new in the system message of each case, in words."""
-    found: dict[Key, list[str]] = {}
-    for change, cases in promoted.items():
-        for case in cases if change.is_new else ():
-            found.setdefault(case, []).append(change.words)
-    return found
-
-
-def _warn_of_conflicts(outcome: Outcome, case: ReviewedCase) -> None:
-    """Warn of the attached texts that are not merged yet: the lists would have their digests."""
-    files = None if outcome.conversion is None else outcome.conversion.case.files
-    for path, file in case.files.items():
-        if files is not None and isinstance(file, str):
-            files.warn_of_conflict(path, file)
 
 
 def write_change(folder: SnapshotFolder, file: FileChange) -> None:

@@ -137,7 +137,8 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         if not isinstance(data, Conversion):
             raise TypeError("a PromptSnapshot is compared with what convert(case) returns")
         defaults = find_defaults()[0]
-        inline, provider = defaults.inline_snapshots, _provider(defaults.snapshot_target)
+        inline, target = defaults.inline_snapshots, defaults.snapshot_target
+        provider = None if target is None else _provider(target, os.getcwd())
         case, shared = (
             reviewed_case(data, provider),
             shared_parameters(provider) if provider else {},
@@ -244,14 +245,9 @@ def _as_compared(text: str) -> str:
     return plain_text(snapshot + begins[:1]) + begins + rest
 
 
-def _provider(target: str | None) -> TargetProvider | None:
-    """Return the provider of the target whose prompts snapshots record, too."""
-    return None if target is None else _loaded(target, os.getcwd())
-
-
 @lru_cache(maxsize=1)
-def _loaded(target: str, folder: str) -> TargetProvider:
-    """Return a target's provider, which is read once for each current folder."""
+def _provider(target: str, folder: str) -> TargetProvider:
+    """Return the provider of the target whose prompts snapshots record, read once a folder."""
     return find_target(target, sends=False)
 
 
