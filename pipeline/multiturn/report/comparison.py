@@ -14,13 +14,8 @@ from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, causes, pipeline_changes
 from multiturn.report.sides import CaseSummary, ReportSide
-from multiturn.snapshots.attached_files import (
-    Attached,
-    change_in_words,
-    media_among,
-    new_in_words,
-    text_to_review,
-)
+from multiturn.snapshots import attached_files
+from multiturn.snapshots.attached_files import Attached, media_among
 from multiturn.snapshots.changes import (
     Change,
     ChangeGroups,
@@ -249,7 +244,7 @@ def _with_text(change: PrivilegeChange, case: ReviewedCase) -> PrivilegeChange:
     """Return the change of a file in a system message; of a new one, with its text."""
     if not change.is_new:
         return change
-    return replace(change, text=text_to_review(case.files.get(change.path, "")))
+    return replace(change, text=attached_files.text_to_review(case.files.get(change.path, "")))
 
 
 def _other_privileges(
@@ -392,7 +387,10 @@ class ReportChanges:
         key, was = comparison.case.key, comparison.was
         name = location_of(*key)
         if records[0] == records[1] and self.shared[0] != self.shared[1]:
-            records, name = [case and snapshot_record(case) for case, _ in sides], TARGET
+            records, name = (
+                [case and snapshot_record(case) for case, _ in sides],
+                TARGET,
+            )
         if records[0] == records[1]:
             return None
         before, now = (plain_text_of(record) if record else "" for record in records)
@@ -425,9 +423,9 @@ class ReportChanges:
                 continue
             recorded, now = (lock.get(path, ()) for lock in self.locks)
             then: tuple[Promotion | str, ...] = recorded if now else ()
-            what = new_in_words(path, file.new, self.media_before)
+            what = attached_files.new_in_words(path, file.new, self.media_before)
             if file.old is not None:
-                what = change_in_words(path, file.old, file.new)
+                what = attached_files.change_in_words(path, file.old, file.new)
                 then = (*then, digest(file.old))
             media = isinstance(file.new, Media) or isinstance(file.old, Media)
             yield attached_file_change(

@@ -26,15 +26,9 @@ from multiturn.engine.record import to_json
 from multiturn.engine.spans import Message, Span
 from multiturn.files.media import Media
 from multiturn.providers.tokens import estimated_tokens
+from multiturn.snapshots import snapshot_file
 from multiturn.snapshots.attached_files import Attached, text_to_review
 from multiturn.snapshots.locations import Key, location_of
-from multiturn.snapshots.snapshot_file import (
-    HEAD_ENDS,
-    named_media_in,
-    recorded_case,
-    with_short_digest,
-    with_short_digests,
-)
 from multiturn.snapshots.text_diff import compare_texts, shared_ends, without_repeated_question
 from multiturn.text import number_of
 
@@ -66,7 +60,7 @@ class FileChange(Struct, frozen=True):
     @property
     def old_location(self) -> str:
         """The path in the folder of the file that it replaces or removes."""
-        was = recorded_case(self.old) if self.old_name else None
+        was = snapshot_file.recorded_case(self.old) if self.old_name else None
         return location_of(*was) if was else self.location
 
     @property
@@ -88,8 +82,8 @@ class FileChange(Struct, frozen=True):
         """The old and the new text to compare: a new name alone is no difference."""
         old = self.old
         if self.old_name:
-            _, *rest = old.partition(HEAD_ENDS)
-            old = "".join([self.new.partition(HEAD_ENDS)[0], *rest])
+            _, *rest = old.partition(snapshot_file.HEAD_ENDS)
+            old = "".join([self.new.partition(snapshot_file.HEAD_ENDS)[0], *rest])
         return old, self.new
 
 
@@ -135,17 +129,13 @@ def attached_file_change(
     causes: Iterable[str],
     known: Sequence[object],
 ) -> Change:
-    """Return the change of an attached file, a text or media.
+    """Return the change of an attached file, a text or media; see ``Change``.
 
     Args:
         path: of the file, from the root.
         old: the file as it was; None if it is new, or if that is not known.
         new: the file as it is.
-        cases: that attach it.
-        what: the change, in words.
-        privilege: in place of ``what``, the change of privilege, if it is one.
-        growth: of the prompts of all its cases; None if it is not known.
-        causes: in words.
+        privilege: the change of privilege, in place of ``what``; empty if it is none.
         known: what is recorded of it, and what should be, in any form that has their digests.
     """
     now, was = text_to_review(new), None if old is None else text_to_review(old)
@@ -159,7 +149,7 @@ def attached_file_change(
         if was is not None and isinstance(new, str):
             first = min(shared_ends(was.split("\n"), written)[0] + 1, len(written))
     if isinstance(new, Media) and not isinstance(old, str):
-        lines = list(map(with_short_digest, lines))
+        lines = list(map(snapshot_file.with_short_digest, lines))
     key = hashlib.blake2b(digest_size=8)
     _add(key, path, *known)
     return Change(
@@ -221,7 +211,7 @@ class ChangeGroups:
 
     def _group(self, file: FileChange, old: str, new: str) -> None:
         identity, lines = _compare(file, old, new)
-        group = self._groups.setdefault(identity, _Group(with_short_digests(lines)))
+        group = self._groups.setdefault(identity, _Group(snapshot_file.with_short_digests(lines)))
         group.files.append(file)
         _add(group.key, file.case, *((old, new) if old != new else ()))
 
@@ -237,7 +227,7 @@ class ChangeGroups:
         found = {each.path: each for each in attached}
         files: dict[str, list[FileChange]] = {path: [] for path in found}
         for file in self._same_text:
-            was, now = named_media_in(file.old), named_media_in(file.new)
+            was, now = map(snapshot_file.named_media_in, (file.old, file.new))
             paths = (path for path in now if path in found and was.get(path) != now[path])
             if (path := next(paths, None)) is None:
                 self._group(file, *file.texts)

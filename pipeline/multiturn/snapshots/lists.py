@@ -25,13 +25,8 @@ from multiturn.files.media import Media
 from multiturn.model.request import ChatMessage, ProviderRequest, prompt_of
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.failures import ProviderError
-from multiturn.snapshots.attached_files import (
-    Attached,
-    change_in_words,
-    earlier_text,
-    new_in_words,
-    text_to_review,
-)
+from multiturn.snapshots import attached_files
+from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.changes import (
     Change,
     FileChange,
@@ -227,7 +222,7 @@ class _NewFile(Struct):
         known = media.get(path, self.file if isinstance(self.file, Media) else None)
         if isinstance(known, Media) and len(digests) == 1:
             return known.replace(digest=next(iter(digests)), path=path)
-        return earlier_text(self.root, path, digests)
+        return attached_files.earlier_text(self.root, path, digests)
 
     def growth(self, old: Attached | None, new_cases: Container[Key]) -> float | None:
         """Return by how much all prompts grow if the old text is known.
@@ -242,7 +237,7 @@ class _NewFile(Struct):
     def cause(self, path: str, old: Attached | None) -> str:
         """Return the file, with the lines of it that are other ones if the old text is known."""
         if isinstance(old, str) and isinstance(self.file, str):
-            return change_in_words(path, old, self.file, has_lines=True)
+            return attached_files.change_in_words(path, old, self.file, has_lines=True)
         return path
 
 
@@ -265,7 +260,7 @@ class Lists:
             path, sha256 = utf8(resolved_path), digest(file)
             if path in promoted or sha256 not in self._recorded.digests(path):
                 new = self._new.setdefault(path, _NewFile(case.request.root, file, {}))
-                shown = text_to_review(file)
+                shown = attached_files.text_to_review(file)
                 new.occurrences[case.key] = occurrences(resolved_path, shown, case.messages)
             if not inline:
                 self._naming.setdefault((path, sha256), []).append(case.key)
@@ -348,10 +343,10 @@ class Lists:
             return f"{path} changed"
         if not digests:
             known = ((file, sha256) for file, all_ in recorded.files.items() for sha256 in all_)
-            return new_in_words(path, new.file, dict(known))
+            return attached_files.new_in_words(path, new.file, dict(known))
         is_media = isinstance(new.file, Media) or media.get(path) is not None
         old = new.old(path, digests, media) if is_media else None
-        return change_in_words(path, "" if old is None else old, new.file)
+        return attached_files.change_in_words(path, "" if old is None else old, new.file)
 
     def changed_files(
         self,

@@ -14,36 +14,14 @@ from multiturn.engine.spans import Message
 from multiturn.errors import MultiturnError, Place, option
 from multiturn.files.paths import root_of
 from multiturn.providers.base import TargetProvider
+from multiturn.snapshots import lists, snapshot_file
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.changes import Change, ChangeGroups, FileChange, State, prompt_growth
 from multiturn.snapshots.folder import SnapshotFolder
-from multiturn.snapshots.lists import (
-    FILES,
-    PROMOTED,
-    TARGET,
-    Lists,
-    MediaBefore,
-    OtherSuites,
-    RecordedLists,
-    is_target_lock,
-    other_suites,
-    read_lists,
-    recorded_target,
-    shared_parameters,
-    target_lock_change,
-)
 from multiturn.snapshots.locations import Key, folder_of, legal_path, location_of, name_in_root
 from multiturn.snapshots.privilege import PrivilegeChange, privilege_changes
 from multiturn.snapshots.renames import renames
 from multiturn.snapshots.reviewed_case import ReviewedCase, review_outcome
-from multiturn.snapshots.snapshot_file import (
-    files_named_before,
-    inline_guidelines_in,
-    plain_text,
-    recorded_case,
-    recorded_messages,
-    snapshot_text,
-)
 from multiturn.text import number_of
 
 _FOLDER = "snapshots"
@@ -100,25 +78,15 @@ class Scope:
 
 
 class SnapshotRun(Struct, frozen=True, kw_only=True):
-    """What a run of ``multiturn snapshot`` is asked for.
+    """What a run of ``multiturn snapshot`` is asked for."""
 
-    Attributes:
-        selection: the cases.
-        scope: their suites, and the folders that were named.
-        pipeline: its name.
-        check: write nothing.
-        inline: repeat the texts of attached files.
-        provider: of the target whose prompts are recorded, too; None for none.
-        resolve: write lists anew that have a merge conflict.
-    """
-
-    selection: Selection
-    scope: Scope
-    pipeline: str
-    check: bool
-    inline: bool
-    provider: TargetProvider | None = None
-    resolve: bool = False
+    selection: Selection  # the cases
+    scope: Scope  # their suites, and the folders that were named
+    pipeline: str  # its name
+    check: bool  # write nothing
+    inline: bool  # repeat the texts of attached files
+    provider: TargetProvider | None = None  # of the target whose prompts are recorded, too
+    resolve: bool = False  # write lists anew that have a merge conflict
 
     @property
     def is_partial(self) -> bool:
@@ -195,7 +163,7 @@ class SnapshotUpdate:
     ) -> None:
         self.run, self.folder = run, SnapshotFolder(run.scope.snapshots)
         self._refuse_other_target()
-        self.lists = Lists(read_lists(self.folder, resolve=run.resolve))
+        self.lists = lists.Lists(lists.read_lists(self.folder, resolve=run.resolve))
         self.places: dict[Key, Place] = {}
         self.messages = dict[Key | None, tuple[Message, ...]]()
         self._attached = dict[Key | None, Mapping[str, Attached]]()  # by cases that differ
@@ -206,7 +174,7 @@ class SnapshotUpdate:
         self.files: list[FileChange] = []
         self.findings: list[Change] = []
         self.changes: list[Change] = []
-        shared = {} if run.provider is None else shared_parameters(run.provider)
+        shared = {} if run.provider is None else lists.shared_parameters(run.provider)
         for outcome in outcomes:
             case, error = review_outcome(outcome, run.provider)
             if error is not None:
@@ -218,7 +186,8 @@ class SnapshotUpdate:
                 for path, file in case.files.items():
                     if files is not None and isinstance(file, str):
                         files.warn_of_conflict(path, file)
-                error = self._compare(case, snapshot_text(case, inline=run.inline, shared=shared))
+                text = snapshot_file.snapshot_text(case, inline=run.inline, shared=shared)
+                error = self._compare(case, text)
                 self.lists.add(case, inline=run.inline)
             if error is not None:
                 self.failures += 1
@@ -227,7 +196,7 @@ class SnapshotUpdate:
     def _refuse_other_target(self) -> None:
         """Raise the error of a part of the cases, or of the suites, that have another target."""
         run, folder = self.run, self.folder
-        recorded, name = recorded_target(folder), run.provider.name if run.provider else ""
+        recorded, name = lists.recorded_target(folder), run.provider.name if run.provider else ""
         if not recorded or recorded == name:
             return
         covered = {folder_of(suite) for suite in run.scope.names.values()}
@@ -236,7 +205,7 @@ class SnapshotUpdate:
         if run.is_partial or any(not run.scope.is_removed(suite) for suite, _ in cases):
             what = f"the snapshots are of the target {recorded!r}: name it with {option('target')}"
             what += ", or run this for all suites and cases"
-            raise MultiturnError(what, where=folder.shown(TARGET))
+            raise MultiturnError(what, where=folder.shown(lists.TARGET))
 
     def _compare(self, case: ReviewedCase, new: str) -> MultiturnError | None:
         """Compare a case with its snapshot; return an error if the new one must not be written."""
@@ -251,7 +220,7 @@ class SnapshotUpdate:
         if old == new:
             self._same += 1
             return None
-        if old.strip() and recorded_case(old) is None:
+        if old.strip() and snapshot_file.recorded_case(old) is None:
             return MultiturnError("this is not a snapshot; move it away", where=shown)
         self.files.append(FileChange(shown, case.key, old, new))
         if self.run.check:
@@ -262,22 +231,22 @@ class SnapshotUpdate:
     def find(self) -> None:
         """Find what has changed, and the snapshots of cases that are gone."""
         run, folder = self.run, self.folder
-        recorded = read_lists(folder, resolve=run.resolve)
+        recorded = lists.read_lists(folder, resolve=run.resolve)
         if not run.is_partial:
             self.stale = dict(self._stale())
         self.files = list(self._with_renames())
         if not run.is_partial:
-            others = self.other_suites()
+            others = self.uncovered_suites()
             self.files += self.lists.changes(recorded, others, folder)
             self._others = len(self.lists.also_of(recorded, others) - self._broken)
-            self.files += filter(None, [target_lock_change(folder, run.provider)])
+            self.files += filter(None, [lists.target_lock_change(folder, run.provider)])
         if run.check or run.is_partial:
             self._judge(recorded)
 
-    def other_suites(self) -> OtherSuites:
+    def uncovered_suites(self) -> lists.OtherSuites:
         """Return the files of suites that this run does not cover."""
         covered = set(self.run.scope.names.values()) - self._broken
-        return other_suites(self.folder, covered, self.stale)
+        return lists.other_suites(self.folder, covered, self.stale)
 
     def _stale(self) -> Iterator[tuple[Key, str]]:
         """Yield the snapshots of cases that are gone; none of a suite that has an error."""
@@ -306,7 +275,7 @@ class SnapshotUpdate:
         for key, old in removed.items():
             yield FileChange(self.folder.shown(location_of(*key)), key, old, "")
 
-    def _judge(self, recorded: RecordedLists) -> None:
+    def _judge(self, recorded: lists.RecordedLists) -> None:
         """Find what is to be said of the files, and, for a check, what a reviewer decides on."""
         check, is_partial = self.run.check, self.run.is_partial
         promoted, groups = self.lists.privileges(recorded), ChangeGroups()
@@ -316,11 +285,11 @@ class SnapshotUpdate:
         for change, cases in promoted.items():
             for case in cases if change.is_new else ():
                 new_files.setdefault(case, []).append(change.words)
-        media: MediaBefore = {}
+        media: lists.MediaBefore = {}
         for at, file in enumerate(self.files):
             if file.case:
                 # All that is asked of a snapshot is asked here, so that it is read once.
-                media |= files_named_before(file.old)
+                media |= snapshot_file.files_named_before(file.old)
                 words = list[str]()
                 for each in self._privileges(file, listed):
                     words.append(each.words)
@@ -328,8 +297,8 @@ class SnapshotUpdate:
                 growth = self._growth(file) if check else None
                 words += new_files.get(file.case, ())
                 self.files[at] = replace(file, privileges=tuple(words), growth=growth)
-            if check and (file.case or is_target_lock(file)):
-                groups.add(self.files[at], *map(plain_text, file.texts))
+            if check and (file.case or lists.is_target_lock(file)):
+                groups.add(self.files[at], *map(snapshot_file.plain_text, file.texts))
         self.findings = [
             Change(kind="privilege", what=words, cases=tuple(cases), path=path, privileges=(words,))
             for (words, path), cases in named.items()
@@ -347,21 +316,21 @@ class SnapshotUpdate:
         """
         if file.case not in self.messages or not file.old:
             return []
-        now = self.messages[file.case]
+        before, now = snapshot_file.recorded_messages(file.old), self.messages[file.case]
         return [
-            privilege
-            for privilege in privilege_changes(recorded_messages(file.old), now, listed)
+            each
+            for each in privilege_changes(before, now, listed)
             # An inline snapshot does not say whether a guideline was in a system message.
-            if privilege.role or privilege.path not in inline_guidelines_in(file.new)
+            if each.role or each.path not in snapshot_file.inline_guidelines_in(file.new)
         ]
 
     def _growth(self, file: FileChange) -> float | None:
         """Return by how much the prompt of a changed, new or removed case grows."""
-        before, now = recorded_messages(file.old), self.messages.get(file.case, ())
+        before, now = snapshot_file.recorded_messages(file.old), self.messages.get(file.case, ())
         if file.old and not before:  # somebody has edited it
             return None
         # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
-        inline = dict.fromkeys(inline_guidelines_in(file.old), "")
+        inline = dict.fromkeys(snapshot_file.inline_guidelines_in(file.old), "")
         return prompt_growth(before, now, {}, {**self._attached.get(file.case, {}), **inline})
 
     @property
@@ -390,7 +359,7 @@ class SnapshotUpdate:
             others = f", also for {number_of(self._others, 'other suite')}"
             changed = " and ".join(filter(None, (", ".join(first), last)))
             yield f"{changed} changed{others if self._others else ''}"
-        outdated = {PROMOTED if each.privileges else FILES for each in self.findings}
+        outdated = {lists.PROMOTED if each.privileges else lists.FILES for each in self.findings}
         if outdated:
             yield f"to update {' and '.join(sorted(outdated, reverse=True))}, run it for all cases"
 
