@@ -224,22 +224,6 @@ class _NewFile(Struct):
             return known.replace(digest=next(iter(digests)), path=path)
         return attached_files.earlier_text(self.root, path, digests)
 
-    def growth(self, old: Attached | None, new_cases: Container[Key]) -> float | None:
-        """Return by how much all prompts grow if the old text is known.
-
-        That of a new case does not: the file is a part of its own growth.
-        """
-        if not isinstance(old, str) or not isinstance(self.file, str):
-            return None
-        counts = (count for key, count in self.occurrences.items() if key not in new_cases)
-        return text_growth(old, self.file, sum(counts))
-
-    def cause(self, path: str, old: Attached | None) -> str:
-        """Return the file, with the lines of it that are other ones if the old text is known."""
-        if isinstance(old, str) and isinstance(self.file, str):
-            return attached_files.change_in_words(path, old, self.file, has_lines=True)
-        return path
-
 
 class Lists:
     """The files that a run finds for ``promoted.lock`` and ``files.lock``."""
@@ -376,9 +360,13 @@ class Lists:
                 # A file whose text is as recorded concerns only the cases that promote it.
                 cases, old = promoting[path], new.file
             elif new is not None:
-                old = new.old(path, digests, media)
-                growth = new.growth(old, new_cases)
-                causes = (new.cause(path, old),)
+                old, causes = new.old(path, digests, media), (path,)
+                if isinstance(old, str) and isinstance(new.file, str):
+                    words = attached_files.change_in_words(path, old, new.file, has_lines=True)
+                    causes = (words,)
+                    # In a new case, the file is a part of its own growth.
+                    counts = (n for key, n in new.occurrences.items() if key not in new_cases)
+                    growth = text_growth(old, new.file, sum(counts))
             yield attached_file_change(
                 *(path, old, "" if new is None else new.file),
                 cases=cases,
