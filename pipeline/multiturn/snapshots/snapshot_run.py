@@ -141,7 +141,6 @@ class SnapshotUpdate:
     Attributes:
         folder: of the snapshots.
         lists: the files to list.
-        places: of the cases in their suites.
         messages: of the cases whose snapshots differ.
         failures: how many cases could not be compared.
         stale: the snapshots of cases that are gone.
@@ -164,7 +163,7 @@ class SnapshotUpdate:
         self.run, self.folder = run, SnapshotFolder(run.scope.snapshots)
         self._refuse_other_target()
         self.lists = lists.Lists(lists.read_lists(self.folder, resolve=run.resolve))
-        self.places: dict[Key, Place] = {}
+        self._places: dict[Key, Place] = {}
         self.messages = dict[Key | None, tuple[Message, ...]]()
         self._attached = dict[Key | None, Mapping[str, Attached]]()  # by cases that differ
         self._same = self.failures = self._others = 0
@@ -211,7 +210,7 @@ class SnapshotUpdate:
         """Compare a case with its snapshot; return an error if the new one must not be written."""
         name, where = location_of(*case.key), case.case.where()
         shown = self.folder.shown(name)
-        self.places[case.key] = where
+        self._places[case.key] = where
         if name in self._expected:
             what = f"its snapshot would replace another case's, {shown}; give it another id"
             return MultiturnError(what, where=where)
@@ -304,10 +303,23 @@ class SnapshotUpdate:
             for (words, path), cases in named.items()
         ]
         self.findings += self.lists.unrecorded(recorded, media, listed, with_new=is_partial)
+        self.findings = list(map(self._placed, self.findings))
         if check:
             new = {file.case for file in self.files if file.case and file.state == "new"}
             changed = self.lists.changed_files(recorded, promoted, new, media)
-            self.changes = groups.changes(() if is_partial else changed)
+            found = groups.changes(() if is_partial else changed)
+            self.changes = list(map(self._placed, found))
+
+    def _placed(self, change: Change) -> Change:
+        """Return a change with the place of its attached file, or else of its first case."""
+        where = self._places.get(change.cases[0]) if change.cases else None
+        if where is None:
+            return replace(change, place=Place(change.files[0].name if change.files else ""))
+        suite = os.path.realpath(where.file)
+        root = suite.removesuffix(change.cases[0][0])
+        if change.path and root != suite:
+            where = Place(os.path.relpath(root + change.path), change.line)
+        return replace(change, place=where)
 
     def _privileges(self, file: FileChange, listed: Container[str]) -> list[PrivilegeChange]:
         """Return the changes of privilege in a changed case.
