@@ -109,9 +109,7 @@ def ends(folder: Path, program: str) -> None:
 @pytest.mark.parametrize("target", ["openai", "anthropic", "gemini"])
 @pytest.mark.parametrize("name", SYNCHRONOUS)
 @pytest.mark.parametrize("end", ["used up", "kept", "dropped"])
-def test_a_program_ends_whatever_the_vendor(
-    folder: Path, name: str, end: str, target: str
-) -> None:
+def test_a_program_ends_whatever_the_vendor(folder: Path, name: str, end: str, target: str) -> None:
     """A batch of one vendor is created in other steps than that of another."""
     ends(folder, "\n".join((PROGRAM.format(target=target), SYNCHRONOUS[name], ENDS[end], "")))
 
@@ -126,9 +124,7 @@ def test_a_program_ends_whatever_it_does_with_a_generator(
 
 @pytest.mark.parametrize("end", ["kept", "dropped", "left by a loop", "used up"])
 @pytest.mark.parametrize("name", SYNCHRONOUS)
-def test_a_program_ends_whose_function_has_the_generator(
-    folder: Path, name: str, end: str
-) -> None:
+def test_a_program_ends_whose_function_has_the_generator(folder: Path, name: str, end: str) -> None:
     body = indent("\n".join((SYNCHRONOUS[name], ENDS[end], "kept.append(locals())")), "    ")
     ends(folder, f"{PROGRAM.format(target='openai')}\ndef main():\n{body}\n\nmain()\n")
 
@@ -138,7 +134,11 @@ def test_a_program_ends_whose_function_has_the_generator(
 def test_a_program_ends_that_calls_it_in_a_thread_of_its_loop(
     folder: Path, name: str, end: str
 ) -> None:
-    call = "await asyncio.to_thread(next, it)" if end == "kept" else "await asyncio.to_thread(list, it)"
+    call = (
+        "await asyncio.to_thread(next, it)"
+        if end == "kept"
+        else "await asyncio.to_thread(list, it)"
+    )
     body = indent(f"{SYNCHRONOUS[name]}\nkept.append(it)\n{call}", "    ")
     main = f"async def main():\n{body}\n\nasyncio.run(main())\n"
     ends(folder, PROGRAM.format(target="openai") + main)
@@ -146,9 +146,7 @@ def test_a_program_ends_that_calls_it_in_a_thread_of_its_loop(
 
 @pytest.mark.parametrize("end", ASYNCHRONOUS)
 @pytest.mark.parametrize("is_open", [True, False])
-def test_a_program_ends_whatever_it_does_with_a_run(
-    folder: Path, end: str, is_open: bool
-) -> None:
+def test_a_program_ends_whatever_it_does_with_a_run(folder: Path, end: str, is_open: bool) -> None:
     """The provider may be one that nobody closes."""
     body = f'it = m.run("a.eval.yaml", "spec", TARGET)\nkept.append(it)\n{ASYNCHRONOUS[end]}'
     body = f"async with TARGET:\n{indent(body, '    ')}" if is_open else body
