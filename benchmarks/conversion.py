@@ -22,7 +22,7 @@ import yaml
 
 from measuring import MULTITURN, cpu_seconds, medians, process, show, usage, write_suite
 from multiturn import Conversion, load_pipeline, load_suite
-from multiturn.engine.record import record_of, to_json
+from multiturn.explaining.record import record_of, to_json
 
 _SCAN = "import sys, yaml\nfor _ in yaml.parse(open(sys.argv[1], 'rb'), yaml.CSafeLoader): pass"
 _JSON_SCAN = "import sys, msgspec\nfor line in open(sys.argv[1], 'rb'): msgspec.json.decode(line)"

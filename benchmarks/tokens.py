@@ -9,8 +9,7 @@ from unittest.mock import patch
 
 from measuring import seconds, usage
 from multiturn import Estimate, dry_run, load_target
-from multiturn.engine.costs import price_for
-from multiturn.engine.prefixes import SharedPrefixes
+from multiturn.engine.costs import SharedPrefixes, price_for
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.tokens import Tokenizer, Tokens
 

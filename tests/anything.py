@@ -20,9 +20,9 @@ import msgspec
 
 from bodies import BODIES, TEXTS, chat_body, in_telemetry
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
-from multiturn.engine.batch_state import BatchState
-from multiturn.engine.defaults import find_defaults
-from multiturn.engine.outcomes import outcomes
+from multiturn.engine.batches import BatchState
+from multiturn.engine.converting import convert_cases
+from multiturn.engine.project import find_defaults
 from multiturn.engine.selection import Selection
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.case import CASES_KEYS
@@ -281,7 +281,7 @@ def reports(data: bytes) -> None:
     for suite in (before, after):
         path = str(_written("r.yaml", suite))
         selection = Selection((path,), frozenset({path}))
-        found = outcomes(selection, _pipeline)
+        found = convert_cases(selection, _pipeline)
         sides.append(ReportSide(side_items(found, selection, _pipeline, lambda _: None), BytesIO()))
     report = compare(sides[1], sides[0], "HEAD", _pipeline)
     if to_html(report).count(b"<") != _MARKUP:

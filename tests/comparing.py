@@ -15,7 +15,7 @@ from typing import Any
 import commands
 from layout import laid_out
 from multiturn import Pipeline, load_pipeline
-from multiturn.engine.outcomes import outcomes
+from multiturn.engine.converting import convert_cases
 from multiturn.engine.selection import select
 from multiturn.report.comparison import Report, compare
 from multiturn.report.sides import ReportSide, side_items
@@ -37,7 +37,7 @@ def side(folder: Path, pipeline: str = "spec") -> ReportSide:
     with chdir(folder):
         chosen = pipeline_named(pipeline)
         selection = select(["evals"], root=".", may_be_gone=True)
-        found = outcomes(selection, chosen)
+        found = convert_cases(selection, chosen)
         return ReportSide(
             side_items(found, selection, chosen, lambda _: None, has_images=True), BytesIO()
         )

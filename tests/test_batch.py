@@ -14,7 +14,7 @@ import pytest
 import commands
 from batch_server import Batch, BatchServer, text_for, write_targets
 from loopback import KEY, TEXT, Server
-from multiturn.engine import batch_run
+from multiturn.engine import batches
 from multiturn.providers.openai.batches import OpenAIBatchApi
 from running import by_id, run, start, wait_for, write_suite
 
@@ -334,7 +334,7 @@ def test_a_full_disk_while_results_are_fetched_is_said_and_loses_nothing(
     ask(vendor, "--no-wait", folder=folder)
     with monkeypatch.context() as patch:
         full = Path("/dev/full")
-        patch.setattr(batch_run, "TemporaryFile", lambda **_: full.open("r+b", buffering=0))
+        patch.setattr(batches, "TemporaryFile", lambda **_: full.open("r+b", buffering=0))
         done = ask(vendor, "--resume", folder=folder)
     error = "Error: cannot write 'out.jsonl': No space left on device"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (2, error)

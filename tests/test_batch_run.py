@@ -19,10 +19,7 @@ from msgspec.structs import replace
 
 from batch_server import answer_to, prompt_of, text_for
 from multiturn import Case, MultiturnError, ProviderError, load_pipeline, load_suite
-from multiturn.engine.batch_run import BatchRun
-from multiturn.engine.batch_state import BatchState
-from multiturn.engine.batches import Batches
-from multiturn.engine.dry_batch import DryBatchRun
+from multiturn.engine.batches import Batches, BatchRun, BatchState, DryBatchRun
 from multiturn.engine.run import Run
 from multiturn.providers.anthropic.batches import AnthropicBatchApi
 from multiturn.providers.batch_api import BatchApi, BatchPart, BatchSearch, BatchStatus
@@ -187,7 +184,7 @@ def run(
 ) -> dict[str, str | None]:
     """Run a suite as ``run --batch --resume`` does, and return the responses in the file."""
     with opened(cases, **settings) as run, BatchRun(run, poll=0, say=say) as batches:
-        list(batches.deliveries(wait=wait))
+        list(batches.cases(wait=wait))
     return responses()
 
 
@@ -408,7 +405,7 @@ def test_a_batch_that_is_being_filled_is_left_alone(folder: Path, named: Vendor)
         with open_batches() as other:
             assert other.state.under_way == []
         other_run = opened()
-        assert list(DryBatchRun(other_run, other_run.deliveries()).submit()) == []
+        assert list(DryBatchRun(other_run, other_run.cases()).submit()) == []
         with pytest.raises(MultiturnError, match="another run is writing"):
             run()
         assert os.path.samestat(before, Path("out.jsonl.batch").stat())
@@ -509,7 +506,7 @@ def test_requests_are_sent_in_parts(
     write_suite(folder, ["one", "two", "one", "six", "ten", "one", "all"])
     connect = openai if api is OpenAIBatchApi else anthropic
     run = Run("a.eval.yaml", PIPELINE, connect(), results="out.jsonl", batch=True, is_dry=True)
-    dry = DryBatchRun(run, run.deliveries())
+    dry = DryBatchRun(run, run.cases())
     assert list(dry.submit()) == []
     assert [part.requests for part in dry.parts] == sizes
     assert all(part.size <= most_bytes for part in dry.parts) or most_bytes == 10

@@ -23,7 +23,7 @@ from multiturn import (
     explain,
     stage,
 )
-from multiturn.engine.record import record_of, to_json
+from multiturn.explaining.record import record_of, to_json
 from multiturn.pipelines.pipeline import request_of
 from multiturn_stages.guard_markers import guard_markers
 

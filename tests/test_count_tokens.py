@@ -10,7 +10,7 @@ import pytest
 
 from loopback import KEY, Server
 from media_files import data_uri, image, pdf, wav, write_bytes
-from multiturn import Delivery, dry_run, estimate, load_target
+from multiturn import RunCase, dry_run, estimate, load_target
 from running import records, run, write_suite
 
 TARGETS = """\
@@ -262,10 +262,10 @@ def test_inside_an_event_loop_a_count_needs_a_thread(
     monkeypatch.chdir(folder)
     server.answer(body={"input_tokens": 40}, times=None)
 
-    def counted() -> Iterator[Delivery]:
+    def counted() -> Iterator[RunCase]:
         return dry_run("a.eval.yaml", None, load_target("anthropic"), count_tokens=True)
 
-    async def main() -> list[Delivery]:
+    async def main() -> list[RunCase]:
         with pytest.raises(RuntimeError, match=r"dry_run has an event loop .* call it in a thread"):
             next(counted())
         return await asyncio.to_thread(lambda: [*counted()])

@@ -12,7 +12,7 @@ from commands import run
 from comparing import write
 from limits import limited
 from multiturn import Case, MultiturnError, TestMessage, load_pipeline
-from multiturn.engine.defaults import Defaults, find_defaults
+from multiturn.engine.project import Defaults, find_defaults
 from multiturn.testing import cases, convert
 
 HI = "input_messages: [{role: user, content: Hi}, {role: assistant, content: Ho}]\n"
@@ -221,7 +221,7 @@ def test_a_file_above_is_asked_for_its_owner_before_it_is_parsed(
     monkeypatch.undo()
     write(project, {f"deep/{OURS}": DESIGN})  # as the error advises
     monkeypatch.chdir(project / "deep")
-    monkeypatch.setattr("multiturn.engine.defaults.is_foreign", lambda path: path.parent == project)
+    monkeypatch.setattr("multiturn.engine.project.is_foreign", lambda path: path.parent == project)
     assert find_defaults()[0].pipeline == "design"
 
 

@@ -203,7 +203,7 @@ def test_the_page_of_providers_has_every_wire_rule(rule: Rule) -> None:
 def test_the_page_of_pipelines_has_every_rule_that_is_named() -> None:
     listed = re.findall(r"^(\d)\. ", page("pipelines.md"), re.MULTILINE)
     assert "".join(listed) == "123456789"
-    sources = [*ROOT.glob("stages/**/*.py"), ROOT / "pipeline/multiturn/engine/fates.py"]
+    sources = [*ROOT.glob("stages/**/*.py"), ROOT / "pipeline/multiturn/explaining/explanation.py"]
     named = re.findall(r"rules? (\d)", " ".join(path.read_text("utf-8") for path in sources))
     assert set(named) <= set(listed)
 

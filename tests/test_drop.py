@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from multiturn import Case, Conversion, Part, Pipeline, TestMessage, Turn, load_pipeline, stage
-from multiturn.engine.explanation import explain
-from multiturn.engine.outcomes import Outcome
-from multiturn.engine.record import record_of
+from multiturn.engine.converting import ConvertedCase
+from multiturn.explaining.explanation import explain
+from multiturn.explaining.record import record_of
 from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import request_of
 from multiturn.testing import conversion, file, reference
@@ -91,7 +91,7 @@ def test_explain_has_the_reason_and_the_stage() -> None:
 def test_what_is_dropped_is_neither_lost_nor_a_warning(
     place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome = Outcome("s.yaml", CASE).converted(SPEC.insert(forget, after=place), strict=True)
+    outcome = ConvertedCase("s.yaml", CASE).converted(SPEC.insert(forget, after=place), strict=True)
     assert outcome.error is None
     assert capsys.readouterr().err == ""
 

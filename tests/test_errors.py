@@ -26,7 +26,7 @@ from structlog.testing import capture_logs
 import commands
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.documents.yaml_reader import read_documents
-from multiturn.engine.defaults import find_defaults
+from multiturn.engine.project import find_defaults
 from multiturn.pipelines.registry import stage_names
 from multiturn.providers.prices import price_of
 from multiturn.providers.results import read_stored

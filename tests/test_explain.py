@@ -33,8 +33,8 @@ from multiturn import (
     stage,
 )
 from multiturn.cli.explain import as_explanation
-from multiturn.engine.outcomes import Outcome
-from multiturn.engine.spans import text_of
+from multiturn.engine.converting import ConvertedCase
+from multiturn.explaining.spans import text_of
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.pipeline_file import pipeline_names
 
@@ -252,7 +252,7 @@ def test_each_segment_and_key_has_its_fate(
 def test_strict_refuses_what_is_lost() -> None:
     messages = [TestMessage("user", "Hello", line=line) for line in (3, 4, 5)]
     case = Case(id="x", input_messages=tuple(messages), suite="s.yaml")
-    assert str(Outcome("s.yaml", case).converted(CUTTING, strict=True).error) == (
+    assert str(ConvertedCase("s.yaml", case).converted(CUTTING, strict=True).error) == (
         "s.yaml:3: case 'x': input_messages[0].content: lost: its text is missing from the"
         " prompt, and no stage explains why; 2 more: see multiturn explain"
     )
@@ -301,7 +301,7 @@ def test_a_text_that_a_stage_changed_is_not_credited_to_its_file(
     chat = explain(pipeline(Conversion(attached))).chat
     assert chat is not None
     assert chat[0].spans[-1].origin.endswith("changed by swap")
-    assert Outcome("x", attached).converted(pipeline, strict=True).error is None
+    assert ConvertedCase("x", attached).converted(pipeline, strict=True).error is None
 
 
 def test_newlines_that_an_option_keeps_are_as_written(attached: Case) -> None:

@@ -15,7 +15,7 @@ from limits import limited
 from loading import HI, cases_and_errors
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.documents.yaml_reader import Source
-from multiturn.engine.batch_state import BatchState
+from multiturn.engine.batches import BatchState
 from multiturn.providers.results import read_stored
 from multiturn.suites.discovery import find_suites
 from multiturn.suites.streaming import stream_documents

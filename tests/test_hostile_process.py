@@ -99,7 +99,7 @@ def test_ctrl_c_while_a_suite_is_awaited_exits_with_130(
     assert (folder / "out.jsonl").read_text() == "old\n"
 
 
-@pytest.mark.parametrize("place", ["multiturn.cli.group", "multiturn.engine.outcomes"])
+@pytest.mark.parametrize("place", ["multiturn.cli.group", "multiturn.engine.converting"])
 def test_ctrl_c_while_the_command_starts_exits_with_130(folder: Path, place: str) -> None:
     (folder / "sitecustomize.py").write_text(
         "import sys\n"

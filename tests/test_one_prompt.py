@@ -30,10 +30,10 @@ from multiturn import (
     load_pipeline,
 )
 from multiturn.cli.lines import report_lines
-from multiturn.engine.delivery import prepare
-from multiturn.engine.explanation import explain
-from multiturn.engine.preview import preview_of, record_for
-from multiturn.engine.spans import in_spans, text_of
+from multiturn.engine.run import prepare
+from multiturn.explaining.explanation import explain, preview_of
+from multiturn.explaining.record import record_for
+from multiturn.explaining.spans import in_spans, text_of
 from multiturn.model.request import message_of, prompt_of
 from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import request_of

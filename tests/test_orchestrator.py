@@ -28,7 +28,7 @@ from multiturn import (
     run,
     stage,
 )
-from multiturn.engine import runner
+from multiturn.engine import run as runs
 from multiturn.providers.client import Client
 from multiturn.providers.custom import complete
 from multiturn.providers.openai.azure import AzureProvider
@@ -107,7 +107,7 @@ async def pause(request: ProviderRequest) -> ProviderResponse:
 def test_the_making_of_the_client_is_no_latency(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes 100 s by the clock of the runner."""
+    """It takes 100 s by the clock of the run."""
     clock = types.SimpleNamespace(now=0.0)
     client = AzureProvider.client
 
@@ -120,7 +120,7 @@ def test_the_making_of_the_client_is_no_latency(
             return await listed(run(cases(3), PIPELINE, provider))
 
     monkeypatch.setattr(AzureProvider, "client", make_slowly)
-    monkeypatch.setattr(runner, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(runs, "perf_counter", lambda: clock.now)
     results = finish(main())
     assert [(result.error, result.latency_ms) for result in results] == [(None, 0.0)] * 3
     assert clock.now >= 100

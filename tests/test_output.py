@@ -18,7 +18,7 @@ from multiturn import ChatMessage, InputFile, Notice, Place, ProviderRequest
 from multiturn.cli.rendering import to_text
 from multiturn.documents.output import open_output
 from multiturn.documents.yaml_reader import read_documents
-from multiturn.engine.record import Record, record_of, to_json, to_yaml
+from multiturn.explaining.record import Record, record_of, to_json, to_yaml
 from multiturn.text import visible
 
 # Whole or not at all

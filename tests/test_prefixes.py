@@ -14,9 +14,8 @@ import pytest
 from loopback import KEY, Request, Server, completion
 from media_files import image
 from multiturn import Media, dry_run, estimate, load_target
-from multiturn.engine.delivery import Delivery
-from multiturn.engine.order import PrefixQueue
-from multiturn.engine.prefixes import SharedPrefixes
+from multiturn.engine.costs import SharedPrefixes
+from multiturn.engine.run import PrefixQueue, RunCase
 from multiturn.providers.base import Wire
 from multiturn.providers.results import Result
 from running import by_id, run
@@ -135,7 +134,7 @@ def test_the_cache_keeps_a_prefix_once_and_what_others_add_to_it() -> None:
 
 
 def test_memory_is_bounded_and_old_prefixes_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multiturn.engine.prefixes._MOST_KEPT", 100_000)
+    monkeypatch.setattr("multiturn.engine.costs._MOST_KEPT", 100_000)
     provider = openai()
     prefixes = SharedPrefixes(provider)
     sizes = []
@@ -210,20 +209,20 @@ def test_a_dry_run_of_a_batch_says_what_is_shared(tmp_path: Path) -> None:
 # The order of sending
 
 
-def deliveries(provider: Any, *prompts: tuple[str, ...]) -> list[Delivery]:
+def deliveries(provider: Any, *prompts: tuple[str, ...]) -> list[RunCase]:
     return [
-        Delivery("send", Result(suite="s", id=str(at), target="t"), wire)
+        RunCase("send", Result(suite="s", id=str(at), target="t"), wire)
         for at, wire in enumerate(wires(provider, prompts))
     ]
 
 
-def queue(given: Iterable[Delivery], *, waits: bool = True) -> PrefixQueue:
+def queue(given: Iterable[RunCase], *, waits: bool = True) -> PrefixQueue:
     return PrefixQueue(iter(given), SharedPrefixes(openai()), waits=waits)
 
 
-def sendable(cases: PrefixQueue) -> list[Delivery]:
+def sendable(cases: PrefixQueue) -> list[RunCase]:
     """Return what can be sent before an answer arrives."""
-    found: list[Delivery] = []
+    found: list[RunCase] = []
     while not cases.is_waiting:
         try:
             delivery = next(cases)
@@ -233,7 +232,7 @@ def sendable(cases: PrefixQueue) -> list[Delivery]:
     return found
 
 
-def ids(found: Iterable[Delivery]) -> list[str]:
+def ids(found: Iterable[RunCase]) -> list[str]:
     return [delivery.result.id for delivery in found]
 
 
@@ -261,7 +260,7 @@ def test_nobody_waits_for_a_few_characters_more() -> None:
 
 
 def test_the_first_case_is_sent_before_another_one_is_read() -> None:
-    def slow() -> Iterator[Delivery]:
+    def slow() -> Iterator[RunCase]:
         yield from deliveries(openai(), (A, "0"))
         pytest.fail("a second case was read")
 
@@ -292,8 +291,8 @@ def test_requests_that_share_nothing_stay_in_their_order() -> None:
 
 def test_what_has_an_answer_passes_at_once_and_an_error_keeps_its_place() -> None:
     sent = deliveries(openai(), *PROMPTS)
-    reused = Delivery("reuse", Result(suite="s", id="old", target="t"), sent[0].wire)
-    wrong = Delivery("refuse", Result(suite="s", id="wrong", target="t"))
+    reused = RunCase("reuse", Result(suite="s", id="old", target="t"), sent[0].wire)
+    wrong = RunCase("refuse", Result(suite="s", id="wrong", target="t"))
     given = [*sent[:4], reused, wrong, *sent[4:]]
     assert ids(sendable(queue(given, waits=False))) == [*"012", "old", "3", "wrong", *"45"]
 
@@ -313,7 +312,7 @@ def test_an_error_in_reading_is_raised_after_the_cases_before_it() -> None:
 def test_at_most_a_thousand_cases_wait_and_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
-    def noted(found: Iterable[Delivery]) -> Any:
+    def noted(found: Iterable[RunCase]) -> Any:
         for delivery in found:
             read.append(delivery.result.id)
             yield delivery
@@ -323,7 +322,7 @@ def test_at_most_a_thousand_cases_wait_and_few_bytes(monkeypatch: pytest.MonkeyP
     (first,) = sendable(queue(noted(same)))
     assert (first.result.id, len(read)) == ("0", 1001)
     read.clear()
-    monkeypatch.setattr("multiturn.engine.order.WINDOW_BYTES", 50_000)
+    monkeypatch.setattr("multiturn.engine.run.WINDOW_BYTES", 50_000)
     cases = queue(noted(same))
     (first,) = sendable(cases)
     assert 3 <= len(read) <= 8

@@ -66,7 +66,8 @@ def test_the_request_of_a_shown_case_is_built_once(
         built.append(conversion.case.id)
         return request_of(conversion)
 
-    monkeypatch.setattr("multiturn.engine.preview.request_of", build)
+    for module in ("explanation", "record"):
+        monkeypatch.setattr(f"multiturn.explaining.{module}.request_of", build)
     run(folder, "convert", "a.eval.yaml", "--target", "gpt")
     assert built == ["search", "ends"]
 

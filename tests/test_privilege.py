@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from multiturn.engine.spans import Message, Span
+from multiturn.explaining.spans import Message, Span
 from multiturn.snapshots.privilege import privilege_changes
 from multiturn.snapshots.snapshot_file import recorded_messages
 

@@ -163,7 +163,7 @@ def test_any_other_call_looks_them_up_once(
         looked.append(name)
         return path.open("rb")
 
-    open_regular = "multiturn.engine.defaults.open_regular"
+    open_regular = "multiturn.engine.project.open_regular"
     monkeypatch.setattr(open_regular, look)
     call()
     assert looked == ["multiturn.toml"]

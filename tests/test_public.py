@@ -34,7 +34,7 @@ PUBLIC = {
         *("Explanation", "Fate", "Message", "Span", "TestMessage"),
         *("AxProvider", "Provider", "ProviderError", "ProviderRequest", "ProviderResponse"),
         *("Failure", "RawRequest", "TargetProvider", "Wire"),
-        *("Delivery", "dry_run", "run", "run_batches", "stage"),
+        *("RunCase", "dry_run", "run", "run_batches", "stage"),
         *("Estimate", "LimitReachedError", "Tokens", "estimate"),
         *("Result", "explain", "load_pipeline", "load_suite", "load_target", "marker_text"),
     },

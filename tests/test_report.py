@@ -17,8 +17,8 @@ import commands
 import standins
 from comparing import data_of, report_of, run, summary, title, without_growth, write
 from multiturn import Call, Case, Conversion, Notice, TestMessage, load_pipeline
-from multiturn.engine.git import commit_of
-from multiturn.engine.spans import text_of
+from multiturn.engine.revision import commit_of
+from multiturn.explaining.spans import text_of
 from multiturn.logs import warnings_to
 from multiturn.report import markdown
 from multiturn.report.html import to_html

@@ -11,11 +11,11 @@ from batch_server import BatchServer, text_for
 from comparing import write
 from loopback import Server
 from multiturn import (
-    Delivery,
     MultiturnError,
     ProviderRequest,
     ProviderResponse,
     Result,
+    RunCase,
     dry_run,
     load_pipeline,
     load_suite,
@@ -57,7 +57,7 @@ def ids(results: Iterator[Result] | list[Result]) -> list[str]:
     return [result.id for result in results]
 
 
-def actions(deliveries: Iterator[Delivery]) -> list[tuple[str, str]]:
+def actions(deliveries: Iterator[RunCase]) -> list[tuple[str, str]]:
     return [(delivery.result.id, delivery.action) for delivery in deliveries]
 
 

@@ -8,7 +8,7 @@ import pytest
 import commands
 from comparing import data_of
 from multiturn import load_suite
-from multiturn.engine.sampling import sampled
+from multiturn.engine.converting import sampled
 from multiturn.engine.selection import select
 from repositories import commit, git
 

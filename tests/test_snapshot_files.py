@@ -16,7 +16,7 @@ from layout import laid_out
 from multiturn import Conversion, MultiturnError, load_suite, stage
 from multiturn.documents.dump import dump
 from multiturn.documents.yaml_reader import read_documents
-from multiturn.engine.spans import Span, text_of
+from multiturn.explaining.spans import Span, text_of
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import folder_of, location_of
 from multiturn.snapshots.reviewed_case import reviewed_case

@@ -14,7 +14,7 @@ from browser import Reader, open_browser
 from commands import run
 from comparing import write
 from multiturn.documents.dump import dump
-from multiturn.engine.record import to_json
+from multiturn.explaining.record import to_json
 from multiturn.text import unseen, visible
 
 # Each is between two letters where it is tested.

@@ -19,11 +19,11 @@ from commands import Done, Process, run, start
 from multiturn import load_pipeline
 from multiturn.documents.json_lines import read_json_lines, split_lines
 from multiturn.engine import slices
-from multiturn.engine.outcomes import outcomes
+from multiturn.engine.converting import convert_cases
 from multiturn.engine.selection import Selection
 from multiturn.engine.slices import (
     ConversionJob,
-    Rendered,
+    RenderedCase,
     Slice,
     checked_slices,
     convert_slice,
@@ -182,7 +182,7 @@ def test_a_duplicate_id_is_found_in_any_slice(
     selection = Selection(tuple(map(str, suites)), case_ids=frozenset(case_ids))
     assert whole == [
         found.case.id if found.case and not found.error else str(found.error)
-        for found in outcomes(selection, load_pipeline("spec"))
+        for found in convert_cases(selection, load_pipeline("spec"))
     ]
     duplicates = [said for said in whole if "duplicate id 'dup', first used on line 1" in said]
     assert len(duplicates) == (0 if case_ids else tail.count('"dup"'))
@@ -191,9 +191,9 @@ def test_a_duplicate_id_is_found_in_any_slice(
 def test_so_many_slices_are_under_way_and_no_more() -> None:
     submitted: list[Slice] = []
 
-    def submit(part: Slice) -> "Future[list[Rendered]]":
+    def submit(part: Slice) -> "Future[list[RenderedCase]]":
         submitted.append(part)
-        done: Future[list[Rendered]] = Future()
+        done: Future[list[RenderedCase]] = Future()
         done.set_result([])
         return done
 

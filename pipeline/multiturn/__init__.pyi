@@ -1,19 +1,14 @@
 # The public names: type checkers and editors read this file, and so does __init__.py.
 
-from multiturn.engine.batch_run import run_batches as run_batches
+from multiturn.engine.batches import run_batches as run_batches
 from multiturn.engine.costs import Estimate as Estimate
-from multiturn.engine.costs import estimate as estimate
-from multiturn.engine.delivery import Delivery as Delivery
-from multiturn.engine.explanation import Explanation as Explanation
-from multiturn.engine.explanation import explain as explain
-from multiturn.engine.fates import Fate as Fate
 from multiturn.engine.project import load_pipeline as load_pipeline
 from multiturn.engine.project import load_suite as load_suite
-from multiturn.engine.runner import dry_run as dry_run
-from multiturn.engine.runner import run as run
-from multiturn.engine.spans import Message as Message
-from multiturn.engine.spans import Span as Span
-from multiturn.engine.targets import load_target as load_target
+from multiturn.engine.run import RunCase as RunCase
+from multiturn.engine.run import dry_run as dry_run
+from multiturn.engine.run import estimate as estimate
+from multiturn.engine.run import load_target as load_target
+from multiturn.engine.run import run as run
 from multiturn.errors import AccessError as AccessError
 from multiturn.errors import AttachmentError as AttachmentError
 from multiturn.errors import ErrorDetail as ErrorDetail
@@ -27,6 +22,11 @@ from multiturn.errors import Place as Place
 from multiturn.errors import ProviderError as ProviderError
 from multiturn.errors import SegmentTypeError as SegmentTypeError
 from multiturn.errors import StageError as StageError
+from multiturn.explaining.explanation import Explanation as Explanation
+from multiturn.explaining.explanation import Fate as Fate
+from multiturn.explaining.explanation import explain as explain
+from multiturn.explaining.spans import Message as Message
+from multiturn.explaining.spans import Span as Span
 from multiturn.files.finding import Files as Files
 from multiturn.files.media import Media as Media
 from multiturn.logs import Notice as Notice

@@ -10,11 +10,10 @@ from typing import Any
 
 from multiturn.documents.output import lock, open_output
 from multiturn.engine.project import chosen_pipeline, chosen_suites, from_project
-from multiturn.engine.record import record_of, to_json
 from multiturn.engine.selection import Selection
 from multiturn.engine.slices import (
     ConversionJob,
-    Rendered,
+    RenderedCase,
     Slice,
     checked_slices,
     convert_slice,
@@ -22,6 +21,7 @@ from multiturn.engine.slices import (
     slices_of,
 )
 from multiturn.errors import MultiturnError
+from multiturn.explaining.record import record_of, to_json
 from multiturn.logs import warn
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline, request_of
@@ -94,7 +94,7 @@ def to_line(conversion: Conversion) -> bytes:
 
 def convert_on_cluster(
     scheduler: str, job: ConversionJob, slices: Iterable[Slice], folder: str
-) -> Iterator[Rendered]:
+) -> Iterator[RenderedCase]:
     """Convert suites on a cluster, into one file a slice, and yield the errors.
 
     The folder must be empty. It gets ``part-00000.jsonl`` and so on, and, when all parts are
@@ -139,7 +139,7 @@ def _alone_in(folder: str) -> Iterator[None]:
 
 def _on_cluster(
     scheduler: str, job: ConversionJob, slices: Iterable[Slice]
-) -> Iterator[tuple[Slice, list[Rendered]]]:
+) -> Iterator[tuple[Slice, list[RenderedCase]]]:
     """Yield each slice with what became of its cases, in order."""
     for name in ("distributed", "distributed.client"):  # what matters is raised
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -126,7 +126,7 @@ class _Findings(Failures):
     def _print(self, error: MultiturnError, severity: "Severity") -> None:
         from multiturn.cli.annotations import annotation
         from multiturn.cli.lines import check_line, message_without_place
-        from multiturn.engine.record import to_json
+        from multiturn.explaining.record import to_json
 
         if self.format == "json":
             echo(to_json(check_line(error, severity)), nl=False)
@@ -179,9 +179,8 @@ def _check_cases(
 ) -> None:
     """Add what is wrong with the cases of suites; say how many cases are right."""
     from multiturn.cli.progress import show_progress
-    from multiturn.engine.explanation import explain
-    from multiturn.engine.outcomes import outcomes
-    from multiturn.engine.preview import preview_of
+    from multiturn.engine.converting import convert_cases
+    from multiturn.explaining.explanation import explain, preview_of
     from multiturn.logs import debug, is_debugging
     from multiturn.snapshots.changes import name_cases
 
@@ -189,7 +188,7 @@ def _check_cases(
     wrong: set[str] = set()
     repaired: dict[str, list[Key]] = {}  # the cases of each repair
     places: dict[str, Place] = {}  # of its first case
-    for outcome in show_progress(outcomes(selection, pipeline), prints=not findings.is_text):
+    for outcome in show_progress(convert_cases(selection, pipeline), prints=not findings.is_text):
         error = outcome.error
         if error is None and provider is not None and outcome.conversion is not None:
             try:

@@ -25,7 +25,7 @@ from multiturn.errors import MultiturnError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multiturn.engine.slices import Rendered
+    from multiturn.engine.slices import RenderedCase
     from multiturn.pipelines.pipeline import Pipeline
 
 _OWN_FORMATS = ("json", "yaml", "text")  # written by rendering.py
@@ -91,8 +91,8 @@ def convert_suites(
     from multiturn.cli.progress import show_progress
     from multiturn.cli.rendering import render
     from multiturn.documents.output import open_output
-    from multiturn.engine.outcomes import outcomes
-    from multiturn.engine.slices import ConversionJob, rendered
+    from multiturn.engine.converting import convert_cases
+    from multiturn.engine.slices import ConversionJob, render_case
     from multiturn.pipelines.pipeline_file import read_pipeline
 
     provider = preview_provider(preview_target, targets_file)
@@ -123,7 +123,7 @@ def convert_suites(
 
         items = on_processes(job, workers, options.log)
     else:
-        items = (rendered(job, each) for each in outcomes(selection, chosen))
+        items = (render_case(job, each) for each in convert_cases(selection, chosen))
     with writing(output), open_output(output, whole=options.strict) as file, closing(items):
         count = 0
         for item in show_progress(items, prints=output is None):
@@ -139,7 +139,7 @@ def convert_suites(
 
 def _on_cluster(
     scheduler: str, options: SuiteOptions, pipeline: "Pipeline", folder: str
-) -> "Iterator[Rendered]":
+) -> "Iterator[RenderedCase]":
     from multiturn.engine.slices import ConversionJob
 
     try:
@@ -152,7 +152,7 @@ def _on_cluster(
     return convert_on_cluster(scheduler, job, list(slices_at(options.suites)), folder)
 
 
-def _say(item: "Rendered", failures: Failures) -> None:
+def _say(item: "RenderedCase", failures: Failures) -> None:
     """Show an error, or a warning that another process has met."""
     if item.error is not None:
         failures.add(item.error, item.traceback)

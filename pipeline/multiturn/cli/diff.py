@@ -20,7 +20,7 @@ from multiturn.errors import MultiturnError
 from multiturn.text import number_of
 
 if TYPE_CHECKING:
-    from multiturn.engine.record import Record
+    from multiturn.explaining.record import Record
 
 
 @click.command(cls=MultiturnCommand)
@@ -59,8 +59,8 @@ def diff(
     """
     from multiturn.cli.lines import DiffLine
     from multiturn.cli.rendering import record_with
-    from multiturn.engine.outcomes import read_cases
-    from multiturn.engine.record import to_json
+    from multiturn.engine.converting import read_cases
+    from multiturn.explaining.record import to_json
     from multiturn.pipelines.pipeline_file import read_pipeline
 
     provider = preview_provider(preview_target, targets_file)
@@ -97,7 +97,7 @@ def diff(
 def _as_diff(before: "Record", after: "Record", old: str, new: str) -> str:
     """Draw the difference of two records of a case as a unified diff; empty if none."""
     from multiturn.cli.rendering import as_text_diff
-    from multiturn.engine.record import to_yaml
+    from multiturn.explaining.record import to_yaml
 
     name = f"{before['suite']} · {before['id']}"
     first, second = (to_yaml(record).decode() for record in (before, after))

@@ -17,7 +17,7 @@ from multiturn.cli.printing import Failures, echo, say_line
 from multiturn.errors import MultiturnError, OptionError
 
 if TYPE_CHECKING:
-    from multiturn.engine.explanation import Explanation
+    from multiturn.explaining.explanation import Explanation
 
 
 @click.command("explain", cls=MultiturnCommand)
@@ -47,10 +47,9 @@ def explain_prompts(
     there, such as a message or a case.
     """
     from multiturn.cli.lines import explain_line
-    from multiturn.engine.explanation import explain as find_origins
-    from multiturn.engine.explanation import within
-    from multiturn.engine.preview import explain_for
-    from multiturn.engine.record import to_json
+    from multiturn.explaining.explanation import explain as find_origins
+    from multiturn.explaining.explanation import explain_for, within
+    from multiturn.explaining.record import to_json
     from multiturn.suites.extents import extent_at
 
     provider = preview_provider(preview_target, targets_file)

@@ -127,7 +127,7 @@ def command_line(context: click.Context) -> None:
     """Turn eval suites into the chat prompts that LLM APIs expect."""
     from msgspec.structs import asdict
 
-    from multiturn.engine.defaults import find_defaults
+    from multiturn.engine.project import find_defaults
     from multiturn.logs import LogSettings, configure
 
     configure(LogSettings())

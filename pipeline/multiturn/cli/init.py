@@ -36,7 +36,7 @@ def init() -> None:
     top of the Git repository. No existing file is changed.
     """
     from multiturn.cli.printing import writing
-    from multiturn.engine.defaults import find_defaults
+    from multiturn.engine.project import find_defaults
     from multiturn.files.paths import root_of
 
     address, here = _address(), Path.cwd()
@@ -109,7 +109,7 @@ def _address() -> str | None:
 
 def _wanted() -> Iterator[str]:
     """Yield each file that a project wants; suites and defaults only if there are none."""
-    from multiturn.engine.defaults import find_defaults
+    from multiturn.engine.project import find_defaults
 
     defaults = find_defaults()[1]
     suites = list(Path("evals").rglob("*.eval.*"))

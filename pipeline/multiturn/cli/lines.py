@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from multiturn.engine.explanation import Explanation
-from multiturn.engine.spans import Spans
 from multiturn.errors import MultiturnError
+from multiturn.explaining.explanation import Explanation
+from multiturn.explaining.spans import Spans
 from multiturn.files.media import Media
 
 if TYPE_CHECKING:

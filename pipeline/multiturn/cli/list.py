@@ -23,7 +23,7 @@ from multiturn.text import in_line, number_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from multiturn.engine.sizes import Size
+    from multiturn.explaining.explanation import Size
     from multiturn.model.conversion import Conversion
 
 _MOST_CASES = 10
@@ -61,7 +61,7 @@ def list_cases(
     SUITE is what convert takes. A case that cannot be converted is reported and skipped; the exit
     code is then 1.
     """
-    from multiturn.engine.record import to_json
+    from multiturn.explaining.record import to_json
 
     if (preview_target or targets_file) and not tokens:
         raise click.UsageError("--target and --targets are for --tokens; add it")
@@ -88,8 +88,8 @@ def _sized(
     failures: Failures,
 ) -> "Iterable[Sized]":
     """Yield each case with its size; one that the target refuses is a failure."""
-    from multiturn.engine.sizes import size_of
     from multiturn.errors import MultiturnError
+    from multiturn.explaining.explanation import size_of
     from multiturn.providers.targets import DEFAULT, find_target
 
     provider = find_target(target or DEFAULT, file=targets_file, sends=False)

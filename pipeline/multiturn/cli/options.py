@@ -296,11 +296,11 @@ class SuiteOptions(NamedTuple):
 
     def conversions(self, pipeline: str, failures: "Failures") -> "Iterator[Conversion]":
         """Yield the cases as a pipeline converts them; ``failures`` gets the errors of others."""
-        from multiturn.engine.outcomes import outcomes
+        from multiturn.engine.converting import convert_cases
         from multiturn.pipelines.pipeline_file import read_pipeline
 
         chosen = read_pipeline(pipeline)
-        return failures.conversions(outcomes(self.select(), chosen))
+        return failures.conversions(convert_cases(self.select(), chosen))
 
     def select(self, *, may_be_gone: bool = False) -> "Selection":
         """Find the suites, and return the selection."""
@@ -316,7 +316,7 @@ class SuiteOptions(NamedTuple):
         )
         if self.sample is None:
             return selection
-        from multiturn.engine.sampling import sampled
+        from multiturn.engine.converting import sampled
 
         return sampled(selection, self.sample, 1 if self.seed is None else self.seed)
 
@@ -348,7 +348,7 @@ def with_defaults(error: MultiturnError, context: click.Context) -> str:
 
     The context is any of the command line. A default names nothing that the command line says.
     """
-    from multiturn.engine.defaults import named_in
+    from multiturn.engine.project import named_in
 
     command = context.meta.get(_COMMAND, context)
     written = _values_from(ParameterSource.COMMANDLINE, command).values()

@@ -12,7 +12,7 @@ from multiturn.errors import AccessError, MultiturnError, trace_of
 from multiturn.text import in_line, indented, number_of
 
 if TYPE_CHECKING:
-    from multiturn.engine.outcomes import Outcome
+    from multiturn.engine.converting import ConvertedCase
     from multiturn.model.conversion import Conversion
 
 
@@ -23,7 +23,7 @@ class Failures:
         self.debug = debug
         self.count = 0
 
-    def conversions(self, outcomes: "Iterable[Outcome]") -> "Iterator[Conversion]":
+    def conversions(self, outcomes: "Iterable[ConvertedCase]") -> "Iterator[Conversion]":
         """Yield the conversions; print the errors of the other cases."""
         for outcome in outcomes:
             if outcome.error is not None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.engine.record import Record, record_of, to_json, to_yaml
+from multiturn.explaining.record import Record, record_of, to_json, to_yaml
 from multiturn.model.calls import Call
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ChatMessage, result_in_words
@@ -53,7 +53,7 @@ def record_with(conversion: Conversion, provider: "TargetProvider | None") -> Re
     """Return the record of a conversion; with a provider, of what its target would be sent."""
     if provider is None:
         return record_of(request_of(conversion), conversion.notices)
-    from multiturn.engine.preview import record_for
+    from multiturn.explaining.record import record_for
 
     return record_for(conversion, provider)
 

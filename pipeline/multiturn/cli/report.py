@@ -72,9 +72,8 @@ def report(
     from tempfile import TemporaryFile
 
     from multiturn.cli.progress import show_progress
-    from multiturn.engine.git import commit_of
-    from multiturn.engine.outcomes import outcomes
-    from multiturn.engine.revision import reading_at
+    from multiturn.engine.converting import convert_cases
+    from multiturn.engine.revision import commit_of, reading_at
     from multiturn.pipelines.pipeline_file import read_pipeline
     from multiturn.report.comparison import compare
     from multiturn.report.sides import ReportSide, side_items, side_items_at, target_then
@@ -86,7 +85,7 @@ def report(
     refuse_output(output, selection)
     seen: set[str] = set()
     provider = preview_provider(snapshot_target, targets_file)
-    found = show_progress(outcomes(selection, chosen, seen), prints=False)
+    found = show_progress(convert_cases(selection, chosen, seen), prints=False)
     is_page = format_ == "html"
     cases = side_items(found, selection, chosen, failures.add, provider, has_images=is_page)
     with TemporaryFile() as here, TemporaryFile() as there:
@@ -114,7 +113,7 @@ def _write(compared: "Report", format_: str, output: str | None, *, all_texts: b
     """Write a report, and say how large it is unless it is printed."""
     from multiturn.cli.lines import report_lines
     from multiturn.documents.output import open_output
-    from multiturn.engine.record import to_json
+    from multiturn.explaining.record import to_json
     from multiturn.report.html import to_html
     from multiturn.report.markdown import to_markdown
 

@@ -23,8 +23,7 @@ from multiturn.text import in_line, number_of
 
 if TYPE_CHECKING:
     from multiturn.engine.batches import Batches
-    from multiturn.engine.order import Order
-    from multiturn.engine.run import RunOptions
+    from multiturn.engine.run import Order, RunOptions
 
 
 @click.command("run", cls=MultiturnCommand)
@@ -152,8 +151,7 @@ def run_suites(
     """
     from multiturn.cli import sending
     from multiturn.cli.printing import Failures, writing
-    from multiturn.engine.counting import counted
-    from multiturn.engine.run import Run
+    from multiturn.engine.run import Run, counted
     from multiturn.providers.targets import find_target
 
     _check_options(click.get_current_context().params)
@@ -172,12 +170,12 @@ def run_suites(
             **run_options,
         )
         if options.strict:
-            for delivery in chosen.rehearse():
-                if delivery.result.error is not None:
-                    sending.Tally(failures).add(delivery)
+            for case in chosen.rehearse():
+                if case.result.error is not None:
+                    sending.Tally(failures).add(case)
             failures.finish()
         if dry_run:
-            dry = counted(chosen, concurrency=concurrency) if count_tokens else chosen.deliveries()
+            dry = counted(chosen, concurrency=concurrency) if count_tokens else chosen.cases()
             (sending.preview_batch if batch else sending.preview)(chosen, dry, tally)
         else:
             with chosen:
@@ -267,8 +265,7 @@ def _open(results: str, targets_file: str | None) -> "Batches":
     Raises:
         MultiturnError: nothing is.
     """
-    from multiturn.engine.batch_state import BatchState
-    from multiturn.engine.batches import Batches, nothing_under_way
+    from multiturn.engine.batches import Batches, BatchState, nothing_under_way
     from multiturn.providers.targets import find_target
 
     state = BatchState(results)

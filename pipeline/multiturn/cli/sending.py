@@ -14,14 +14,17 @@ from multiturn.cli.printing import Failures, echo, say_line, say_summary
 from multiturn.cli.progress import Progress, estimated_cases
 from multiturn.cli.rendering import to_result_text
 from multiturn.documents.output import standard_output
-from multiturn.engine.costs import Estimate, Spending, model_of, no_price
-from multiturn.engine.delivery import Delivery
-from multiturn.engine.order import Order
-from multiturn.engine.prefixes import ASSUMED_MINIMUM, SharedPrefixes
-from multiturn.engine.record import to_json
-from multiturn.engine.run import Run
-from multiturn.engine.runner import answers
+from multiturn.engine.costs import (
+    ASSUMED_MINIMUM,
+    Estimate,
+    SharedPrefixes,
+    Spending,
+    model_of,
+    no_price,
+)
+from multiturn.engine.run import Order, Run, RunCase, answers
 from multiturn.errors import ENDS_RUN, LimitReachedError, MultiturnError, ProviderError
+from multiturn.explaining.record import to_json
 from multiturn.providers.results import Result
 from multiturn.text import dollars, first_of, in_line, number_of
 
@@ -162,28 +165,28 @@ class Tally:
         """Number of cases so far."""
         return self.actions.total()
 
-    def add(self, delivery: Delivery) -> None:
+    def add(self, case: RunCase) -> None:
         """Print and count a case."""
-        self.actions[delivery.action] += 1
-        if not delivery.has_result:
+        self.actions[case.action] += 1
+        if not case.has_result:
             return
-        result = delivery.result
+        result = case.result
         if self.show is not None and result.id:
             self.show(result)
         self.done += 1
         self.retried += result.retries > 0
         self.answers[result.answer] += 1
-        if delivery.action == "send" and result.repairs:
+        if case.action == "send" and result.repairs:
             self.repaired += 1
             self.rules |= {repair.partition(":")[0] for repair in result.repairs}
-        self._add_failure(delivery)
+        self._add_failure(case)
 
-    def _add_failure(self, delivery: Delivery) -> None:
-        failure = delivery.result.error
+    def _add_failure(self, case: RunCase) -> None:
+        failure = case.result.error
         if failure is None:
             return
-        if isinstance(delivery.error, MultiturnError):
-            self.failures.add(delivery.error)
+        if isinstance(case.error, MultiturnError):
+            self.failures.add(case.error)
         elif failure.type not in ENDS_RUN:
             self.failures.say(failure.message)
         elif not self.is_denied:
@@ -229,23 +232,23 @@ def print_text(result: Result) -> None:
         standard_output().buffer.flush()
 
 
-def preview(run: Run, deliveries: Iterable[Delivery], tally: Tally) -> None:
+def preview(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
     """Print what would be sent, as JSON lines, and what it would cost."""
     found = Estimate(run.budget.price, SharedPrefixes(run.provider))
-    for delivery in deliveries:
-        tally.add(delivery)
-        found.add(delivery)
-        if delivery.action in ("skip", "unreadable"):
+    for case in cases:
+        tally.add(case)
+        found.add(case)
+        if case.action in ("skip", "unreadable"):
             continue
-        result, wire = delivery.result, delivery.wire
+        result, wire = case.result, case.wire
         line = {
             "suite": result.suite,
             "id": result.id,
             "target": result.target,
-            "action": delivery.action,
+            "action": case.action,
             "repairs": result.repairs,
             "error": result.error,
-            "input_tokens": None if delivery.tokens is None else delivery.tokens.count,
+            "input_tokens": None if case.tokens is None else case.tokens.count,
             "wire": None if wire is None else wire.shown.decode(),
         }
         standard_output().buffer.write(to_json(line))
@@ -273,14 +276,14 @@ def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
         words = f"{tally.done:,} done, {tally.failures.count:,} failed, {tally.retried:,} retried"
         progress.update(tally.seen, words)
 
-    async def main(deliveries: AsyncGenerator[Delivery, None]) -> None:
+    async def main(cases: AsyncGenerator[RunCase, None]) -> None:
         this: Any = asyncio.current_task()
         with suppress(NotImplementedError, AttributeError):  # Windows has no such signals
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
                 asyncio.get_running_loop().add_signal_handler(number, end, number, this)
         async with run.provider:
-            async for delivery in deliveries:
-                tally.add(delivery)
+            async for case in cases:
+                tally.add(case)
                 show_counts()
 
     is_mixed = run.path is None and standard_output().isatty()  # with answers, on the same terminal
@@ -308,13 +311,13 @@ def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
         tally.failures.say(in_line(f"{stopped}{kept}"))
 
 
-def preview_batch(run: Run, deliveries: Iterator[Delivery], tally: Tally) -> None:
+def preview_batch(run: Run, cases: Iterator[RunCase], tally: Tally) -> None:
     """Print how many requests, parts and bytes would go where."""
-    from multiturn.engine.dry_batch import DryBatchRun
+    from multiturn.engine.batches import DryBatchRun
 
-    batches = DryBatchRun(run, deliveries)
-    for delivery in batches.submit():
-        tally.add(delivery)
+    batches = DryBatchRun(run, cases)
+    for case in batches.submit():
+        tally.add(case)
     target = batches.target
     requests = number_of(sum(part.requests for part in batches.parts), "request")
     size = sum(part.size for part in batches.parts)
@@ -330,7 +333,7 @@ def preview_batch(run: Run, deliveries: Iterator[Delivery], tally: Tally) -> Non
 
 def send_batch(run: Run, tally: Tally, *, poll: float, wait: bool) -> None:
     """Send the cases of a run in batches, and print what becomes of them."""
-    from multiturn.engine.batch_run import BatchRun
+    from multiturn.engine.batches import BatchRun
 
     advice = f"continue with --resume --batch, or cancel with: multiturn batch cancel {run.path}"
     with (
@@ -338,9 +341,9 @@ def send_batch(run: Run, tally: Tally, *, poll: float, wait: bool) -> None:
         closing(Progress(lambda: batches.requests, hidden=False)) as progress,
     ):
         try:
-            for delivery in batches.deliveries(wait=wait):
-                if delivery is not None:
-                    tally.add(delivery)
+            for case in batches.cases(wait=wait):
+                if case is not None:
+                    tally.add(case)
                     continue
                 answered = sum(status.answered or 0 for status in batches.statuses.values())
                 progress.update(answered, f"{answered:,} answered")

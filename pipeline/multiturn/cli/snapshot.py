@@ -104,7 +104,7 @@ def snapshot(
     from multiturn.cli.progress import show_progress
     from multiturn.cli.snapshot_output import print_update
     from multiturn.cli.snapshot_review import accept_changes, refuse_no_terminal
-    from multiturn.engine.outcomes import outcomes
+    from multiturn.engine.converting import convert_cases
     from multiturn.pipelines.pipeline_file import read_pipeline
     from multiturn.snapshots.snapshot_run import Scope, SnapshotRun
 
@@ -130,7 +130,7 @@ def snapshot(
         resolve=resolve,
     )
     run.refuse_nothing()
-    converted = show_progress(outcomes(selection, chosen), prints=False)
+    converted = show_progress(convert_cases(selection, chosen), prints=False)
     if review or accepted:
         accept_changes(run, converted, failures, accepted)
     else:

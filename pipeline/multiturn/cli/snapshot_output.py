@@ -13,9 +13,9 @@ from multiturn.cli.annotations import annotation, no_commands, protect_runner
 from multiturn.cli.lines import CaseId, Severity, message_without_place
 from multiturn.cli.printing import Failures, echo, say_summary
 from multiturn.cli.rendering import as_text_diff, colored_lines
-from multiturn.engine.outcomes import Outcome
-from multiturn.engine.record import to_json
+from multiturn.engine.converting import ConvertedCase
 from multiturn.errors import MultiturnError, Place
+from multiturn.explaining.record import to_json
 from multiturn.logs import Notice, warnings_to
 from multiturn.snapshots.changes import Change, FileChange, State, growth_in_words, name_cases
 from multiturn.snapshots.folder import SnapshotFolder
@@ -75,7 +75,7 @@ class SnapshotLine(Struct, frozen=True, kw_only=True):
 
 def print_update(
     run: SnapshotRun,
-    converted: Iterable[Outcome],
+    converted: Iterable[ConvertedCase],
     failures: Failures,
     format_: str,
     show: Show,

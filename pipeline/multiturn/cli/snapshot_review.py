@@ -12,7 +12,7 @@ from multiturn.cli.printing import Failures, echo, say_summary
 from multiturn.cli.rendering import colored_lines
 from multiturn.cli.snapshot_output import in_one_line, privilege_heading
 from multiturn.documents.output import standard_output
-from multiturn.engine.outcomes import Outcome
+from multiturn.engine.converting import ConvertedCase
 from multiturn.snapshots.acceptance import Acceptance
 from multiturn.snapshots.changes import Change, name_cases
 from multiturn.snapshots.snapshot_run import SnapshotRun
@@ -38,7 +38,7 @@ def refuse_no_terminal() -> None:
 
 
 def accept_changes(
-    run: SnapshotRun, converted: Iterable[Outcome], failures: Failures, keys: Sequence[str]
+    run: SnapshotRun, converted: Iterable[ConvertedCase], failures: Failures, keys: Sequence[str]
 ) -> None:
     """Accept the changes that have these keys, or without keys those that somebody accepts."""
     with no_commands():

@@ -131,6 +131,6 @@ def _show(old: Prompts, new: Prompts, paths: set[str], failed: int | None) -> No
 def _as_yaml(line: bytes | None) -> str:
     import msgspec
 
-    from multiturn.engine.record import to_yaml
+    from multiturn.explaining.record import to_yaml
 
     return "" if line is None else to_yaml(msgspec.json.decode(line)).decode()

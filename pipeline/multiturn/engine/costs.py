@@ -1,16 +1,127 @@
 """What a run costs: estimated before anything is sent, added up afterwards, and limited."""
 
 import importlib.util
-from collections.abc import Iterable
+from bisect import bisect_left, insort
+from collections import deque
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from multiturn.engine.delivery import Delivery
-from multiturn.engine.prefixes import SharedPrefixes
-from multiturn.errors import option
-from multiturn.providers.base import TargetProvider
+from multiturn.errors import LimitReachedError, MultiturnError, option
+from multiturn.providers.base import TargetProvider, Wire
 from multiturn.providers.prices import Price, Rates, Usage, price_of
 from multiturn.providers.results import Result
 from multiturn.providers.tokens import Tokens
+from multiturn.text import dollars
+
+if TYPE_CHECKING:
+    from multiturn.engine.run import RunCase
+
+ASSUMED_MINIMUM = 1024  # tokens, where it is not known from how many on the vendor caches
+# Before each part of a request, so that equal texts of different roles are no common prefix. The
+# model reads something of the kind, too.
+_MARK = "\x1d"
+_MOST_KEPT = 16 * 2**20  # characters of texts; then the oldest are forgotten, as caches do
+
+
+class SharedPrefixes:
+    """The texts of requests, and how much of each begins as an earlier one does.
+
+    A prefix counts from the minimum on from which the vendor caches.
+
+    Args:
+        provider: of the target.
+        estimates: whether an estimate of tokens will do; else the tables of a published tokenizer
+            are loaded, which take 70 MB.
+
+    Attributes:
+        shared: about how many tokens are in a prefix of an earlier text.
+        written: about how many tokens are such a prefix for the first time: what an ideal cache
+            keeps.
+    """
+
+    def __init__(self, provider: TargetProvider, *, estimates: bool = False) -> None:
+        self.provider = provider
+        self.minimum = provider.cache_minimum or ASSUMED_MINIMUM
+        self.shared = self.written = 0
+        self._texts: list[str] = []  # in alphabetical order
+        self._by_age: deque[str] = deque()
+        self._size = 0  # of these, in characters
+        self._kept: dict[str, int] = {}  # how many tokens of each text another one shares
+        tokenizer = provider.tokenizer
+        self._count = lru_cache(256)(tokenizer.estimate if estimates else tokenizer.count)
+
+    def text(self, wire: Wire | None) -> str:
+        """Return what a model reads of a request; empty if the request is too short to share."""
+        # A token has at least one byte: most requests are too short, and are not even decoded.
+        if wire is None or len(wire.shown) < self.minimum:
+            return ""
+        sent = self.provider.reads(wire)
+        pairs = zip(sent.roles, sent.texts, strict=True)
+        return "".join(f"{_MARK}{role}\n{text}" for role, text in pairs)
+
+    def tokens(self, prefix: str) -> int:
+        """Return how many tokens a prefix has; 0 if it is too short for the cache."""
+        if len(prefix) * 4 < self.minimum:  # a character has at most four bytes
+            return 0
+        tokens = self._count(prefix)
+        return tokens if tokens >= self.minimum else 0
+
+    def longest(self, text: str) -> int:
+        """Return the length of the longest prefix that a text shares with one of those here."""
+        return nearest(self._texts, text)[0]
+
+    def add(self, text: str) -> None:
+        """Add the text of a request, as ``text`` returns it."""
+        if not text:
+            return
+        length, other = nearest(self._texts, text)
+        tokens = self.tokens(text[:length])
+        if tokens:
+            self.shared += tokens
+            self.written += max(tokens - self._kept[other], 0)
+            self._kept[other] = max(tokens, self._kept[other])
+        self._kept[text] = max(tokens, self._kept.get(text, 0))
+        insort(self._texts, text)
+        self._by_age.append(text)
+        self._size += len(text)
+        while self._size > _MOST_KEPT:
+            self._forget(self._by_age.popleft())
+
+    def _forget(self, text: str) -> None:
+        self._size -= len(text)
+        at = bisect_left(self._texts, text)
+        del self._texts[at]
+        if self._texts[at : at + 1] != [text]:
+            del self._kept[text]
+
+
+def nearest(texts: list[str], text: str) -> tuple[int, str]:
+    """Return the longest common prefix's length with a text of an ordered list, and that text.
+
+    >>> nearest(["banana", "prepare", "present"], "prefix")
+    (3, 'prepare')
+    """
+    at = bisect_left(texts, text)
+    neighbors = texts[max(at - 1, 0) : at + 1]  # in this order, no other text shares more
+    return max(((_common_length(text, other), other) for other in neighbors), default=(0, ""))
+
+
+def _common_length(one: str, other: str) -> int:
+    """Return the length of the longest common prefix of two texts.
+
+    >>> _common_length("prefix", "prepare"), _common_length("", "x")
+    (3, 0)
+    """
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
 
 _MOST_NAMED = 100  # cases that do not fit
 
@@ -77,13 +188,13 @@ class Estimate:
         self.input_cost = self.output_cost = self.batch_input_cost = self.batch_output_cost = 0.0
         self.named: list[tuple[str, str]] = []
 
-    def add(self, delivery: Delivery) -> None:
+    def add(self, case: "RunCase") -> None:
         """Add a request; what is not sent adds nothing."""
-        tokens = delivery.tokens
-        if tokens is None or delivery.action != "send":
+        tokens = case.tokens
+        if tokens is None or case.action != "send":
             return
-        if self.prefixes is not None and delivery.wire is not None:
-            self.prefixes.add(self.prefixes.text(delivery.wire))
+        if self.prefixes is not None and case.wire is not None:
+            self.prefixes.add(self.prefixes.text(case.wire))
         self.cases += 1
         self.input += tokens.count
         self.is_exact &= tokens.is_exact
@@ -102,7 +213,7 @@ class Estimate:
         if tokens.count > (self.price.most_input or tokens.count):
             self.too_large += 1
             if len(self.named) < _MOST_NAMED:
-                self.named.append((delivery.result.suite, delivery.result.id))
+                self.named.append((case.result.suite, case.result.id))
 
     @property
     def shared(self) -> int:
@@ -121,29 +232,6 @@ class Estimate:
         saved = rate(Usage(1)) - rate(Usage(1, cached=1))
         added = rate(Usage(1, written=1)) - rate(Usage(1))
         return self.input_cost - self.shared * saved + self.prefixes.written * added
-
-
-def estimate(
-    deliveries: Iterable[Delivery],
-    provider: TargetProvider,
-    *,
-    prices: str | Path | None = None,
-) -> Estimate:
-    """Return how many tokens requests have, and what they cost, before they are sent.
-
-    Args:
-        deliveries: as ``dry_run`` yields them; those that are not sent add nothing.
-        provider: of the target.
-        prices: path of a file with prices, which wins over those of the package genai-prices.
-
-    Raises:
-        MultiturnError: the file is not one of prices.
-        OSError: it cannot be read.
-    """
-    found = Estimate(price_for(provider, prices), SharedPrefixes(provider))
-    for delivery in deliveries:
-        found.add(delivery)
-    return found
 
 
 class Spending:
@@ -187,3 +275,112 @@ def usage_of(result: Result) -> Usage | None:
         return None
     names = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
     return Usage(*(counted.get(name, 0) for name in names))
+
+
+class Budget:
+    """Adds up what a run uses, and says when that is enough.
+
+    A request counts with its estimated input once it is sent, and with what the vendor counts once
+    there is an answer; one that fails is free. So a run exceeds a limit only by the output of the
+    requests that are under way, and by what the estimate is off.
+
+    Args:
+        price: of the target's tokens; None if that is not known.
+        most_cost: in dollars; None for no limit.
+        most_tokens: input and output together; None for no limit.
+        batch: whether the requests are sent in batches, which nothing can stop once they are sent.
+    """
+
+    def __init__(
+        self,
+        price: Price | None,
+        *,
+        most_cost: float | None,
+        most_tokens: int | None,
+        batch: bool,
+    ) -> None:
+        self.price, self.batch = price, batch
+        self.most_cost, self.most_tokens = most_cost, most_tokens
+        self.spending = Spending(self.rates)
+        self._tokens, self._cost = 0, 0.0  # with those of the requests under way
+        self._paid: set[str] = set()  # digests; cases of a batch with the same request share one
+
+    @property
+    def rates(self) -> Rates | None:
+        """What tokens cost in this run."""
+        if self.price is None:
+            return None
+        return self.price.batch if self.batch else self.price.now
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether there is a limit."""
+        return self.most_cost is not None or self.most_tokens is not None
+
+    @property
+    def _cost_limit(self) -> str:
+        return option("max-cost", value=f"{self.most_cost:g}")
+
+    @property
+    def _token_limit(self) -> str:
+        return option("max-tokens", value=f"{self.most_tokens:,}")
+
+    def check(self, found: Estimate, provider: TargetProvider) -> None:
+        """Refuse a run whose input alone exceeds a limit; of batches, the output counts, too.
+
+        Raises:
+            MultiturnError: it does, or that cannot be known.
+        """
+        if self.most_cost is not None and self.rates is None:
+            kind = " in a batch" if self.batch and self.price else ""
+            raise MultiturnError(f"{option('max-cost')} needs a price{kind}: {no_price(provider)}")
+        if self.batch and found.unlimited and self.has_limit:
+            what = "a batch cannot be stopped, so a limit of the run needs a limit of each answer"
+            raise MultiturnError(f"{what}; set max_output_tokens in the target")
+        about = "" if found.is_exact else "about "
+        tokens = found.input + (found.output if self.batch else 0)
+        if self.most_tokens is not None and tokens > self.most_tokens:
+            kind = "tokens with the output" if self.batch else "input tokens"
+            what = f"{about}{tokens:,} {kind} exceed {self._token_limit}"
+            raise MultiturnError(f"{what}; nothing was sent")
+        cost = found.batch_input_cost + found.batch_output_cost if self.batch else found.input_cost
+        if self.most_cost is not None and cost > self.most_cost:
+            kind = "with the output" if self.batch else "for the input alone"
+            what = f"{about}{dollars(cost)} {kind} exceeds {self._cost_limit}"
+            raise MultiturnError(f"{what}; nothing was sent")
+
+    def begin(self, case: "RunCase") -> None:
+        """Note that a request is about to be sent.
+
+        Raises:
+            LimitReachedError: it would exceed a limit, so it must not be sent.
+        """
+        tokens, cost = self._expected(case)
+        self._tokens += tokens
+        self._cost += cost
+        if self.most_tokens is not None and self._tokens > self.most_tokens:
+            used = f"{self.spending.tokens:,} tokens used"
+            raise LimitReachedError(f"stopped at {self._token_limit}: {used}")
+        if self.most_cost is not None and self._cost > self.most_cost:
+            spent = f"{dollars(self.spending.cost)} spent"
+            raise LimitReachedError(f"stopped at {self._cost_limit}: {spent}")
+
+    def end(self, case: "RunCase") -> None:
+        """Note the result of a request; for an answer whose tokens nobody counts, the estimate."""
+        digest = case.result.digest
+        if self.batch and digest in self._paid:
+            return
+        self._paid |= {digest} if self.batch else set()
+        usage = usage_of(case.result)
+        if usage is None and case.result.error is None:
+            return
+        tokens, cost = self._expected(case)
+        self._tokens -= tokens
+        self._cost -= cost
+        if usage is not None:
+            self._tokens += usage.input + usage.output
+            self._cost += self.spending.add(usage, case.tokens)
+
+    def _expected(self, case: "RunCase") -> tuple[int, float]:
+        tokens = case.tokens.count if case.tokens else 0
+        return tokens, self.rates.cost(Usage(tokens)) if self.rates else 0

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from multiturn.engine.converting import convert_cases
 from multiturn.engine.expected import expected_messages, expected_turns, text_of
-from multiturn.engine.outcomes import outcomes
 from multiturn.engine.project import chosen_pipeline, chosen_suites, from_project
 from multiturn.engine.selection import select
 from multiturn.errors import MultiturnError
@@ -154,11 +154,11 @@ def grader_cases(
         names, chosen = chosen_suites(project, 'dataset("evals/")'), chosen_pipeline(project)
         selection = select(names, root=project.root, guideline_patterns=guideline_patterns or None)
     cases = []
-    for outcome in outcomes(selection, chosen):
-        if outcome.error is not None:
-            raise outcome.error
-        if outcome.conversion is not None:
-            cases.append(grader_case(outcome.conversion, as_sent=True))
+    for each in convert_cases(selection, chosen):
+        if each.error is not None:
+            raise each.error
+        if each.conversion is not None:
+            cases.append(grader_case(each.conversion, as_sent=True))
     return names, cases
 
 

@@ -7,15 +7,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
+from typing import Literal
 
-from multiturn.engine.signals import masked
 from multiturn.engine.slices import (
     ConversionJob,
-    Rendered,
+    RenderedCase,
     Slice,
     checked_slices,
     convert_slice,
@@ -26,6 +27,26 @@ from multiturn.errors import MultiturnError
 from multiturn.logs import LogSettings, configure
 from multiturn.providers.agents.guard import die_with_parent
 
+_ENDING = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
+
+
+@contextmanager
+def masked(how: Literal["SIG_BLOCK", "SIG_UNBLOCK"]) -> Iterator[None]:
+    """Block or unblock the signals that end a process, where the system can.
+
+    A signal that came while a process starts would be lost, or the process. A process that was
+    started while signals were blocked blocks them, too, until it unblocks them.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(getattr(signal, how), _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 _AHEAD = 3  # slices under way for each process, so that none waits for another
 _PATIENCE = 1  # seconds for idle workers to end; those whose stages have left processes do not
 _GRACE = 5  # seconds for workers to end after a signal, together
@@ -34,7 +55,7 @@ _DIED = "a worker process died; try fewer --workers"
 
 def on_processes(
     job: ConversionJob, workers: int, log: LogSettings
-) -> Generator[Rendered, None, None]:
+) -> Generator[RenderedCase, None, None]:
     """Yield what became of each selected case, in the order of the suites, from processes."""
     # Forking is quickest, and safe: there are no threads yet.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
@@ -42,7 +63,7 @@ def on_processes(
     started: set[BaseProcess] = set()
     patience = 0.0
 
-    def submit(part: Slice) -> "Future[list[Rendered]]":
+    def submit(part: Slice) -> "Future[list[RenderedCase]]":
         with masked("SIG_BLOCK"):
             future = executor.submit(_convert, job, part)
             started.update(multiprocessing.active_children())
@@ -77,7 +98,7 @@ def _begin(log: LogSettings, parent: int) -> None:
 
 
 @masked("SIG_UNBLOCK")
-def _convert(job: ConversionJob, part: Slice) -> list[Rendered]:
+def _convert(job: ConversionJob, part: Slice) -> list[RenderedCase]:
     """Convert a slice in a worker process.
 
     A signal ends the process here only. If it did while a result is sent, the parent would wait

@@ -15,11 +15,10 @@ from msgspec import Struct, field, structs
 
 import multiturn
 import multiturn_stages
-from multiturn.engine.defaults import find_defaults
-from multiturn.engine.git import git
-from multiturn.engine.outcomes import Outcome, outcomes
+from multiturn.engine.converting import ConvertedCase, convert_cases
+from multiturn.engine.processes import masked
+from multiturn.engine.project import find_defaults
 from multiturn.engine.selection import Selection, select
-from multiturn.engine.signals import masked
 from multiturn.errors import MultiturnError, option, options_as, spelling
 from multiturn.files.paths import is_below
 from multiturn.logs import LogSettings, configure
@@ -27,6 +26,54 @@ from multiturn.model.request import ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, pipeline_names, read_pipeline
 from multiturn.providers.agents.guard import die_with_parent
+
+_NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
+# A partial clone would fetch what it lacks, by a program that its configuration names.
+_NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
+
+
+def commit_of(revision: str) -> str:
+    """Return the commit that a revision names, as ``git rev-parse`` takes it.
+
+    Raises:
+        MultiturnError: there is no git, no repository or no such revision.
+    """
+    is_shallow = git("rev-parse", "--is-shallow-repository") == "true"
+    why = "; a shallow clone has the latest ones only" * is_shallow
+    return git(
+        *("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"),
+        otherwise=f"there is no commit {revision!r} here{why}",
+    ).lstrip("^")
+
+
+def git(*arguments: str, otherwise: str = "", **environment: str) -> str:
+    """Return what Git prints in the current folder, whatever variables of Git's are set.
+
+    Raises:
+        MultiturnError: there is no Git, or it fails: in the words of ``otherwise``, or its own.
+    """
+    # GIT_DIR, GIT_WORK_TREE and others would make it another repository, or other files.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        done = subprocess.run(  # noqa: S603 - a list of arguments, and no shell
+            ("git", *_NO_HOOKS, *arguments),  # noqa: S607 - the git that the user runs, too
+            env={**own, **_NO_FETCH, **environment},
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            check=True,
+        )
+    except FileNotFoundError:
+        raise MultiturnError(f"{option('against')} needs git, and there is none") from None
+    except subprocess.CalledProcessError as error:
+        why = error.stderr.strip().removeprefix("fatal: ").partition("\n")[0]
+        if "promisor" in error.stderr or "transport" in error.stderr:
+            why = "this partial clone lacks files of that commit; git archive REV fetches them"
+        elif why.startswith("not a git repository"):
+            why += "; run it inside the repository"
+        raise MultiturnError(f"{option('against')}: {otherwise or why}") from None
+    return done.stdout.rstrip("\n")
+
 
 T = TypeVar("T")
 _CHILD = "import sys; from multiturn.engine.revision import run_child; run_child(sys.argv[1])"
@@ -37,7 +84,7 @@ _OURS = [str(Path(package.__path__[0]).parent) for package in (multiturn, multit
 class Revision(Struct, frozen=True):
     """The cases of a revision."""
 
-    outcomes: Iterable[Outcome]  # what became of each; errors name files as they are named now
+    cases: Iterable[ConvertedCase]  # what became of each; errors name files as they are named now
     selection: Selection  # of the cases
     pipeline: Pipeline  # which converts them; it has today's name unless it was another one
     notes: tuple[str, ...]  # messages about suites that cannot be read
@@ -45,9 +92,9 @@ class Revision(Struct, frozen=True):
 
 def requests_of(revision: Revision) -> Iterator[ProviderRequest]:
     """Yield the request of each case that could be converted."""
-    for outcome in revision.outcomes:
-        if outcome.conversion is not None:
-            yield request_of(outcome.conversion)
+    for each in revision.cases:
+        if each.conversion is not None:
+            yield request_of(each.conversion)
 
 
 class _Checkout(Struct, frozen=True):
@@ -220,7 +267,7 @@ def run_child(folder: str) -> None:
             chosen = read_pipeline(path)
             chosen.name = name
             # seen: a selected id may be missing here, and be among the current cases.
-            found = _named_as_now(checkout, outcomes(selection, chosen, seen=set()))
+            found = _named_as_now(checkout, convert_cases(selection, chosen, seen=set()))
             notes = tuple(f"{name}: it led out of the repository" for name in outside)
             for item in job.read(Revision(found, selection, chosen, notes)):
                 pickle.dump(item, file)
@@ -253,12 +300,12 @@ def _pipeline_then(job: _RevisionJob, now: str) -> tuple[str, str]:
     return was, job.pipeline if was == named else default
 
 
-def _named_as_now(checkout: _Checkout, found: Iterable[Outcome]) -> Iterator[Outcome]:
-    """Yield outcomes whose errors name files of the repository, not of the temporary folder."""
-    for outcome in found:
-        if outcome.error is not None:
-            outcome.error.what = outcome.error.what.replace(checkout.tree, checkout.top)
-        yield outcome
+def _named_as_now(checkout: _Checkout, found: Iterable[ConvertedCase]) -> Iterator[ConvertedCase]:
+    """Yield cases whose errors name files of the repository, not of the temporary folder."""
+    for each in found:
+        if each.error is not None:
+            each.error.what = each.error.what.replace(checkout.tree, checkout.top)
+        yield each
 
 
 def _entry_then(checkout: _Checkout, entry: str) -> str:

@@ -1,28 +1,317 @@
-"""A run: its cases and provider, which requests need not be sent again, and the results file."""
+"""A run, from cases to results: convert, send, many at a time; an error stops only its own case."""
 
+import asyncio
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from bisect import bisect_left, insort
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import aclosing, suppress
+from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Self, TypedDict
+from time import perf_counter
+from typing import Any, Literal, Self, TypedDict, Unpack, get_args
 
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from multiturn.engine.arguments import want
-from multiturn.engine.budget import Budget
-from multiturn.engine.costs import Estimate, model_of, price_for
-from multiturn.engine.delivery import Delivery, prepare, request_size, unless_known, unreadable
-from multiturn.engine.outcomes import Outcome, read_cases
+from multiturn.engine.converting import ConvertedCase, convert_case, read_cases
+from multiturn.engine.costs import Budget, Estimate, SharedPrefixes, model_of, nearest, price_for
 from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
-from multiturn.errors import MultiturnError, option
+from multiturn.errors import ENDS_RUN, MultiturnError, ProviderError, option
 from multiturn.model.case import Case
-from multiturn.pipelines.pipeline import Pipeline
+from multiturn.model.turns import is_blank, kind_of
+from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE
-from multiturn.providers.base import Provider, TargetProvider
+from multiturn.providers.base import Provider, ProviderResponse, TargetProvider, Wire
+from multiturn.providers.counting import count_tokens, counter_of
 from multiturn.providers.custom import complete
-from multiturn.providers.results import Result, ResultsFile, key_of, read_stored, state_path
+from multiturn.providers.http import HttpProvider
+from multiturn.providers.results import (
+    Failure,
+    RawRequest,
+    Result,
+    ResultsFile,
+    is_stored,
+    key_of,
+    read_stored,
+    state_path,
+)
+from multiturn.providers.targets import DEFAULT as DEFAULT_TARGET
+from multiturn.providers.targets import find_target
+from multiturn.providers.tokens import Tokens
 from multiturn.text import utf8
+
+
+def want(value: object, kind: Any, words: str) -> None:
+    """Raise a TypeError if an argument has the wrong type."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{words}, not {type(value).__name__}")
+
+
+def want_no_loop(call: str) -> None:
+    """Raise a RuntimeError, with advice, if a call that blocks is made inside an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    what = f"{call} has an event loop of its own; inside another one, call it in a thread:"
+    raise RuntimeError(f"{what} await asyncio.to_thread(list, {call}(...))")
+
+
+Action = Literal["send", "reuse", "skip", "refuse", "unreadable"]
+
+
+class RunCase(Struct, frozen=True):
+    """One case on its way to a provider.
+
+    Attributes:
+        action: what is done with it: ``send``; ``reuse``, as the results file has its answer;
+            ``skip``, as its request was the same at the Git revision; ``refuse``, as it cannot be
+            converted, or the provider's rules forbid it; ``unreadable``, as the suite is wrong.
+        result: what is known of its result so far, such as repairs, digest and error. Its ``id`` is
+            empty if an error belongs to no case.
+        wire: the request; ``wire.body`` is the exact body. None if there is an error.
+        where: the place of the case in its suite.
+        tokens: how many tokens the request has, estimated or counted; None if there is an error, or
+            nothing needs to know it.
+        error: the exception, if the case cannot be read or converted.
+    """
+
+    action: Action
+    result: Result
+    wire: Wire | None = None
+    where: str = ""
+    error: Exception | None = None
+    tokens: Tokens | None = None
+
+    @property
+    def has_result(self) -> bool:
+        """Whether this run has a result for the case: an answer, or an error."""
+        return self.action not in ("reuse", "skip")
+
+
+def request_size(case: RunCase) -> int:
+    """Return the bytes of a request; 0 where there is none."""
+    return 0 if case.wire is None else len(case.wire.shown)
+
+
+def unreadable(error: MultiturnError, suite: str, target: str) -> RunCase:
+    """Return the case of a case that cannot be read, or of an error that belongs to no case."""
+    failure = Failure("conversion", utf8(str(error)))
+    result = Result(suite=utf8(suite), id=error.case_id or "", target=target, error=failure)
+    return RunCase("unreadable", result, error=error)
+
+
+def prepare(
+    case: Case,
+    pipeline: Pipeline,
+    provider: TargetProvider,
+    *,
+    strict: bool = False,
+    with_tokens: bool = True,
+) -> RunCase:
+    """Convert a case and prepare its request, without sending anything.
+
+    If strict, text that is lost without a rule is an error.
+    """
+    result = Result(
+        suite=utf8(case.suite),
+        id=case.id,
+        target=provider.name,
+        outcome=_if_given(case.outcome),
+        expected_messages=_if_given(case.expected_messages),
+        conversation_id=_if_given(case.conversation_id),
+    )
+    where = str(case.where())
+    try:
+        request = request_of(convert_case(case, pipeline, strict=strict))
+    except Exception as error:  # a custom stage may raise anything
+        message = str(error) if isinstance(error, MultiturnError) else repr(error)
+        result = replace(result, error=Failure("conversion", utf8(message)))
+        return RunCase("refuse", result, where=where, error=error)
+    system = request.system if request.chat_prompt is None else UNSET
+    asked_for = RawRequest(
+        request.question,
+        request.guidelines,
+        request.chat_prompt,
+        system,
+        request.tools or UNSET,
+        tuple(file for file in request.input_files if file.media is not None) or UNSET,
+    )
+    result = replace(result, raw_request=asked_for)
+    try:
+        wire = provider.wire(request)
+        result = replace(result, repairs=wire.repairs, digest=wire.digest())
+        tokens = provider.tokens(wire) if with_tokens else None
+    except Exception as error:  # so may a custom provider
+        return RunCase("refuse", failed(result, where, error), where=where)
+    return RunCase("send", result, wire, where, tokens=tokens)
+
+
+def _if_given(value: Any) -> Any:
+    return UNSET if value is None else value
+
+
+def unless_known(
+    case: RunCase, stored: Mapping[bytes, str], earlier: Mapping[bytes, str]
+) -> RunCase:
+    """Return a case that is not sent again if its request was answered, or is unchanged.
+
+    Args:
+        case: as ``prepare`` returns it.
+        stored: the digests of answered requests, by the keys of their results.
+        earlier: the digests of the requests at a revision, by such keys.
+    """
+    if is_stored(case.result, stored):
+        return replace(case, action="reuse")
+    if is_stored(case.result, earlier):
+        return replace(case, action="skip")
+    return case
+
+
+def failed(result: Result, where: str, error: Exception) -> Result:
+    """Return the result of a case without an answer; ``where`` is the place of the case."""
+    if not isinstance(error, ProviderError):
+        error = ProviderError(f"{type(error).__name__}: {error}", kind="provider")
+    message = utf8(f"{where}: {error.what}")
+    return replace(result, error=Failure(error.kind, message), retries=error.retries)
+
+
+def answered(result: Result, answer: ProviderResponse, *, with_thinking: bool = False) -> Result:
+    """Return the result of a case with an answer; without text, calls are one, too."""
+    kind = "refusal" if answer.is_refusal else "text"
+    if kind == "text" and is_blank(answer.text):
+        kind = "calls" if answer.tool_calls else "empty"
+    return replace(
+        result,
+        response=utf8(answer.text),
+        answer=kind,
+        tool_calls=answer.tool_calls or UNSET,
+        thinking=answer.thinking if with_thinking and answer.thinking else UNSET,
+        finish_reason=answer.finish_reason,
+        usage=answer.usage,
+        retries=answer.retries,
+    )
+
+
+Order = Literal["prefixes", "suite"]
+WINDOW = 1_000  # cases that are put into order together, at most
+WINDOW_BYTES = 16 * 2**20  # of their requests, at most
+_WORTH_WAITING = 500  # characters of a prefix that another request is about to bring into the cache
+
+
+class Queue:
+    """Cases in the order in which they are sent; an iterator."""
+
+    is_waiting = False  # whether none of those that are left can be sent before an answer arrives
+
+    def __init__(self, cases: Iterator[RunCase]) -> None:
+        self._cases = cases
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> RunCase | None:
+        """Return the next case; None if there is none at the moment."""
+        return next(self._cases)
+
+    def answered(self, case: RunCase) -> None:
+        """Note that a case has its answer."""
+
+
+class PrefixQueue(Queue):
+    """Cases in an order that keeps shared prefixes together.
+
+    For that, cases are read ahead once no other one can be sent: first a single one, then each time
+    twice as many, and never more than a thousand. Those that have no result in this run pass at
+    once. An error in reading is raised once the cases before it have been yielded.
+    """
+
+    def __init__(self, cases: Iterator[RunCase], prefixes: SharedPrefixes, *, waits: bool) -> None:
+        super().__init__(cases)
+        self._prefixes = prefixes  # of the requests that were answered
+        self._waits = waits
+        self._end: Exception | None = None  # of the cases: StopIteration, or an error
+        self._ahead = 1  # number of cases to read ahead
+        self._read: list[tuple[str, RunCase]] = []  # those so far, with their texts
+        self._left: list[tuple[str, RunCase]] = []  # read before, in the order of sending
+        self._size = 0  # of all these requests, in bytes
+        self._is_blocked = False  # whether all that are left wait for requests under way
+        self._under_way: list[str] = []  # texts of these requests, in alphabetical order
+
+    def __next__(self) -> RunCase | None:
+        """Return the next case; None if another one was read, or all wait for an answer."""
+        if not self._is_blocked:
+            for at, (text, case) in enumerate(self._left):
+                if not self._must_wait(text):
+                    del self._left[at]
+                    self._size -= request_size(case)
+                    if self._waits:
+                        insort(self._under_way, text)
+                    return case
+        self._is_blocked = True
+        is_full = len(self._left) + len(self._read) >= WINDOW or self._size > WINDOW_BYTES
+        if self._end is None and not is_full:
+            return self._read_one()
+        if self._read:
+            self._put_in_order()
+        elif self._left:
+            self.is_waiting = True
+        elif self._end is not None:
+            raise self._end
+        return None
+
+    def answered(self, case: RunCase) -> None:
+        """Let the cases be sent that share a prefix with this one."""
+        self.is_waiting = self._is_blocked = False
+        if self._waits:
+            text = self._prefixes.text(case.wire)
+            del self._under_way[bisect_left(self._under_way, text)]
+            self._prefixes.add(text)
+
+    def _must_wait(self, text: str) -> bool:
+        """Return whether a request under way will bring more of a text into the cache."""
+        length, _ = nearest(self._under_way, text)
+        if length < self._prefixes.longest(text) + _WORTH_WAITING:
+            return False
+        return self._prefixes.tokens(text[:length]) > 0
+
+    def _read_one(self) -> RunCase | None:
+        """Read a case, and return it if it has no result."""
+        try:
+            case = next(self._cases)
+        except Exception as error:  # StopIteration, or what a generator of cases raises
+            self._end = error
+            return None
+        if not case.has_result:
+            return case
+        self._size += request_size(case)
+        self._read.append((self._prefixes.text(case.wire), case))
+        if len(self._read) >= self._ahead:
+            self._put_in_order()
+            self._ahead *= 2
+        return None
+
+    def _put_in_order(self) -> None:
+        """Put those together that share a prefix; such groups are in the order of their first."""
+        groups: dict[str | int, list[tuple[str, RunCase]]] = {}
+        for at, held in enumerate(self._left + self._read):
+            beginning = held[0][: self._prefixes.minimum]  # a token has a character, mostly more
+            groups.setdefault(beginning or at, []).append(held)
+        in_groups = (sorted(group, key=itemgetter(0)) for group in groups.values())
+        self._left = [*chain.from_iterable(in_groups)]
+        self._read = []
+        self._is_blocked = False
+
+
+def in_order(cases: Iterator[RunCase], provider: TargetProvider, order: Order) -> Queue:
+    """Return cases in the order in which they are sent: that of the suites if no cache is there."""
+    if order == "suite" or provider.has_cache is False:
+        return Queue(cases)
+    prefixes = SharedPrefixes(provider, estimates=True)
+    return PrefixQueue(cases, prefixes, waits=bool(provider.has_cache))
+
 
 _MOST_HELD = 16 * 2**20  # bytes of requests
 Cases = Iterable[Case] | Selection | str | Path
@@ -92,7 +381,7 @@ class Run:
         self.record_wire, self.record_thinking = record_wire, record_thinking
         if self.path is not None and (batch or os.path.exists(state_path(self.path))):
             # Most runs need nothing of what batches need.
-            from multiturn.engine.batch_state import check_batches
+            from multiturn.engine.batches import check_batches
 
             check_batches(self.provider, self.path, batch=batch, resume=resume)
         if not is_dry:
@@ -120,7 +409,7 @@ class Run:
         if is_dry and resume and self.path is not None and os.path.exists(self.path):
             self.stored = read_stored(self.path)
         self.results: ResultsFile | None = None
-        self._held: list[Delivery] | None = None  # those of ``rehearse``, if they fit
+        self._held: list[RunCase] | None = None  # those of ``rehearse``, if they fit
 
     def __enter__(self) -> Self:
         if self.path is not None:
@@ -144,10 +433,10 @@ class Run:
                 found.add(self._unless_known(prepared))
             self.budget.check(found, self.provider)
 
-    def rehearse(self) -> Iterator[Delivery]:
-        """Prepare every case, and yield it; ``deliveries`` can follow.
+    def rehearse(self) -> Iterator[RunCase]:
+        """Prepare every case, and yield it; ``cases`` can follow.
 
-        Requests of up to 16 MiB are kept in memory, and ``deliveries`` yields those. If there are
+        Requests of up to 16 MiB are kept in memory, and ``cases`` yields those. If there are
         more, it reads and converts the cases again, because memory must not grow with the suites.
 
         Raises:
@@ -156,14 +445,14 @@ class Run:
         if self._held is not None:
             yield from self._held
             return
-        held: list[Delivery] | None = []
+        held: list[RunCase] | None = []
         size = 0
-        for delivery in self._prepared():
-            yield delivery
+        for case in self._prepared():
+            yield case
             if held is None:
                 continue
-            held.append(delivery)
-            size += request_size(delivery)
+            held.append(case)
+            size += request_size(case)
             if size > _MOST_HELD:
                 held = None
                 self._check_second_reading()
@@ -179,47 +468,47 @@ class Run:
             if not os.path.isfile(path):
                 raise MultiturnError(f"{what} {path!r} can be read only once; write it to a file")
 
-    def deliveries(self) -> Iterator[Delivery]:
+    def cases(self) -> Iterator[RunCase]:
         """Read, convert and yield each case, one at a time; nothing is sent."""
         for prepared in self._prepared() if self._held is None else self._held:
-            delivery = self._unless_known(prepared)
+            case = self._unless_known(prepared)
             if self.results is not None:
-                self.results.touch(delivery.result)
-            yield delivery
+                self.results.touch(case.result)
+            yield case
 
-    def _unless_known(self, delivery: Delivery) -> Delivery:
-        return unless_known(delivery, self.stored, self.earlier)
+    def _unless_known(self, case: RunCase) -> RunCase:
+        return unless_known(case, self.stored, self.earlier)
 
-    def _prepared(self) -> Iterator[Delivery]:
+    def _prepared(self) -> Iterator[RunCase]:
         strict, sample = self.selection.strict, self.selection.sample
-        for outcome in self._outcomes():
-            if outcome.error is not None:
-                name = self.names[outcome.suite]
-                delivery = unreadable(outcome.error, name, self.provider.name)
-            elif outcome.case is not None:
-                delivery = prepare(
-                    outcome.case,
+        for each in self._read():
+            if each.error is not None:
+                name = self.names[each.suite]
+                case = unreadable(each.error, name, self.provider.name)
+            elif each.case is not None:
+                case = prepare(
+                    each.case,
                     self.pipeline,
                     self.provider,
                     strict=strict,
                     with_tokens=self._with_tokens,
                 )
             if sample is not None:
-                delivery = replace(delivery, result=replace(delivery.result, sample=str(sample)))
-            yield delivery
+                case = replace(case, result=replace(case.result, sample=str(sample)))
+            yield case
 
-    def _outcomes(self) -> Iterator[Outcome]:
+    def _read(self) -> Iterator[ConvertedCase]:
         if self._given is None:
             yield from read_cases(self.selection)
             return
         for case in self._given:
             want(case, Case, "each of the cases must be a Case, as load_suite gives it")
-            yield Outcome(case.suite, case)
+            yield ConvertedCase(case.suite, case)
 
-    def keep(self, delivery: Delivery) -> None:
+    def keep(self, case: RunCase) -> None:
         """Write the result of a case into the file, if there is one, and add up what it cost."""
-        self.budget.end(delivery)
-        result = delivery.result
+        self.budget.end(case)
+        result = case.result
         if self.results is not None and result.id:
             self.results.append(result)
 
@@ -270,8 +559,7 @@ def _digests_at(
     is_default: bool,
 ) -> dict[bytes, str]:
     """Return the digest of each request as it was at a revision, by the key of its result."""
-    from multiturn.engine.git import commit_of
-    from multiturn.engine.revision import reading_at, requests_of
+    from multiturn.engine.revision import commit_of, reading_at, requests_of
 
     digests = {}
     with reading_at(
@@ -282,3 +570,252 @@ def _digests_at(
             with suppress(Exception):  # what a provider refuses has no digest
                 digests[key_of(result)] = provider.wire(request).digest()
     return digests
+
+
+def load_target(
+    name: str | None = None, *, file: str | None = None, sends: bool = True
+) -> TargetProvider:
+    """Return the provider of a target.
+
+    Args:
+        name: of the target; by default that of the project's ``multiturn.toml`` or
+            ``pyproject.toml``, else ``echo``, which sends nothing and needs no file.
+        file: the targets file; by default the nearest ``targets.yaml`` or
+            ``.agentv/targets.yaml``, from the current folder up to the one with ``.git``, and not
+            from a suite's folder: the file can start programs, and says where keys go.
+        sends: False for a provider that only shows what it would send. A variable that is not set
+            is then no error where it is a key or an address.
+
+    Raises:
+        MultiturnError: there is no such target, its settings are wrong, or a variable that it
+            uses is not set; or the project's defaults are wrong, or another user's.
+    """
+    if not isinstance(name, str | None):
+        raise TypeError(f"load_target takes the name of a target, not {kind_of(name)}")
+    with from_project(target=name) as project:
+        chosen = DEFAULT_TARGET if project.target is None else project.target
+        return find_target(chosen, file=file, sends=sends)
+
+
+async def run(
+    cases: Iterable[Case] | str | Path,
+    pipeline: Pipeline | str | Path | None,
+    provider: Provider,
+    *,
+    results: str | Path | None = None,
+    concurrency: int = 8,
+    order: Order = "prefixes",
+    **options: Unpack[RunOptions],
+) -> AsyncIterator[Result]:
+    """Yield the result of each case as soon as there is an answer, in no order.
+
+    Cases are read one by one; memory holds those that wait for an answer, and where their order is
+    changed at most 1,000 others, or 16 MiB of their requests. A case that cannot be read or
+    converted, or gets no answer, yields a result with an error. The ``id`` of that is empty if the
+    error belongs to no case, such as that of a suite that is not YAML. After an error of the type
+    ``access_denied``, ``target`` or ``unreachable``, no more cases are sent.
+
+    Args:
+        cases: the cases, which may be a generator; or the path of a suite or of a folder, whose
+            root is then the project's.
+        pipeline: the pipeline, its name or the path of its file; None for the project's, else
+            ``spec``.
+        provider: answers the requests.
+        results: path of the file to append each result to, before it is yielded; without ``resume``
+            it must be new or empty.
+        concurrency: maximum number of concurrent requests.
+        order: ``prefixes`` sends cases whose prompts begin in the same way one after another, if
+            the vendor may cache that, and the first of them before the others; ``suite`` keeps the
+            order of the suites.
+        options: any of those below, each of which is off by default.
+        resume: continue the file of results: a case that succeeded there and whose request is
+            unchanged is not sent, and yields nothing.
+        against: a Git revision: a case whose request was the same there is not sent, and yields
+            nothing. Needs the path of a suite, and a pipeline's name or path.
+        record_wire: add the exact body to each result.
+        record_thinking: add what the model thought to each result, as the vendor sent it.
+        max_cost: the most that the run may cost, in dollars: if the input alone costs more, nothing
+            is sent; later, no more requests are.
+        max_tokens: likewise, the most tokens, input and output together.
+        prices: path of a file with prices, which wins over those of the package genai-prices.
+
+    Raises:
+        TypeError: an argument has the wrong type.
+        ValueError: ``concurrency`` is below 1, a limit is not above 0, or arguments do not go
+            together.
+        MultiturnError: there is no such suite, pipeline or revision; the provider's program is
+            not installed; the file of results is not one, or belongs to another run; or the run
+            would exceed a limit.
+        LimitReachedError: the run has reached a limit; after the requests under way are done.
+        OSError: the file of results cannot be written.
+        Exception: whatever a generator of cases raises, after the requests under way are done.
+    """
+    want(concurrency, int, "concurrency must be a whole number")
+    if concurrency < 1:
+        raise ValueError("concurrency must be 1 or more")
+    if order not in get_args(Order):
+        raise ValueError(f"order must be one of {', '.join(get_args(Order))}")
+    with Run(cases, pipeline, provider, results=results, **options) as opened:
+        async with aclosing(answers(opened, concurrency=concurrency, order=order)) as done:
+            async for case in done:
+                if case.has_result:
+                    yield case.result
+
+
+def dry_run(
+    cases: Iterable[Case] | str | Path,
+    pipeline: Pipeline | str | Path | None,
+    provider: Provider,
+    *,
+    results: str | Path | None = None,
+    resume: bool = False,
+    against: str | None = None,
+    count_tokens: bool = False,
+) -> Iterator[RunCase]:
+    """Return an iterator over what ``run`` would do with each case; nothing is sent or written.
+
+    The arguments and errors are those of ``run``; but with ``count_tokens``, it asks the vendor how
+    many tokens each request has, and has an event loop of its own: inside another one, call it in a
+    thread, as ``run_batches``.
+    """
+    given = (cases, pipeline, provider)
+    dry = Run(*given, results=results, resume=resume, against=against, is_dry=True)
+    return counted(dry) if count_tokens else dry.cases()
+
+
+def estimate(
+    cases: Iterable[RunCase],
+    provider: TargetProvider,
+    *,
+    prices: str | Path | None = None,
+) -> Estimate:
+    """Return how many tokens requests have, and what they cost, before they are sent.
+
+    Args:
+        cases: as ``dry_run`` yields them; those that are not sent add nothing.
+        provider: of the target.
+        prices: path of a file with prices, which wins over those of the package genai-prices.
+
+    Raises:
+        MultiturnError: the file is not one of prices.
+        OSError: it cannot be read.
+    """
+    found = Estimate(price_for(provider, prices), SharedPrefixes(provider))
+    for case in cases:
+        found.add(case)
+    return found
+
+
+def answers(run: Run, *, concurrency: int, order: Order) -> AsyncGenerator[RunCase, None]:
+    """Send the cases of a run that is open; yield each with its result, which is then in the file.
+
+    A case that is not sent is yielded, too.
+
+    Raises:
+        MultiturnError: the run would exceed a limit; nothing is sent.
+        LimitReachedError: it would exceed one if it went on; after the requests under way are done.
+    """
+    run.check_budget()
+    cases = run.cases()
+    # The first case may come through a pipe. Ctrl-C ends the wait for it only outside the event
+    # loop, which answers the first Ctrl-C by cancelling a task that never gets to run.
+    first = list(islice(cases, 1))
+    return _answers(run, in_order(chain(first, cases), run.provider, order), concurrency)
+
+
+async def _answers(run: Run, cases: Queue, concurrency: int) -> AsyncGenerator[RunCase, None]:
+    under_way: dict[asyncio.Task[RunCase], RunCase] = {}
+    failure, is_over = None, False
+    try:
+        while under_way or not is_over:
+            if is_over or cases.is_waiting or len(under_way) == concurrency:
+                await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                try:
+                    case = next(cases)
+                    if case is not None and case.has_result:
+                        run.budget.begin(case)
+                except StopIteration:
+                    is_over = True
+                except Exception as error:  # raised once the requests under way are done
+                    failure, is_over = error, True
+                else:
+                    if case is not None and case.has_result:
+                        under_way[asyncio.create_task(_send(case, run))] = case
+                    elif case is not None:
+                        yield case
+                await asyncio.sleep(0)  # reading blocks the event loop: let the requests continue
+            for task in filter(asyncio.Task.done, [*under_way]):
+                cases.answered(under_way.pop(task))
+                result = task.result().result
+                run.keep(task.result())
+                is_over |= result.error is not None and result.error.type in ENDS_RUN
+                yield task.result()
+        if failure is not None:
+            raise failure
+    finally:
+        arrived = [task for task in under_way if task.done()]
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+        for task in arrived:  # nobody reads it any more, but it may have been paid for
+            run.keep(task.result())
+
+
+async def _send(case: RunCase, run: Run) -> RunCase:
+    """Return a case with its result."""
+    if case.wire is None:
+        return case
+    with suppress(Exception):  # send meets the same error, and reports it
+        await run.provider.prepare()
+    start = perf_counter()
+    sent = b""
+    try:
+        answer = await run.provider.send(case.wire)
+        result = answered(case.result, answer, with_thinking=run.record_thinking)
+        sent = answer.wire
+    # A library may raise CancelledError, which must not end the run. Where the run itself cancels
+    # this task, at its end, nobody reads the result.
+    except (Exception, asyncio.CancelledError) as error:
+        if isinstance(error, ProviderError):
+            sent = error.wire
+        failure = error if isinstance(error, Exception) else RuntimeError("it was cancelled")
+        result = failed(case.result, case.where, failure)
+    latency = round((perf_counter() - start) * 1000, 1)
+    body = sent.decode("utf-8", "replace") if run.record_wire and sent else UNSET
+    return replace(case, result=replace(result, latency_ms=latency, wire=body))
+
+
+def counted(run: Run, *, concurrency: int = 8) -> Iterator[RunCase]:
+    """Yield each case in the order of the suites, with the tokens that the vendor counts.
+
+    A case that the vendor does not count has an error. It has an event loop of its own, of which
+    nothing is open while a case is yielded: an iterator may be kept until the program ends.
+
+    Raises:
+        MultiturnError: the vendor counts no tokens.
+        RuntimeError: it is called inside an event loop.
+    """
+    want_no_loop("dry_run")
+    provider, cases = counter_of(run.provider), run.cases()
+    while some := list(islice(cases, concurrency)):
+        for case in asyncio.run(_counts(some, provider)):
+            yield case
+            if case.result.error is not None and case.result.error.type in ENDS_RUN:
+                return
+
+
+async def _counts(cases: list[RunCase], provider: HttpProvider) -> list[RunCase]:
+    async with provider:
+        return await asyncio.gather(*(_count(case, provider) for case in cases))
+
+
+async def _count(case: RunCase, provider: HttpProvider) -> RunCase:
+    """Return a case with the vendor's count; one that is not sent stays as it is."""
+    if case.action != "send" or case.wire is None:
+        return case
+    try:
+        return replace(case, tokens=await count_tokens(provider, case.wire))
+    except ProviderError as error:
+        result = failed(case.result, case.where, error)
+        return replace(case, action="refuse", result=result, wire=None, tokens=None)

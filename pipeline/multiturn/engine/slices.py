@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct, field
 
 from multiturn.documents.json_lines import Lines, is_json_lines, split_lines
-from multiturn.engine.outcomes import Outcome, read_suite
+from multiturn.engine.converting import ConvertedCase, read_suite
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError, Place, options_as, spelling, trace_of
 from multiturn.files.finding import Texts
@@ -43,7 +43,7 @@ class ConversionJob(Struct, frozen=True):
     spelling: str = field(default_factory=spelling)  # of options, in errors
 
 
-class Rendered(NamedTuple):
+class RenderedCase(NamedTuple):
     """What became of one case: its text, an error, or neither where it is not selected.
 
     A warning is an item of its own; it has no place.
@@ -74,29 +74,29 @@ def slices_of(
     yield from [Slice(suite, url, each) for each in lines] or [Slice(suite, url)]
 
 
-def convert_slice(job: ConversionJob, part: Slice) -> list[Rendered]:
+def convert_slice(job: ConversionJob, part: Slice) -> list[RenderedCase]:
     """Convert the selected cases of a slice; an id may be that of another slice's case."""
-    found: list[Rendered] = []
-    warnings = warnings_to(lambda notice: found.append(Rendered(notice.case_id, notice=notice)))
+    found: list[RenderedCase] = []
+    warnings = warnings_to(lambda notice: found.append(RenderedCase(notice.case_id, notice=notice)))
     selection = job.selection
     try:
         with warnings, options_as(job.spelling), _local(part) as (path, lines):
             has = selection.within(part.suite)
-            for outcome in read_suite(selection, path, Texts(), lines, part.suite):
-                if has(outcome.case_id):
-                    outcome = outcome.converted(job.pipeline, strict=selection.strict)
-                found.append(rendered(job, outcome))
+            for each in read_suite(selection, path, Texts(), lines, part.suite):
+                if has(each.case_id):
+                    each = each.converted(job.pipeline, strict=selection.strict)
+                found.append(render_case(job, each))
     except MultiturnError as error:  # it is elsewhere, and cannot be read
-        found.append(Rendered(None, error=error))
+        found.append(RenderedCase(None, error=error))
     return found
 
 
-def rendered(job: ConversionJob, outcome: Outcome) -> Rendered:
-    """Return what is written of an outcome, or the error in its place."""
-    text, error, case = None, outcome.error, outcome.case
+def render_case(job: ConversionJob, converted: ConvertedCase) -> RenderedCase:
+    """Return what is written of a case, or the error in its place."""
+    text, error, case = None, converted.error, converted.case
     try:
-        if outcome.conversion is not None:
-            text = job.render(outcome.conversion)
+        if converted.conversion is not None:
+            text = job.render(converted.conversion)
     except MultiturnError as failure:
         error = failure
     place, trace = None, ""
@@ -107,7 +107,7 @@ def rendered(job: ConversionJob, outcome: Outcome) -> Rendered:
         trace = trace_of(error) if job.debug else ""
         # A plain error: one of a stage's own may not pickle.
         error = MultiturnError(error.what, where=error.where, case_id=error.case_id)
-    return Rendered(outcome.case_id, place, text, error, trace)
+    return RenderedCase(converted.case_id, place, text, error, trace)
 
 
 @contextlib.contextmanager
@@ -134,10 +134,10 @@ def _local(part: Slice) -> Iterator[tuple[str, Lines | None]]:
 
 
 def results_in_order(
-    submit: Callable[[Slice], "Future[list[Rendered]]"], slices: Iterable[Slice], ahead: int
-) -> Iterator[tuple[Slice, list[Rendered]]]:
+    submit: Callable[[Slice], "Future[list[RenderedCase]]"], slices: Iterable[Slice], ahead: int
+) -> Iterator[tuple[Slice, list[RenderedCase]]]:
     """Yield each slice with what became of its cases; at most ``ahead`` are under way."""
-    waiting: deque[tuple[Slice, Future[list[Rendered]]]] = deque()
+    waiting: deque[tuple[Slice, Future[list[RenderedCase]]]] = deque()
     for part in slices:
         waiting.append((part, submit(part)))
         if len(waiting) == ahead:
@@ -148,8 +148,8 @@ def results_in_order(
 
 
 def checked_slices(
-    selection: Selection, results: Iterable[tuple[Slice, list[Rendered]]]
-) -> Iterator[list[Rendered]]:
+    selection: Selection, results: Iterable[tuple[Slice, list[RenderedCase]]]
+) -> Iterator[list[RenderedCase]]:
     """Yield what is said of the selected cases of each slice: texts, errors and warnings.
 
     Ids that several slices of a suite have are errors, and what all of them say is said once. At
@@ -167,7 +167,7 @@ def checked_slices(
             case_id, place = item.case_id, item.place
             if case_id and place is not None:
                 if case_id in lines:
-                    item = Rendered("", error=duplicate_id(case_id, lines[case_id], place))
+                    item = RenderedCase("", error=duplicate_id(case_id, lines[case_id], place))
                 else:
                     lines[case_id] = place.line
                 if selection.case_ids:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from multiturn.engine.spans import has_media, text_of
+from multiturn.explaining.spans import has_media, text_of
 from multiturn.files.media import Media
 from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, ReportChanges, titled
 from multiturn.report.images import Images

@@ -13,12 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import multiturn_stages
-from multiturn.engine.git import git
-from multiturn.engine.outcomes import Outcome
-from multiturn.engine.revision import Revision
+from multiturn.engine.converting import ConvertedCase
+from multiturn.engine.revision import Revision, git
 from multiturn.engine.selection import Selection, one_name
-from multiturn.engine.spans import Spans
 from multiturn.errors import MultiturnError
+from multiturn.explaining.spans import Spans
 from multiturn.files.paths import is_below, root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
@@ -104,7 +103,7 @@ SideItem = SidePipeline | Image | tuple[CaseSummary, bytes]
 
 
 def side_items(
-    outcomes: Iterable[Outcome],
+    outcomes: Iterable[ConvertedCase],
     selection: Selection,
     pipeline: Pipeline,
     on_error: Callable[[MultiturnError], None],
@@ -188,7 +187,7 @@ def side_items_at(
     """Yield the items of a revision, in the process that reads it; its errors are none now."""
     provider, why = (None, "") if target is None else target.provider()
     yield from side_items(
-        *(revision.outcomes, revision.selection, revision.pipeline, lambda _: None, provider),
+        *(revision.cases, revision.selection, revision.pipeline, lambda _: None, provider),
         has_images=has_images,
     )
     notes = [*revision.notes, *([why] if why else [])]

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from multiturn.engine.outcomes import Outcome
-from multiturn.engine.spans import text_of
+from multiturn.engine.converting import ConvertedCase
 from multiturn.errors import MultiturnError
+from multiturn.explaining.spans import text_of
 from multiturn.snapshots.changes import Change, FileChange
 from multiturn.snapshots.lists import OtherSuites, RecordedLists, read_lists
 from multiturn.snapshots.snapshot_file import recorded_messages
@@ -32,7 +32,7 @@ class Acceptance:
     def __init__(
         self,
         run: SnapshotRun,
-        outcomes: Iterable[Outcome],
+        outcomes: Iterable[ConvertedCase],
         on_error: Callable[[MultiturnError], None],
     ) -> None:
         self.update = SnapshotUpdate(run, outcomes, on_error)

@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping, Set
 from contextlib import suppress
 
-from multiturn.engine.git import git
 from multiturn.errors import MultiturnError
 from multiturn.files.media import Media
 from multiturn.snapshots.locations import digest
@@ -81,6 +80,8 @@ def earlier_text(root: str, path: str, digests: Set[str]) -> str | None:
         path: of the file.
         digests: SHA-256 of texts as they are sent.
     """
+    from multiturn.engine.revision import git
+
     with suppress(MultiturnError):  # no Git, or no repository
         for blob in _blobs(root, path) if digests else ():
             text = git("-C", root, "cat-file", "blob", blob).removeprefix("\ufeff").rstrip("\n")
@@ -91,6 +92,8 @@ def earlier_text(root: str, path: str, digests: Set[str]) -> str | None:
 
 def _blobs(root: str, path: str) -> dict[str, None]:
     """Return the objects that a file was, the latest first."""
+    from multiturn.engine.revision import git
+
     log = git("-C", root, *_LOG, "--", os.path.join(".", path))
     entries = [line.split()[2:4] for line in log.splitlines() if line.startswith(":")]
     return {blob: None for old, new in entries for blob in (new, old) if blob.strip("0")}

@@ -22,9 +22,9 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from multiturn.engine.record import to_json
-from multiturn.engine.spans import Message, Span
 from multiturn.errors import Place
+from multiturn.explaining.record import to_json
+from multiturn.explaining.spans import Message, Span
 from multiturn.files.media import Media
 from multiturn.providers.tokens import estimated_tokens
 from multiturn.snapshots import snapshot_file

@@ -10,8 +10,8 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from multiturn.engine.spans import Message, Span, text_of
 from multiturn.errors import quoted
+from multiturn.explaining.spans import Message, Span, text_of
 from multiturn.model.conversion import Conversion
 from multiturn.model.turns import is_blank
 from multiturn.snapshots.locations import digest

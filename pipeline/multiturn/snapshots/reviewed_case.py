@@ -8,9 +8,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from multiturn.engine.outcomes import Outcome
-from multiturn.engine.preview import preview_of
-from multiturn.engine.spans import (
+from multiturn.engine.converting import ConvertedCase
+from multiturn.errors import MultiturnError, ProviderError
+from multiturn.explaining.explanation import preview_of
+from multiturn.explaining.spans import (
     Message,
     Spans,
     definitions_of,
@@ -19,7 +20,6 @@ from multiturn.engine.spans import (
     question_of,
     text_of,
 )
-from multiturn.errors import MultiturnError, ProviderError
 from multiturn.files.media import Media
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
@@ -120,7 +120,7 @@ _relative = lru_cache(os.path.relpath)  # the cases of a suite ask for the same
 
 
 def review_outcome(
-    outcome: Outcome, provider: TargetProvider | None = None
+    outcome: ConvertedCase, provider: TargetProvider | None = None
 ) -> tuple[ReviewedCase | None, MultiturnError | None]:
     """Return what a review needs of a case, or the error in its place; neither if not selected."""
     if outcome.conversion is None:

@@ -9,8 +9,8 @@ from msgspec import convert, to_builtins
 
 from multiturn.documents.dump import UnindentedList, dump, indented_block
 from multiturn.documents.yaml_reader import read_documents
-from multiturn.engine.spans import Message, Span, Spans, has_media, text_of
 from multiturn.errors import MultiturnError
+from multiturn.explaining.spans import Message, Span, Spans, has_media, text_of
 from multiturn.files.media import Media, MediaKind
 from multiturn.model.calls import Tool
 from multiturn.model.request import InputFile, ProviderRequest

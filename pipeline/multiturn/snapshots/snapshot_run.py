@@ -8,10 +8,10 @@ from contextlib import nullcontext
 from msgspec import Struct
 from msgspec.structs import replace
 
-from multiturn.engine.outcomes import Outcome
+from multiturn.engine.converting import ConvertedCase
 from multiturn.engine.selection import Selection, suite_names
-from multiturn.engine.spans import Message
 from multiturn.errors import MultiturnError, Place, option
+from multiturn.explaining.spans import Message
 from multiturn.files.paths import root_of
 from multiturn.providers.base import TargetProvider
 from multiturn.snapshots import lists, snapshot_file
@@ -111,7 +111,7 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
             yield from folder.snapshots(legal_path(prefix), below=True)
 
     def update(
-        self, outcomes: Iterable[Outcome], on_error: Callable[[MultiturnError], None]
+        self, outcomes: Iterable[ConvertedCase], on_error: Callable[[MultiturnError], None]
     ) -> "SnapshotUpdate":
         """Compare the outcomes of the selection with the folder, and write unless it is a check.
 
@@ -157,7 +157,7 @@ class SnapshotUpdate:
     def __init__(
         self,
         run: SnapshotRun,
-        outcomes: Iterable[Outcome],
+        outcomes: Iterable[ConvertedCase],
         on_error: Callable[[MultiturnError], None],
     ) -> None:
         self.run, self.folder = run, SnapshotFolder(run.scope.snapshots)

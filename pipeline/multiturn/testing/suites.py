@@ -12,9 +12,8 @@ from syrupy.data import Snapshot, SnapshotCollection, SnapshotCollections
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
-from multiturn.engine.defaults import find_defaults
-from multiturn.engine.outcomes import read_suite
-from multiturn.engine.project import chosen_suites, from_project, load_pipeline
+from multiturn.engine.converting import read_suite
+from multiturn.engine.project import chosen_suites, find_defaults, from_project, load_pipeline
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError
 from multiturn.files.finding import Texts

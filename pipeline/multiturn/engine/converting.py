@@ -1,14 +1,16 @@
 """The heart of every command: one iterator of what became of each selected case."""
 
+import os
 from collections.abc import Iterator
+from heapq import heappush, heappushpop
 
 from msgspec import Struct, structs
 
 from multiturn.documents.json_lines import Lines
-from multiturn.engine.selection import Selection
-from multiturn.errors import MultiturnError
+from multiturn.engine.selection import Sample, Selection
+from multiturn.errors import MultiturnError, option
 from multiturn.files.finding import Texts
-from multiturn.logs import warn
+from multiturn.logs import warn, warnings_to
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
@@ -21,7 +23,7 @@ from multiturn.suites.suite_reader import SuiteItem, SuiteReader
 _MOST_AHEAD, _MOST_SIZE = 64, 250_000
 
 
-class Outcome(Struct, frozen=True):
+class ConvertedCase(Struct, frozen=True):
     """What became of one case."""
 
     suite: str  # path of its suite, as it was named or found
@@ -38,18 +40,18 @@ class Outcome(Struct, frozen=True):
             return self.error.case_id
         return None if self.case is None else self.case.id
 
-    def converted(self, pipeline: Pipeline, *, strict: bool) -> "Outcome":
-        """Return the outcome of a pipeline; if strict, text lost without a rule is an error."""
+    def converted(self, pipeline: Pipeline, *, strict: bool) -> "ConvertedCase":
+        """Return what a pipeline makes of it; if strict, text lost without a rule is an error."""
         if self.case is None:
             return self
         try:
-            conversion = converted(self.case, pipeline, strict=strict)
+            conversion = convert_case(self.case, pipeline, strict=strict)
         except MultiturnError as error:
             return structs.replace(self, error=error)
         return structs.replace(self, conversion=conversion)
 
 
-def converted(case: Case, pipeline: Pipeline, *, strict: bool) -> Conversion:
+def convert_case(case: Case, pipeline: Pipeline, *, strict: bool) -> Conversion:
     """Return what a pipeline makes of a case; if strict, text lost without a rule is an error."""
     conversion = pipeline(Conversion(case))
     if strict:
@@ -61,7 +63,7 @@ def converted(case: Case, pipeline: Pipeline, *, strict: bool) -> Conversion:
 
 
 def _refuse_losses(conversion: Conversion) -> None:
-    from multiturn.engine.explanation import explain
+    from multiturn.explaining.explanation import explain
 
     lost = [fate for fate in explain(conversion).fates if fate.fate == "lost"]
     if lost:
@@ -69,28 +71,28 @@ def _refuse_losses(conversion: Conversion) -> None:
         raise MultiturnError(f"lost: {lost[0].why}{more}", where=lost[0].where)
 
 
-def outcomes(
+def convert_cases(
     selection: Selection, pipeline: Pipeline, seen: set[str] | None = None
-) -> Iterator[Outcome]:
+) -> Iterator[ConvertedCase]:
     """Yield what became of each selected case, in the order of the suites; holds few at a time.
 
     ``seen`` gets the id of every case, selected or not, so that the caller can check that the
     selected ids are among them; without it, this raises a MultiturnError at the end.
     """
-    for outcome in read_cases(selection, seen):
-        yield outcome.converted(pipeline, strict=selection.strict)
+    for each in read_cases(selection, seen):
+        yield each.converted(pipeline, strict=selection.strict)
 
 
-def read_cases(selection: Selection, seen: set[str] | None = None) -> Iterator[Outcome]:
-    """Yield the outcome of reading each selected case; ``seen`` is as for ``outcomes``."""
+def read_cases(selection: Selection, seen: set[str] | None = None) -> Iterator[ConvertedCase]:
+    """Yield each selected case as it was read; ``seen`` is as for ``convert_cases``."""
     texts, ids = Texts(), set[str]() if seen is None else seen
     for suite in selection.suites:
         has = selection.within(suite)
-        for outcome in read_suite(selection, suite, texts):
-            if selection.case_ids and outcome.case_id:
-                ids.add(outcome.case_id)
-            if has(outcome.case_id):
-                yield outcome
+        for each in read_suite(selection, suite, texts):
+            if selection.case_ids and each.case_id:
+                ids.add(each.case_id)
+            if has(each.case_id):
+                yield each
     if seen is None:
         selection.check_ids(ids)
 
@@ -101,8 +103,8 @@ def read_suite(
     texts: Texts,
     lines: Lines | None = None,
     name: str | None = None,
-) -> Iterator[Outcome]:
-    """Yield the outcome of reading every case of a suite, selected or not.
+) -> Iterator[ConvertedCase]:
+    """Yield every case of a suite as it was read, selected or not.
 
     ``lines`` of a ``.jsonl`` file are read, or all; ``name`` is used in place of the path.
     """
@@ -113,16 +115,16 @@ def read_suite(
         reader = SuiteReader(suite, selection.root, patterns, texts, name)
         for found in _read_ahead(reader, lines):
             if isinstance(found, Case):
-                yield Outcome(suite, found)
+                yield ConvertedCase(suite, found)
             elif isinstance(found, MultiturnError):
-                yield Outcome(suite, error=found)
+                yield ConvertedCase(suite, error=found)
             elif not (selection.is_partial and found.event == UNUSED_PATTERN):
                 try:
                     warn(found)
                 except MultiturnError as error:
-                    yield Outcome(suite, error=error)
+                    yield ConvertedCase(suite, error=error)
     except MultiturnError as error:
-        yield Outcome(suite, error=error)
+        yield ConvertedCase(suite, error=error)
 
 
 def _read_ahead(reader: SuiteReader, lines: Lines | None) -> Iterator[SuiteItem]:
@@ -139,3 +141,38 @@ def _read_ahead(reader: SuiteReader, lines: Lines | None) -> Iterator[SuiteItem]
     except MultiturnError as error:
         ahead.append(error)
     yield from ahead
+
+
+def sampled(selection: Selection, size: int, seed: int = 1) -> Selection:
+    """Return a selection of at most ``size`` of the selected cases: those with the lowest ranks.
+
+    The rank of a case depends on nothing else. So a case that is added to the suites changes
+    nothing, or takes the place of one other case, and one that is removed leaves its place to one.
+    The suites are read twice: here only ids are looked at, and at most ``size`` ranks are kept.
+
+    Raises:
+        ValueError: ``size`` is below 1.
+        MultiturnError: a suite can be read only once.
+    """
+    if size < 1:
+        raise ValueError("sample must be 1 or more")
+    for path in selection.suites:
+        if not os.path.isfile(path):
+            what = f"{option('sample')} reads suites twice, and {path!r} can be read only once"
+            raise MultiturnError(f"{what}; write it to a file")
+    sample, total = Sample(seed), 0
+    names = {path: selection.name_of(path) for path in selection.suites}
+    lowest: list[int] = []  # a heap of negative ranks: the highest rank is the first
+    with warnings_to(lambda _: None):  # the second reading warns
+        for each in read_cases(selection, set()):
+            if not each.case_id:  # an error that belongs to no case
+                continue
+            total += 1
+            rank = -sample.rank(names[each.suite], each.case_id)
+            if len(lowest) < size:
+                heappush(lowest, rank)
+            else:
+                heappushpop(lowest, rank)
+    last = -lowest[0] if lowest else -1
+    drawn = structs.replace(sample, last=last, size=len(lowest), total=total)
+    return structs.replace(selection, sample=drawn)

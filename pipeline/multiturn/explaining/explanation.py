@@ -1,20 +1,39 @@
-"""What became of each segment and call of the input, and of each text beside the messages."""
+"""Where each text of a prompt comes from, and what became of each segment of the input.
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+All of it is read off the finished Conversion, so a run that does not ask pays nothing.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from multiturn.errors import MultiturnError, Place
+from multiturn.errors import MultiturnError, Place, ProviderError
+from multiturn.explaining.spans import (
+    Message,
+    Span,
+    Spans,
+    definitions_of,
+    in_spans,
+    messages_of,
+    question_of,
+    spans_in,
+)
 from multiturn.files.media import FILE_TYPES, Media, is_address
 from multiturn.model.case import PROMPT_KEY, Case, TestMessage, first_other, segments_of
 from multiturn.model.conversion import DROPPED, Conversion, Edited, calls_of
-from multiturn.model.turns import Part, Turn, as_json, is_blank, joined
+from multiturn.model.request import ProviderRequest, as_text
+from multiturn.model.turns import Part, Turn, as_json, is_blank, joined, kind_of
+from multiturn.pipelines.pipeline import request_of
+from multiturn.suites.extents import Extent
+from multiturn.text import number_of, visible
 
 if TYPE_CHECKING:
     from multiturn.logs import Notice
+    from multiturn.providers.base import Preview, TargetProvider
+    from multiturn.providers.tokens import Tokens
 
 _Segment = tuple[int | None, int | None]  # indexes of a message and of a segment in it
 
@@ -235,3 +254,181 @@ def _written(content: object, path: str | None, case: Case) -> str | Media | Non
         case dict(structured):
             return as_json(structured)
     return None
+
+
+class Explanation(Struct, frozen=True):
+    """Where the texts of a conversion come from, and what became of its input.
+
+    As text, it is what ``multiturn explain`` prints.
+
+    Attributes:
+        suite: of the case.
+        id: of the case.
+        chat: the messages of the chat prompt; None where the pipeline leaves it out.
+        system: the system message that is sent before the question where there is no chat prompt.
+        question: the transcript.
+        fates: one for each segment of ``input_messages``, in order; then one for each text beside
+            the messages that is not in the prompt as it was written.
+        target: the target that gets ``chat`` as it is here; empty for the pipeline's own.
+        repairs: what the rules of that target required.
+    """
+
+    suite: str
+    id: str
+    chat: tuple[Message, ...] | None
+    system: Spans
+    question: Spans
+    fates: tuple[Fate, ...]
+    target: str = ""
+    repairs: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return one line: a notebook shows ``_repr_html_``, and ``print`` shows all of it."""
+        case = " · ".join(filter(None, (self.suite, self.id)))
+        parts = [
+            number_of(len(self.chat), "message") if self.chat is not None else "no chat prompt"
+        ]
+        if lost := sum(fate.fate == "lost" for fate in self.fates):
+            parts.append(f"{number_of(lost, 'text')} lost")
+        return f"<Explanation of {visible(case)!r}: {', '.join(parts)}; print() shows it>"
+
+    def _repr_html_(self) -> str:
+        """Return the text for a notebook, which would break its lines otherwise."""
+        import html
+
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+    def __str__(self) -> str:
+        """Return each text below its origin, then what is not where, or as, it was written."""
+        title = " · ".join(filter(None, (self.suite, self.id, self.target)))
+        lines = [title.replace("\n", "\\n"), *(f"  repaired {repair}" for repair in self.repairs)]
+        for message in self.chat or ([Message("system", self.system)] if self.system else ()):
+            lines += [message.title, *_lines(message.shown)]
+        if self.question or not self.target:
+            lines += ["question", *_lines(self.question)]
+        for heading, is_meant in (("where", False), ("as", True)):
+            fates = [
+                f"  {fate.where}: {fate.fate}, {fate.why}"
+                for fate in self.fates
+                if fate.fate != "shown" and (fate.fate == "changed") == is_meant
+            ]
+            lines += [f"not {heading} it was written", *fates] if fates else []
+        return visible("\n".join(lines)) + "\n"
+
+
+def _lines(spans: Spans) -> Iterator[str]:
+    for span in spans:
+        if span.text.strip("\n"):
+            facts = "" if span.media is None else f": {span.media.facts}"
+            yield f"  {span.origin}{facts}"
+            yield from (f"  | {line}".rstrip() for line in span.text.split("\n"))
+
+
+def within(found: Explanation, extent: Extent) -> Explanation | None:
+    """Return what an explanation says of a stretch of a suite; None if that is nothing."""
+
+    def held(spans: Spans) -> Spans:
+        return tuple(span for span in spans if extent.holds(span.place))
+
+    chat = None
+    if found.chat is not None:
+        each_held = (
+            structs.replace(
+                message,
+                spans=held(message.spans),
+                thinking=held(message.thinking),
+                calls=held(message.calls),
+            )
+            for message in found.chat
+        )
+        chat = tuple(message for message in each_held if message.shown)
+    fates = tuple(fate for fate in found.fates if extent.holds(fate.where))
+    system, question = held(found.system), held(found.question)
+    if not (chat or fates or system or question):
+        return None
+    return structs.replace(found, chat=chat, fates=fates, system=system, question=question)
+
+
+def explain(conversion: Conversion) -> Explanation:
+    """Return where the texts of a finished conversion come from, and where its input went."""
+    if not isinstance(conversion, Conversion):
+        what = "explain takes what a pipeline returns, as in explain(pipeline(Conversion(case)))"
+        raise TypeError(f"{what}, not {kind_of(conversion)}")
+    case, has_chat = conversion.case, conversion.chat is not None
+    return Explanation(
+        suite=case.suite,
+        id=case.id,
+        chat=messages_of(conversion) if has_chat else None,
+        system=() if has_chat else spans_in(conversion.system, case),
+        question=question_of(conversion),
+        fates=tuple(fates_of(conversion)),
+    )
+
+
+def preview_of(
+    conversion: Conversion, provider: "TargetProvider", request: ProviderRequest | None = None
+) -> "Preview":
+    """Return what a target would be sent of a finished conversion, or of its request.
+
+    Raises:
+        ProviderError: the target would refuse it; with its place in the suite.
+    """
+    case, request = conversion.case, request or request_of(conversion)
+    try:
+        transcript = tuple(map(as_text, conversion.transcript))  # where media are text
+        return provider.preview(request, conversion.sent, transcript)
+    except ProviderError as error:
+        raise error.at(case.where(), case.id) from None
+
+
+def explain_for(conversion: Conversion, provider: "TargetProvider") -> Explanation:
+    """Return where the texts come from that a target would be sent.
+
+    Raises:
+        ProviderError: as for ``preview_of``.
+    """
+    preview = preview_of(conversion, provider)
+    found = structs.replace(explain(conversion), target=provider.name, repairs=preview.repairs)
+    if preview.messages is None:
+        return found
+    chat = in_spans(preview.messages, conversion.case)
+    return structs.replace(found, chat=chat, system=(), question=())
+
+
+class Size(Struct, frozen=True):
+    """The size of a prompt.
+
+    Attributes:
+        tokens: those of the whole request.
+        parts: number of tokens by what has them, such as ``file notes.md``, the most first.
+    """
+
+    tokens: "Tokens"
+    parts: dict[str, int]
+
+
+def size_of(
+    conversion: Conversion, provider: "TargetProvider", count: Callable[[str], int]
+) -> Size:
+    """Return the size of what a target would be sent; ``count`` counts the tokens of a text.
+
+    Raises:
+        ProviderError: the target would refuse it; with its place in the suite.
+    """
+    found: Counter[str] = Counter()
+    for what, span in _spans(conversion, provider):
+        found[what] += count(span.text)
+    tokens = provider.tokens(provider.wire(request_of(conversion)))
+    return Size(tokens, {what: number for what, number in found.most_common() if number})
+
+
+def _spans(conversion: Conversion, provider: "TargetProvider") -> Iterator[tuple[str, Span]]:
+    """Yield each text of a prompt, and what it belongs to."""
+    guidelines = {file.resolved_path for file in conversion.input_files if file.guideline}
+    turns = preview_of(conversion, provider).messages
+    for message in in_spans(conversion.sent if turns is None else turns, conversion.case):
+        for span in (each for each in message.shown if each.media is None):
+            kind = "guideline" if span.path in guidelines else "file"
+            yield f"{kind} {span.path}" if span.path else f"{message.role} messages", span
+    for definition in definitions_of(conversion):
+        yield from (("tools", span) for span in definition.spans)

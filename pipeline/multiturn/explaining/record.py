@@ -3,14 +3,21 @@
 import json
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from multiturn.files.media import with_bytes
 from multiturn.logs import Notice
-from multiturn.model.request import ProviderRequest
+from multiturn.model.conversion import Conversion
+from multiturn.model.request import ProviderRequest, message_of
+from multiturn.pipelines.pipeline import request_of
 from multiturn.text import may_have_unseen, unseen, utf8
+
+if TYPE_CHECKING:
+    from multiturn.providers.base import TargetProvider
+
+_INSTEAD = ("question", "chat_prompt", "system", "guidelines")  # the target gets messages
 
 Record = dict[str, Any]  # what ``multiturn convert`` writes of a case
 
@@ -49,6 +56,26 @@ def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Recor
         "notices": warnings or None,
     }
     return record | {key: value for key, value in others.items() if value is not None}
+
+
+def record_for(conversion: Conversion, provider: "TargetProvider") -> Record:
+    """Return what ``multiturn convert --target`` writes of a case.
+
+    Raises:
+        ProviderError: as for ``preview_of``.
+    """
+    from multiturn.explaining.explanation import preview_of
+
+    request = request_of(conversion)
+    preview = preview_of(conversion, provider, request)
+    record = record_of(request, conversion.notices)
+    shown: dict[str, Any] = {"target": provider.name}
+    if preview.messages is not None:
+        shown["messages"] = list(map(message_of, preview.messages))
+        record = {key: value for key, value in record.items() if key not in _INSTEAD}
+    shown |= {"parameters": preview.parameters, "repairs": preview.repairs}
+    head = {key: record[key] for key in ("suite", "id")}
+    return head | shown | record
 
 
 def to_json(record: Any) -> bytes:
