@@ -15,7 +15,7 @@ from loopback import KEY, Request, Server, completion
 from media_files import image
 from multiturn import Media, dry_run, estimate, load_target
 from multiturn.engine.costs import SharedPrefixes
-from multiturn.engine.run import PrefixQueue, RunCase
+from multiturn.engine.run import Queue, RunCase
 from multiturn.providers.base import Wire
 from multiturn.providers.results import Result
 from running import by_id, run
@@ -216,16 +216,16 @@ def deliveries(provider: Any, *prompts: tuple[str, ...]) -> list[RunCase]:
     ]
 
 
-def queue(given: Iterable[RunCase], *, waits: bool = True) -> PrefixQueue:
-    return PrefixQueue(iter(given), SharedPrefixes(openai()), waits=waits)
+def queue(given: Iterable[RunCase], *, waits: bool = True) -> Queue:
+    return Queue(iter(given), openai() if waits else azure(), "prefixes")
 
 
-def sendable(cases: PrefixQueue) -> list[RunCase]:
-    """Return what can be sent before an answer arrives."""
+def sendable(cases: Queue, *, is_busy: bool = False) -> list[RunCase]:
+    """Return what can be sent before an answer arrives, or what passes while all are busy."""
     found: list[RunCase] = []
     while not cases.is_waiting:
         try:
-            delivery = next(cases)
+            delivery = cases.next(is_busy=is_busy)
         except StopIteration:
             break
         found += [] if delivery is None else [delivery]
@@ -248,7 +248,7 @@ def test_others_wait_until_the_first_of_them_is_answered() -> None:
     cases.answered(first)
     assert ids(sendable(cases)) == ["2", "5"]
     with pytest.raises(StopIteration):
-        next(cases)
+        cases.next(is_busy=False)
 
 
 def test_nobody_waits_for_a_few_characters_more() -> None:
@@ -265,7 +265,7 @@ def test_the_first_case_is_sent_before_another_one_is_read() -> None:
         pytest.fail("a second case was read")
 
     cases = queue(slow())
-    found = next(cases) or next(cases)
+    found = cases.next(is_busy=False)
     assert found is not None
     assert found.result.id == "0"
 
@@ -273,8 +273,19 @@ def test_the_first_case_is_sent_before_another_one_is_read() -> None:
 def test_where_no_cache_is_known_prefixes_are_together_and_nobody_waits() -> None:
     prompts = [(SHORT, "-"), *PROMPTS, (A, "7"), (B, "8")]
     cases = queue(deliveries(openai(), *prompts), waits=False)
-    # The windows are 0; 1 and 2; 3 to 6; and the others.
-    assert ids(sendable(cases)) == ["0", "1", "2", "3", "6", "4", "5", "7", "8"]
+    first, second = cases.next(is_busy=False), cases.next(is_busy=False)
+    assert first is not None
+    assert second is not None
+    assert ids([first, second]) == ["0", "1"]
+    assert sendable(cases, is_busy=True) == []  # all others are read meanwhile
+    cases.answered(first)
+    assert ids(sendable(cases)) == ["2", "5", "8", "3", "6", "7", "4"]
+
+
+def test_where_there_is_a_cache_none_is_read_while_no_more_can_be_sent() -> None:
+    cases = queue(deliveries(openai(), *PROMPTS))
+    assert cases.next(is_busy=True) is None
+    assert cases.is_waiting
 
 
 def test_requests_that_share_nothing_stay_in_their_order() -> None:
@@ -289,12 +300,19 @@ def test_requests_that_share_nothing_stay_in_their_order() -> None:
     assert ids(sendable(queue(deliveries(openai(), *prompts)))) == [*"012345"]
 
 
-def test_what_has_an_answer_passes_at_once_and_an_error_keeps_its_place() -> None:
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_what_has_an_answer_passes_at_once_and_an_error_keeps_its_place(is_busy: bool) -> None:
     sent = deliveries(openai(), *PROMPTS)
     reused = RunCase("reuse", Result(suite="s", id="old", target="t"), sent[0].wire)
     wrong = RunCase("refuse", Result(suite="s", id="wrong", target="t"))
     given = [*sent[:4], reused, wrong, *sent[4:]]
-    assert ids(sendable(queue(given, waits=False))) == [*"012", "old", "3", "wrong", *"45"]
+    cases = queue(given, waits=False)
+    if is_busy:
+        assert ids(sendable(cases, is_busy=True)) == ["old"]
+        cases.answered(sent[0])
+        assert ids(sendable(cases)) == [*"02514", "3", "wrong"]
+    else:
+        assert ids(sendable(cases)) == [*"0123", "old", "wrong", *"45"]
 
 
 def test_an_error_in_reading_is_raised_after_the_cases_before_it() -> None:
@@ -303,10 +321,10 @@ def test_an_error_in_reading_is_raised_after_the_cases_before_it() -> None:
         raise RuntimeError("no more")
 
     cases = queue(broken())
-    found = [next(cases) for _ in range(6)]
+    found = [cases.next(is_busy=False) for _ in range(3)]
     assert ids(delivery for delivery in found if delivery) == ["0", "1"]
     with pytest.raises(RuntimeError, match="no more"):
-        next(cases)
+        cases.next(is_busy=False)
 
 
 def test_at_most_a_thousand_cases_wait_and_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

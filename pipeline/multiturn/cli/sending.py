@@ -23,7 +23,7 @@ from multiturn.engine.costs import (
     no_price,
 )
 from multiturn.engine.run import Order, Run, RunCase, answers
-from multiturn.errors import ENDS_RUN, LimitReachedError, MultiturnError, ProviderError
+from multiturn.errors import LimitReachedError, MultiturnError, ProviderError
 from multiturn.explaining.record import to_json
 from multiturn.providers.results import Result
 from multiturn.text import dollars, first_of, in_line, number_of
@@ -187,7 +187,7 @@ class Tally:
             return
         if isinstance(case.error, MultiturnError):
             self.failures.add(case.error)
-        elif failure.type not in ENDS_RUN:
+        elif not case.ends_run:
             self.failures.say(failure.message)
         elif not self.is_denied:
             self.is_denied = True

@@ -25,8 +25,8 @@ from msgspec.structs import replace
 from multiturn.documents.input import lines_of, open_regular
 from multiturn.documents.output import lock, open_locked, open_output
 from multiturn.engine.costs import Estimate, SharedPrefixes
-from multiturn.engine.run import Run, RunCase, RunOptions, answered, failed, want_no_loop
-from multiturn.errors import MultiturnError, Place, ProviderError, option
+from multiturn.engine.run import Run, RunCase, RunOptions, want_no_loop
+from multiturn.errors import BatchEndedError, MultiturnError, Place, ProviderError, option
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import LARGEST_ANSWER, Provider, TargetProvider
@@ -534,7 +534,7 @@ class BatchRun(Batches):
                     file.write((between if part.requests else before) + line)
                     part = replace(part, requests=part.requests + 1)
                     tokens[digest] = part.token
-                if self.run.record_wire:
+                if self.run.options.get("record_wire"):
                     result = replace(result, wire=case.wire.body.decode())
                 self._ask(Waiting(tokens[digest], case.where, result))
             if part.requests:
@@ -612,18 +612,18 @@ class BatchRun(Batches):
                     continue  # its case has another request now
                 if key not in self._seen and result.suite in self._suites:
                     self.removed.append(result.id)
+                case = RunCase("send", result, where=waiting.where)
                 try:
                     if result.digest not in found:
                         why = status.why or f"{part.batch} ended without an answer to this request"
-                        raise ProviderError(f"batch_{status.state}: {why}", kind="batch")
+                        raise BatchEndedError(f"batch_{status.state}: {why}")
                     file.seek(found[result.digest])
                     answer = self.api.read(file.readline(LARGEST_ANSWER + 1))
-                    thinking = self.run.record_thinking
-                    result = answered(result, answer, with_thinking=thinking)
+                    thinking = self.run.options.get("record_thinking", False)
+                    case = case.answered(answer, with_thinking=thinking)
                 except ProviderError as error:
                     self.api.provider.teach(error)
-                    result = failed(result, waiting.where, error)
-                case = RunCase("send", result, where=waiting.where)
+                    case = case.failed(error)
                 self.run.keep(case)
                 yield case
 

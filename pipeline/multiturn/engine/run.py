@@ -3,7 +3,7 @@
 import asyncio
 import os
 from bisect import bisect_left, insort
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, suppress
 from itertools import chain, islice
 from operator import itemgetter
@@ -18,7 +18,14 @@ from multiturn.engine.converting import ConvertedCase, convert_case, read_cases
 from multiturn.engine.costs import Budget, Estimate, SharedPrefixes, model_of, nearest, price_for
 from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
-from multiturn.errors import ENDS_RUN, MultiturnError, ProviderError, option
+from multiturn.errors import (
+    ENDS_RUN,
+    MultiturnError,
+    OwnProviderError,
+    ProviderError,
+    did_you_mean,
+    option,
+)
 from multiturn.model.case import Case
 from multiturn.model.turns import is_blank, kind_of
 from multiturn.pipelines.pipeline import Pipeline, request_of
@@ -26,7 +33,6 @@ from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE
 from multiturn.providers.base import Provider, ProviderResponse, TargetProvider, Wire
 from multiturn.providers.counting import count_tokens, counter_of
 from multiturn.providers.custom import complete
-from multiturn.providers.http import HttpProvider
 from multiturn.providers.results import (
     Failure,
     RawRequest,
@@ -90,17 +96,39 @@ class RunCase(Struct, frozen=True):
         """Whether this run has a result for the case: an answer, or an error."""
         return self.action not in ("reuse", "skip")
 
+    @property
+    def ends_run(self) -> bool:
+        """Whether it has an error that every other case would meet, too."""
+        return self.result.error is not None and self.result.error.type in ENDS_RUN
 
-def request_size(case: RunCase) -> int:
-    """Return the bytes of a request; 0 where there is none."""
-    return 0 if case.wire is None else len(case.wire.shown)
+    @property
+    def size(self) -> int:
+        """Bytes of the request; 0 where there is none."""
+        return 0 if self.wire is None else len(self.wire.shown)
 
+    def failed(self, error: Exception) -> "RunCase":
+        """Return the case with an error in place of an answer."""
+        if not isinstance(error, ProviderError):
+            error = OwnProviderError(f"{type(error).__name__}: {error}")
+        failure = Failure(error.kind, utf8(f"{self.where}: {error.what}"))
+        return replace(self, result=replace(self.result, error=failure, retries=error.retries))
 
-def unreadable(error: MultiturnError, suite: str, target: str) -> RunCase:
-    """Return the case of a case that cannot be read, or of an error that belongs to no case."""
-    failure = Failure("conversion", utf8(str(error)))
-    result = Result(suite=utf8(suite), id=error.case_id or "", target=target, error=failure)
-    return RunCase("unreadable", result, error=error)
+    def answered(self, answer: ProviderResponse, *, with_thinking: bool) -> "RunCase":
+        """Return the case with its answer; without text, calls are one, too."""
+        kind = "refusal" if answer.is_refusal else "text"
+        if kind == "text" and is_blank(answer.text):
+            kind = "calls" if answer.tool_calls else "empty"
+        result = replace(
+            self.result,
+            response=utf8(answer.text),
+            answer=kind,
+            tool_calls=answer.tool_calls or UNSET,
+            thinking=answer.thinking if with_thinking and answer.thinking else UNSET,
+            finish_reason=answer.finish_reason,
+            usage=answer.usage,
+            retries=answer.retries,
+        )
+        return replace(self, result=result)
 
 
 def prepare(
@@ -123,76 +151,34 @@ def prepare(
         expected_messages=_if_given(case.expected_messages),
         conversation_id=_if_given(case.conversation_id),
     )
-    where = str(case.where())
+    found = RunCase("refuse", result, where=str(case.where()))
     try:
         request = request_of(convert_case(case, pipeline, strict=strict))
     except Exception as error:  # a custom stage may raise anything
         message = str(error) if isinstance(error, MultiturnError) else repr(error)
         result = replace(result, error=Failure("conversion", utf8(message)))
-        return RunCase("refuse", result, where=where, error=error)
-    system = request.system if request.chat_prompt is None else UNSET
+        return replace(found, result=result, error=error)
     asked_for = RawRequest(
         request.question,
         request.guidelines,
         request.chat_prompt,
-        system,
+        request.system if request.chat_prompt is None else UNSET,
         request.tools or UNSET,
         tuple(file for file in request.input_files if file.media is not None) or UNSET,
     )
-    result = replace(result, raw_request=asked_for)
+    found = replace(found, result=replace(result, raw_request=asked_for))
     try:
         wire = provider.wire(request)
-        result = replace(result, repairs=wire.repairs, digest=wire.digest())
+        result = replace(found.result, repairs=wire.repairs, digest=wire.digest())
+        found = replace(found, result=result)
         tokens = provider.tokens(wire) if with_tokens else None
     except Exception as error:  # so may a custom provider
-        return RunCase("refuse", failed(result, where, error), where=where)
-    return RunCase("send", result, wire, where, tokens=tokens)
+        return found.failed(error)
+    return replace(found, action="send", wire=wire, tokens=tokens)
 
 
 def _if_given(value: Any) -> Any:
     return UNSET if value is None else value
-
-
-def unless_known(
-    case: RunCase, stored: Mapping[bytes, str], earlier: Mapping[bytes, str]
-) -> RunCase:
-    """Return a case that is not sent again if its request was answered, or is unchanged.
-
-    Args:
-        case: as ``prepare`` returns it.
-        stored: the digests of answered requests, by the keys of their results.
-        earlier: the digests of the requests at a revision, by such keys.
-    """
-    if is_stored(case.result, stored):
-        return replace(case, action="reuse")
-    if is_stored(case.result, earlier):
-        return replace(case, action="skip")
-    return case
-
-
-def failed(result: Result, where: str, error: Exception) -> Result:
-    """Return the result of a case without an answer; ``where`` is the place of the case."""
-    if not isinstance(error, ProviderError):
-        error = ProviderError(f"{type(error).__name__}: {error}", kind="provider")
-    message = utf8(f"{where}: {error.what}")
-    return replace(result, error=Failure(error.kind, message), retries=error.retries)
-
-
-def answered(result: Result, answer: ProviderResponse, *, with_thinking: bool = False) -> Result:
-    """Return the result of a case with an answer; without text, calls are one, too."""
-    kind = "refusal" if answer.is_refusal else "text"
-    if kind == "text" and is_blank(answer.text):
-        kind = "calls" if answer.tool_calls else "empty"
-    return replace(
-        result,
-        response=utf8(answer.text),
-        answer=kind,
-        tool_calls=answer.tool_calls or UNSET,
-        thinking=answer.thinking if with_thinking and answer.thinking else UNSET,
-        finish_reason=answer.finish_reason,
-        usage=answer.usage,
-        retries=answer.retries,
-    )
 
 
 Order = Literal["prefixes", "suite"]
@@ -202,83 +188,84 @@ _WORTH_WAITING = 500  # characters of a prefix that another request is about to 
 
 
 class Queue:
-    """Cases in the order in which they are sent; an iterator."""
+    """The cases of a run in the order in which they are sent; by default, that of the suites.
 
-    is_waiting = False  # whether none of those that are left can be sent before an answer arrives
+    If the target may have a cache, cases are read ahead that others have a prefix with: those that
+    share one with a request under way wait for its answer. Where it is not known whether there is a
+    cache, none waits, but as long as no more can be sent, cases are read, so that those that share
+    a prefix come one after another.
 
-    def __init__(self, cases: Iterator[RunCase]) -> None:
-        self._cases = cases
+    At most a thousand cases are read ahead. Those that have no result in this run pass at once. An
+    error in reading is raised once the cases before it were returned.
 
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> RunCase | None:
-        """Return the next case; None if there is none at the moment."""
-        return next(self._cases)
-
-    def answered(self, case: RunCase) -> None:
-        """Note that a case has its answer."""
-
-
-class PrefixQueue(Queue):
-    """Cases in an order that keeps shared prefixes together.
-
-    For that, cases are read ahead once no other one can be sent: first a single one, then each time
-    twice as many, and never more than a thousand. Those that have no result in this run pass at
-    once. An error in reading is raised once the cases before it have been yielded.
+    Attributes:
+        is_waiting: whether there is no case before an answer arrives.
     """
 
-    def __init__(self, cases: Iterator[RunCase], prefixes: SharedPrefixes, *, waits: bool) -> None:
-        super().__init__(cases)
-        self._prefixes = prefixes  # of the requests that were answered
-        self._waits = waits
+    def __init__(self, cases: Iterator[RunCase], provider: TargetProvider, order: Order) -> None:
+        is_by_suite = order == "suite" or provider.has_cache is False
+        self.is_waiting = False
+        self._cases = cases
+        self._prefixes = None if is_by_suite else SharedPrefixes(provider, estimates=True)
+        self._waits = bool(provider.has_cache) and not is_by_suite
         self._end: Exception | None = None  # of the cases: StopIteration, or an error
-        self._ahead = 1  # number of cases to read ahead
-        self._read: list[tuple[str, RunCase]] = []  # those so far, with their texts
-        self._left: list[tuple[str, RunCase]] = []  # read before, in the order of sending
-        self._size = 0  # of all these requests, in bytes
-        self._is_blocked = False  # whether all that are left wait for requests under way
+        # Those that were read ahead with their texts, by the beginnings of these.
+        self._ahead: dict[object, list[tuple[str, RunCase]]] = {}
+        self._number = self._size = (
+            0  # of these: how many they are, and the bytes of their requests
+        )
+        self._is_blocked = False  # whether all of them wait for requests under way
         self._under_way: list[str] = []  # texts of these requests, in alphabetical order
 
-    def __next__(self) -> RunCase | None:
-        """Return the next case; None if another one was read, or all wait for an answer."""
-        if not self._is_blocked:
-            for at, (text, case) in enumerate(self._left):
-                if not self._must_wait(text):
-                    del self._left[at]
-                    self._size -= request_size(case)
-                    if self._waits:
-                        insort(self._under_way, text)
-                    return case
-        self._is_blocked = True
-        is_full = len(self._left) + len(self._read) >= WINDOW or self._size > WINDOW_BYTES
-        if self._end is None and not is_full:
-            return self._read_one()
-        if self._read:
-            self._put_in_order()
-        elif self._left:
-            self.is_waiting = True
-        elif self._end is not None:
+    def next(self, *, is_busy: bool) -> RunCase | None:
+        """Return the next case; None if another one was read, or all wait for an answer.
+
+        If ``is_busy``, no more can be sent before an answer arrives.
+        """
+        if not is_busy and not self._is_blocked:
+            for beginning, group in self._ahead.items():
+                for at, (text, case) in enumerate(group):
+                    if not self._must_wait(text):
+                        del group[at]
+                        if not group:
+                            del self._ahead[beginning]
+                        self._number -= 1
+                        self._size -= case.size
+                        return self._sent(text, case)
+            self._is_blocked = True
+        is_needed = not is_busy or (self._prefixes is not None and not self._waits)
+        is_full = self._number >= WINDOW or self._size > WINDOW_BYTES
+        if self._end is None and is_needed and not is_full:
+            return self._read(is_busy=is_busy)
+        if self._end is not None and not self._ahead:
             raise self._end
+        self.is_waiting = True
         return None
 
     def answered(self, case: RunCase) -> None:
         """Let the cases be sent that share a prefix with this one."""
         self.is_waiting = self._is_blocked = False
-        if self._waits:
+        if self._waits and self._prefixes is not None:
             text = self._prefixes.text(case.wire)
             del self._under_way[bisect_left(self._under_way, text)]
             self._prefixes.add(text)
 
     def _must_wait(self, text: str) -> bool:
         """Return whether a request under way will bring more of a text into the cache."""
+        if not self._waits or self._prefixes is None:
+            return False
         length, _ = nearest(self._under_way, text)
         if length < self._prefixes.longest(text) + _WORTH_WAITING:
             return False
         return self._prefixes.tokens(text[:length]) > 0
 
-    def _read_one(self) -> RunCase | None:
-        """Read a case, and return it if it has no result."""
+    def _sent(self, text: str, case: RunCase) -> RunCase:
+        if self._waits:
+            insort(self._under_way, text)
+        return case
+
+    def _read(self, *, is_busy: bool) -> RunCase | None:
+        """Read a case, and return it if it can be sent, or has no result."""
         try:
             case = next(self._cases)
         except Exception as error:  # StopIteration, or what a generator of cases raises
@@ -286,31 +273,16 @@ class PrefixQueue(Queue):
             return None
         if not case.has_result:
             return case
-        self._size += request_size(case)
-        self._read.append((self._prefixes.text(case.wire), case))
-        if len(self._read) >= self._ahead:
-            self._put_in_order()
-            self._ahead *= 2
+        text = "" if self._prefixes is None else self._prefixes.text(case.wire)
+        if not is_busy and not self._must_wait(text):
+            return self._sent(text, case)
+        # A token has a character, mostly more; and what is too short shares nothing.
+        beginning = text[: self._prefixes.minimum] if self._prefixes else ""
+        group = self._ahead.setdefault(beginning or object(), [])
+        insort(group, (text, case), key=itemgetter(0))
+        self._number += 1
+        self._size += case.size
         return None
-
-    def _put_in_order(self) -> None:
-        """Put those together that share a prefix; such groups are in the order of their first."""
-        groups: dict[str | int, list[tuple[str, RunCase]]] = {}
-        for at, held in enumerate(self._left + self._read):
-            beginning = held[0][: self._prefixes.minimum]  # a token has a character, mostly more
-            groups.setdefault(beginning or at, []).append(held)
-        in_groups = (sorted(group, key=itemgetter(0)) for group in groups.values())
-        self._left = [*chain.from_iterable(in_groups)]
-        self._read = []
-        self._is_blocked = False
-
-
-def in_order(cases: Iterator[RunCase], provider: TargetProvider, order: Order) -> Queue:
-    """Return cases in the order in which they are sent: that of the suites if no cache is there."""
-    if order == "suite" or provider.has_cache is False:
-        return Queue(cases)
-    prefixes = SharedPrefixes(provider, estimates=True)
-    return PrefixQueue(cases, prefixes, waits=bool(provider.has_cache))
 
 
 _MOST_HELD = 16 * 2**20  # bytes of requests
@@ -318,7 +290,7 @@ Cases = Iterable[Case] | Selection | str | Path
 
 
 class RunOptions(TypedDict, total=False):
-    """The options of ``Run`` that ``run``, ``run_batches`` and the command only hand on."""
+    """The options of a run that are off by default; the docstring of ``run`` describes them."""
 
     resume: bool
     against: str | None
@@ -332,17 +304,18 @@ class RunOptions(TypedDict, total=False):
 class Run:
     """What a run sends and where its results go; a context manager that opens the results file.
 
-    On leaving, the file keeps one line for each case. ``RunOptions`` are as for ``multiturn.run``.
+    On leaving, the file keeps one line for each case. The arguments are those of ``multiturn.run``.
 
     Args:
-        cases: the cases, or the path of a suite or of a folder.
-        pipeline: the pipeline, its name or the path of its file; None for the project's.
-        provider: answers the requests.
-        results: path of the file that gets each result.
+        cases: those of ``run``, or a selection.
+        pipeline: as for ``run``.
+        provider: as for ``run``.
+        results: as for ``run``.
         batch: whether the requests are sent in batches.
         is_dry: whether nothing is sent or written.
         is_default: whether the pipeline comes from the project's defaults; those of the revision
             may then name another one.
+        options: as for ``run``.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -357,28 +330,21 @@ class Run:
         provider: Provider,
         *,
         results: str | Path | None = None,
-        resume: bool = False,
-        against: str | None = None,
-        record_wire: bool = False,
-        record_thinking: bool = False,
-        max_cost: float | None = None,
-        max_tokens: int | None = None,
-        prices: str | Path | None = None,
         batch: bool = False,
         is_dry: bool = False,
         is_default: bool = False,
+        **options: Unpack[RunOptions],
     ) -> None:
+        for unknown in options.keys() - RunOptions.__annotations__.keys():
+            what = did_you_mean(unknown, RunOptions.__annotations__)
+            raise TypeError(f"a run has no option {unknown!r}; {what}")
+        self.options = options
         self.provider = complete(provider)
         self.selection, self._given, self.pipeline, name = _chosen(cases, pipeline)
-        if resume and results is None:
-            raise ValueError("resume continues a file of results; name it with results")
         self.path = None if results is None else str(results)
-        self.resume = resume
-        for limit, number in {"max_cost": max_cost, "max_tokens": max_tokens}.items():
-            want(number, int | float | None, f"{limit} must be a number above 0")
-            if number is not None and not number > 0:  # NaN is not
-                raise ValueError(f"{limit} must be a number above 0")
-        self.record_wire, self.record_thinking = record_wire, record_thinking
+        resume, against = options.get("resume", False), options.get("against")
+        if resume and self.path is None:
+            raise ValueError("resume continues a file of results; name it with results")
         if self.path is not None and (batch or os.path.exists(state_path(self.path))):
             # Most runs need nothing of what batches need.
             from multiturn.engine.batches import check_batches
@@ -388,9 +354,9 @@ class Run:
             self.provider.check()
         self.names = suite_names(self.selection)
         self.budget = Budget(
-            price_for(self.provider, prices) if model_of(self.provider) else None,
-            most_cost=max_cost,
-            most_tokens=max_tokens,
+            price_for(self.provider, options.get("prices")) if model_of(self.provider) else None,
+            most_cost=_limit("max_cost", options.get("max_cost")),
+            most_tokens=_limit("max_tokens", options.get("max_tokens")),
             batch=batch,
         )
         # Without a limit, a run only says how far an estimate was off. What a published tokenizer
@@ -413,7 +379,7 @@ class Run:
 
     def __enter__(self) -> Self:
         if self.path is not None:
-            self.results = ResultsFile(self.path, resume=self.resume)
+            self.results = ResultsFile(self.path, resume=self.options.get("resume", False))
             self.stored = self.results.stored
         return self
 
@@ -452,7 +418,7 @@ class Run:
             if held is None:
                 continue
             held.append(case)
-            size += request_size(case)
+            size += case.size
             if size > _MOST_HELD:
                 held = None
                 self._check_second_reading()
@@ -477,22 +443,25 @@ class Run:
             yield case
 
     def _unless_known(self, case: RunCase) -> RunCase:
-        return unless_known(case, self.stored, self.earlier)
+        """Return a case that is not sent again if its request was answered, or is unchanged."""
+        if is_stored(case.result, self.stored):
+            return replace(case, action="reuse")
+        return replace(case, action="skip") if is_stored(case.result, self.earlier) else case
 
     def _prepared(self) -> Iterator[RunCase]:
         strict, sample = self.selection.strict, self.selection.sample
         for each in self._read():
-            if each.error is not None:
-                name = self.names[each.suite]
-                case = unreadable(each.error, name, self.provider.name)
-            elif each.case is not None:
+            if each.case is not None and each.error is None:
                 case = prepare(
-                    each.case,
-                    self.pipeline,
-                    self.provider,
+                    *(each.case, self.pipeline, self.provider),
                     strict=strict,
                     with_tokens=self._with_tokens,
                 )
+            else:
+                failure = Failure("conversion", utf8(str(each.error)))
+                suite, case_id = utf8(self.names[each.suite]), each.case_id or ""
+                result = Result(suite=suite, id=case_id, target=self.provider.name, error=failure)
+                case = RunCase("unreadable", result, error=each.error)
             if sample is not None:
                 case = replace(case, result=replace(case.result, sample=str(sample)))
             yield case
@@ -523,6 +492,13 @@ class Run:
         """Write the results so far to the disk, so that they survive a crash of the machine."""
         if self.results is not None:
             self.results.sync()
+
+
+def _limit(name: str, number: Any) -> Any:
+    want(number, int | float | None, f"{name} must be a number above 0")
+    if number is not None and not number > 0:  # NaN is not
+        raise ValueError(f"{name} must be a number above 0")
+    return number
 
 
 def _chosen(
@@ -720,7 +696,7 @@ def answers(run: Run, *, concurrency: int, order: Order) -> AsyncGenerator[RunCa
     # The first case may come through a pipe. Ctrl-C ends the wait for it only outside the event
     # loop, which answers the first Ctrl-C by cancelling a task that never gets to run.
     first = list(islice(cases, 1))
-    return _answers(run, in_order(chain(first, cases), run.provider, order), concurrency)
+    return _answers(run, Queue(chain(first, cases), run.provider, order), concurrency)
 
 
 async def _answers(run: Run, cases: Queue, concurrency: int) -> AsyncGenerator[RunCase, None]:
@@ -728,11 +704,11 @@ async def _answers(run: Run, cases: Queue, concurrency: int) -> AsyncGenerator[R
     failure, is_over = None, False
     try:
         while under_way or not is_over:
-            if is_over or cases.is_waiting or len(under_way) == concurrency:
+            if is_over or cases.is_waiting:
                 await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             else:
                 try:
-                    case = next(cases)
+                    case = cases.next(is_busy=len(under_way) == concurrency)
                     if case is not None and case.has_result:
                         run.budget.begin(case)
                 except StopIteration:
@@ -747,9 +723,8 @@ async def _answers(run: Run, cases: Queue, concurrency: int) -> AsyncGenerator[R
                 await asyncio.sleep(0)  # reading blocks the event loop: let the requests continue
             for task in filter(asyncio.Task.done, [*under_way]):
                 cases.answered(under_way.pop(task))
-                result = task.result().result
                 run.keep(task.result())
-                is_over |= result.error is not None and result.error.type in ENDS_RUN
+                is_over |= task.result().ends_run
                 yield task.result()
         if failure is not None:
             raise failure
@@ -772,18 +747,19 @@ async def _send(case: RunCase, run: Run) -> RunCase:
     sent = b""
     try:
         answer = await run.provider.send(case.wire)
-        result = answered(case.result, answer, with_thinking=run.record_thinking)
+        done = case.answered(answer, with_thinking=run.options.get("record_thinking", False))
         sent = answer.wire
     # A library may raise CancelledError, which must not end the run. Where the run itself cancels
     # this task, at its end, nobody reads the result.
     except (Exception, asyncio.CancelledError) as error:
         if isinstance(error, ProviderError):
             sent = error.wire
-        failure = error if isinstance(error, Exception) else RuntimeError("it was cancelled")
-        result = failed(case.result, case.where, failure)
+        done = case.failed(
+            error if isinstance(error, Exception) else RuntimeError("it was cancelled")
+        )
     latency = round((perf_counter() - start) * 1000, 1)
-    body = sent.decode("utf-8", "replace") if run.record_wire and sent else UNSET
-    return replace(case, result=replace(result, latency_ms=latency, wire=body))
+    body = sent.decode("utf-8", "replace") if run.options.get("record_wire") and sent else UNSET
+    return replace(done, result=replace(done.result, latency_ms=latency, wire=body))
 
 
 def counted(run: Run, *, concurrency: int = 8) -> Iterator[RunCase]:
@@ -798,24 +774,21 @@ def counted(run: Run, *, concurrency: int = 8) -> Iterator[RunCase]:
     """
     want_no_loop("dry_run")
     provider, cases = counter_of(run.provider), run.cases()
+
+    async def count(case: RunCase) -> RunCase:
+        if case.action != "send" or case.wire is None:
+            return case
+        try:
+            return replace(case, tokens=await count_tokens(provider, case.wire))
+        except ProviderError as error:
+            return replace(case.failed(error), action="refuse", wire=None, tokens=None)
+
+    async def counts(some: list[RunCase]) -> list[RunCase]:
+        async with provider:
+            return await asyncio.gather(*map(count, some))
+
     while some := list(islice(cases, concurrency)):
-        for case in asyncio.run(_counts(some, provider)):
+        for case in asyncio.run(counts(some)):
             yield case
-            if case.result.error is not None and case.result.error.type in ENDS_RUN:
+            if case.ends_run:
                 return
-
-
-async def _counts(cases: list[RunCase], provider: HttpProvider) -> list[RunCase]:
-    async with provider:
-        return await asyncio.gather(*(_count(case, provider) for case in cases))
-
-
-async def _count(case: RunCase, provider: HttpProvider) -> RunCase:
-    """Return a case with the vendor's count; one that is not sent stays as it is."""
-    if case.action != "send" or case.wire is None:
-        return case
-    try:
-        return replace(case, tokens=await count_tokens(provider, case.wire))
-    except ProviderError as error:
-        result = failed(case.result, case.where, error)
-        return replace(case, action="refuse", result=result, wire=None, tokens=None)
