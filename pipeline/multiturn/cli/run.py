@@ -172,10 +172,7 @@ def run_suites(
             **run_options,
         )
         if options.strict:
-            for delivery in chosen.rehearse():
-                if delivery.result.error is not None:
-                    sending.Tally(failures).add(delivery)
-            failures.finish()
+            sending.rehearse(chosen, failures)
         if dry_run:
             dry = counted(chosen, concurrency=concurrency) if count_tokens else chosen.deliveries()
             (sending.preview_batch if batch else sending.preview)(chosen, dry, tally)

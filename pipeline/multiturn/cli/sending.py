@@ -229,6 +229,14 @@ def print_text(result: Result) -> None:
         standard_output().buffer.flush()
 
 
+def rehearse(run: Run, failures: Failures) -> None:
+    """Prepare all requests, and end the command if one cannot be sent."""
+    for delivery in run.rehearse():
+        if delivery.result.error is not None:
+            Tally(failures).add(delivery)
+    failures.finish()
+
+
 def preview(run: Run, deliveries: Iterable[Delivery], tally: Tally) -> None:
     """Print what would be sent, as JSON lines, and what it would cost."""
     found = Estimate(run.budget.price, SharedPrefixes(run.provider))
