@@ -21,7 +21,6 @@ from multiturn.cli.options import (
 )
 from multiturn.cli.printing import Failures, say_written, writing
 from multiturn.errors import MultiturnError
-from multiturn.logs import warn
 
 if TYPE_CHECKING:
     from multiturn.engine.slices import Rendered
@@ -153,6 +152,8 @@ def _say(item: "Rendered", failures: Failures) -> None:
     if item.error is not None:
         failures.add(item.error, item.traceback)
     if item.notice is not None:
+        from multiturn.logs import warn
+
         try:
             warn(item.notice)
         except MultiturnError as error:
