@@ -1,5 +1,6 @@
 PYTHON ?= python3
 FUZZ_SECONDS ?= 20
+KILLS ?= 12
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := $(VENV)/demo
@@ -8,7 +9,7 @@ TOOLS := .venv-tools
 LITELLM := .venv-litellm
 OLDEST := .venv-oldest
 NEWEST := .venv-newest
-ANY_VERSION := tests/providers/test_headers.py tests/providers/test_vendor_failures.py tests/test_batch.py \
+ANY_VERSION := tests/tools/test_sdks.py tests/providers/test_headers.py tests/providers/test_vendor_failures.py tests/test_batch.py \
 	tests/test_cli.py tests/test_check.py tests/test_defaults.py tests/providers/test_calls.py tests/providers/test_wire.py tests/test_count_tokens.py
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := .venv-lock/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
@@ -39,12 +40,16 @@ coverage: $(READY)  ## run every test, and list the lines and branches that none
 
 test-tools: $(READY) $(TOOLS)/ready $(LITELLM)/ready $(OLDEST)/ready newest  ## test with the programs of others, and the oldest and newest SDKs
 	$(TOOLS)/bin/pytest tests/tools tests/test_public.py::test_these_names_are_public \
-		--ignore-glob 'tests/tools/test_litellm*' --ignore tests/tools/test_tokenizers.py
+		--ignore-glob 'tests/tools/test_litellm*' --ignore tests/tools/test_tokenizers.py \
+		--ignore tests/tools/test_sdks.py --ignore tests/tools/test_killed_batches.py
+	KILLS=$(KILLS) $(BIN)/pytest tests/tools/test_killed_batches.py
 	LITELLM=$(LITELLM)/bin/litellm $(BIN)/pytest tests/tools/test_litellm*.py tests/tools/test_tokenizers.py
 	HISTORIES=3000 $(BIN)/pytest tests/providers/test_calls.py tests/providers/test_media.py
 	BODIES=3000 $(BIN)/pytest tests/test_import.py
+	EXPORTED_ITEMS=20000 EXPORT_KILLS=40 $(BIN)/pytest tests/test_export_openai_evals.py
 	$(OLDEST)/bin/pytest $(ANY_VERSION)
 	$(NEWEST)/bin/pytest $(ANY_VERSION)
+	$(NEWEST)/bin/pytest tests/test_export_openai_evals.py -k sdk
 
 lint: $(READY)  ## check format, style, spelling and types
 	$(BIN)/ruff format --check .
@@ -78,11 +83,11 @@ build: $(READY)  ## build the sdist and the wheel into dist, and check them
 lock:  ## choose and lock the packages for pyproject.toml; UPGRADE=--upgrade takes the newest
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(LOCK) pyproject.toml --extra dask --extra pytest --extra tokens --extra watch --group dev --output-file requirements.lock
+	$(LOCK) pyproject.toml --extra dask --extra pytest --extra tokens --extra watch --group dev \
+		--output-file requirements.lock
 	$(LOCK) pyproject.toml --group install --constraint requirements.lock --output-file requirements-demo.lock
 	$(LOCK) pyproject.toml --extra inspect --group tools --output-file requirements-tools.lock
-	$(LOCK) pyproject.toml --resolution lowest-direct --extra tokens --group oldest \
-		--output-file requirements-oldest.lock
+	$(LOCK) pyproject.toml --resolution lowest-direct --extra tokens --group sdks --output-file requirements-oldest.lock
 	$(LOCK) --group litellm --output-file requirements-litellm.lock
 	$(LOCK) --group fuzz --output-file requirements-fuzz.lock
 	$(LOCK) --group coverage --output-file requirements-coverage.lock
@@ -130,6 +135,6 @@ $(OLDEST)/ready: pyproject.toml requirements-oldest.lock
 newest:
 	test -d $(NEWEST) || $(PYTHON) -m venv $(NEWEST)
 	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager \
-		hatchling editables hypothesis pillow pytest syrupy openai anthropic google-genai
+		anthropic editables google-genai hatchling hypothesis openai pillow pytest syrupy
 	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager \
 		--no-build-isolation --editable '.[tokens]'

@@ -22,14 +22,16 @@ from urllib.parse import parse_qs, urlsplit
 
 from loopback import KEY, Answer, Request, Server, Step, completion, error_body
 
+GATEWAY = "/gate%20way"  # a gateway may have all APIs below a path of its own
 OPEN_AI = r"/v1|/openai"
 ANTHROPIC = r"/v1/messages/batches"
 GEMINI = r"(?:/upload|/download)?/v1beta"
 # What a request asks for: the vendor, the operation, the method, and the path with the id in it.
 ROUTES = [
-    (vendor, operation, method, re.compile(path))
+    (vendor, operation, method, re.compile(f"(?:{GATEWAY})?{path}"))
     for vendor, operation, method, path in (
         ("openai", "upload", "POST", rf"(?:{OPEN_AI})/files"),
+        ("openai", "file", "GET", rf"(?:{OPEN_AI})/files/([^/]+)"),
         ("openai", "results", "GET", rf"(?:{OPEN_AI})/files/([^/]+)/content"),
         ("openai", "create", "POST", rf"(?:{OPEN_AI})/batches"),
         ("openai", "list", "GET", rf"(?:{OPEN_AI})/batches"),
@@ -48,7 +50,7 @@ ROUTES = [
         ("gemini", "cancel", "POST", rf"{GEMINI}/(batches/[^/:]+):cancel"),
     )
 ]
-KEYS = {"authorization": f"Bearer {KEY}", "api-key": KEY, "x-api-key": KEY, "x-goog-api-key": KEY}
+KEYS = {"authorization": "Bearer ", "api-key": "", "x-api-key": "", "x-goog-api-key": ""}
 PREFIXES = {"openai": "batch_", "anthropic": "msgbatch_", "gemini": "batches/"}
 
 
@@ -82,6 +84,7 @@ class BatchServer(Server):
 
     def __init__(self) -> None:
         super().__init__()
+        self.key = KEY  # without it, nothing is done
         self.lag = 0  # how often a batch is looked at before it ends
         # how batches end: completed, failed, expired, expired without files, cancelled
         self.end = "completed"
@@ -91,6 +94,7 @@ class BatchServer(Server):
         self.fates = {"theirs": "expired"}
         self.wrong = f"it is wrong ({KEY})"  # what is said of a request that errored
         self.page = 20  # the most batches in one answer to a list
+        self.unprocessed = 0  # how often an uploaded file is looked at before it is processed
         # called with the operation, before and after the server acts (False, True); if it returns
         # true, the connection is cut without an answer
         self.watch: Callable[[str, bool], bool | None] = lambda operation, acted: None
@@ -98,13 +102,14 @@ class BatchServer(Server):
         self.batches: dict[str, Batch] = {}
         self.operations: list[str] = []
         self._troubles: list[tuple[str, int | None, bool]] = []
+        self._uploads: dict[str, tuple[int, bytes]] = {}  # the whole size, and what has come
         self._ids = iter(range(1, 1_000_000))
 
     def trouble(self, operation: str, status: int | None = None, *, acted: bool = False) -> None:
         """Let the next request for an operation fail.
 
         Args:
-            operation: upload, create, look, list, results or cancel.
+            operation: upload, file, create, look, list, results or cancel.
             status: of the answer; None to cut the connection without one, 200 to cut it after
                 the first 99 bytes.
             acted: do what was asked for before.
@@ -136,7 +141,7 @@ class BatchServer(Server):
             return Step(lambda request: (0, ""), end=0)
         found = next((trouble for trouble in self._troubles if trouble[0] == operation), None)
         if found is None or step.end is not None:
-            return step._replace(headers={**_upload_headers(request, self), **step.headers})
+            return step._replace(headers={**self._upload_headers(request), **step.headers})
         self._troubles.remove(found)
         _, status, acted = found
 
@@ -155,8 +160,11 @@ class BatchServer(Server):
             try:
                 if not vendor:
                     return super().act(request)
-                known = any(request.headers.get(name) == key for name, key in KEYS.items())
-                if not known and "upload_id" not in _query(request):  # an address that is secret
+                told = [request.headers.get(name) for name in KEYS]
+                known = [f"{before}{self.key}" for before in KEYS.values()]
+                if all(each != key for each, key in zip(told, known, strict=True)) and (
+                    "upload_id" not in _query(request)  # an address that is secret
+                ):
                     raise WrongError(401, "there is no key")
                 answer = self._answer(vendor, operation, id_, request)
             except WrongError as problem:
@@ -173,9 +181,11 @@ class BatchServer(Server):
         if operation == "create":
             batch = getattr(self, f"_{vendor}_create")(request, id_)
         else:
-            known = self.files if operation == "results" and vendor != "anthropic" else self.batches
-            if id_ not in known:
+            of_files = operation in ("results", "file") and vendor != "anthropic"
+            if id_ not in (self.files if of_files else self.batches):
                 raise WrongError(404, f"there is no {id_}")
+            if operation == "file":
+                return self._openai_file(id_)
             if operation == "results":
                 return self.files.get(id_) or self.files[self.batches[id_].files[0] or ""]
             batch = self.batches[id_]
@@ -247,14 +257,20 @@ class BatchServer(Server):
             raise WrongError(400, "a batch reads a file with the purpose batch")
         id_ = f"file-{next(self._ids)}"
         self.files[id_] = content
-        named = {"filename": "in.jsonl", "purpose": "batch", "status": "processed"}
-        return {"id": id_, "object": "file", "bytes": len(content), "created_at": 1, **named}
+        return self._openai_file(id_)
+
+    def _openai_file(self, id_: str) -> Any:
+        status = "pending" if self.unprocessed else "processed"
+        self.unprocessed = max(0, self.unprocessed - 1)
+        named = {"filename": "in.jsonl", "purpose": "batch", "status": status}
+        size = len(self.files[id_])
+        return {"id": id_, "object": "file", "bytes": size, "created_at": 1, **named}
 
     def _openai_create(self, request: Request, _: str) -> Batch:
         wanted = request.json
         if wanted["completion_window"] != "24h":
             raise WrongError(400, "completion_window is 24h")
-        is_azure = request.path.startswith("/openai/")
+        is_azure = request.path.removeprefix(GATEWAY).startswith("/openai/")
         source, url = wanted["input_file_id"], wanted["endpoint"]
         lines = [json.loads(line) for line in self.files[source].split(b"\n") if line]
         bodies = {line["custom_id"]: line["body"] for line in lines}
@@ -273,7 +289,7 @@ class BatchServer(Server):
 
     def _openai_finish(self, batch: Batch) -> None:
         if batch.end == "failed":
-            batch.problem = batch.problem or f"it failed ({KEY})"
+            batch.problem = batch.problem or f"it failed ({self.key})"
         if batch.end in ("failed", "expired without files"):
             return
         lines: tuple[list[Any], list[Any]] = ([], [])
@@ -360,12 +376,35 @@ class BatchServer(Server):
     # Gemini
 
     def _gemini_upload(self, request: Request) -> Any:
-        if "upload_id" not in _query(request):  # asks for the address, which is in a header
+        """Take the next bytes of a resumable upload; the first request asks for its address."""
+        id_ = _query(request).get("upload_id")
+        if id_ is None:
+            if request.headers["x-goog-upload-protocol"] != "resumable":
+                raise WrongError(400, "an upload is resumable")
             return {}
+        (size, known), headers = self._uploads[id_], request.headers
+        commands = headers["x-goog-upload-command"].replace(" ", "").split(",")
+        content = known + request.body
+        is_last = "finalize" in commands
+        if "upload" not in commands or headers["x-goog-upload-offset"] != str(len(known)):
+            raise WrongError(400, "the bytes do not follow those that came before")
+        if is_last != (len(content) == size) or (not is_last and len(request.body) % 2**18):
+            raise WrongError(400, "the size is another one")
+        self._uploads[id_] = (size, content)
+        if not is_last:
+            return ""
         name = f"files/{next(self._ids)}"
-        self.files[name] = request.body
-        size = str(len(request.body))
-        return {"file": {"name": name, "sizeBytes": size, "state": "ACTIVE", "uri": name}}
+        self.files[name] = content
+        return {"file": {"name": name, "sizeBytes": str(size), "state": "ACTIVE", "uri": name}}
+
+    def _upload_headers(self, request: Request) -> Mapping[str, str]:
+        """Return what Gemini's resumable upload says in headers."""
+        commands = request.headers.get("x-goog-upload-command", "")
+        if commands == "start":
+            id_ = f"secret-{next(self._ids)}"
+            self._uploads[id_] = (int(request.headers["x-goog-upload-header-content-length"]), b"")
+            return {"x-goog-upload-url": f"{self.url}/upload/v1beta/files?upload_id={id_}"}
+        return {"x-goog-upload-status": "final" if "finalize" in commands else "active"}
 
     def _gemini_create(self, request: Request, model: str) -> Batch:
         wanted = request.json["batch"]
@@ -404,7 +443,7 @@ class BatchServer(Server):
         output = {"responsesFile": batch.files[0]} if batch.files[0] else {}
         ended = {"name": batch.id, "metadata": {**metadata, "output": output}, "done": True}
         if batch.end == "failed":
-            return {**ended, "error": {"code": 3, "message": f"it failed ({KEY})"}}
+            return {**ended, "error": {"code": 3, "message": f"it failed ({self.key})"}}
         return {**ended, "response": output}
 
 
@@ -419,13 +458,6 @@ def _route(request: Request) -> tuple[str, str, str]:
 
 def _query(request: Request) -> dict[str, str]:
     return {name: texts[0] for name, texts in parse_qs(urlsplit(request.path).query).items()}
-
-
-def _upload_headers(request: Request, server: BatchServer) -> Mapping[str, str]:
-    """Return what Gemini's resumable upload says in headers."""
-    if request.headers.get("x-goog-upload-command") == "start":
-        return {"x-goog-upload-url": f"{server.url}/upload/v1beta/files?upload_id=secret"}
-    return {"x-goog-upload-status": "final"}
 
 
 def prompt_of(body: Any) -> str:

@@ -51,7 +51,7 @@ class Step(NamedTuple):
     """What to send, and how."""
 
     make: Callable[[Request], Answer]
-    headers: Mapping[str, str] = {}
+    headers: Mapping[str, str | None] = {}  # None for one of QUICK that is not sent
     end: int | None = None  # number of bytes of the body after which the connection is closed,
     seconds: float = 0  # and after how many seconds
     pause: float = 0  # seconds after each byte
@@ -100,7 +100,7 @@ class Server(ThreadingHTTPServer):
         *,
         body: Any = None,
         status: int = 200,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str | None] | None = None,
         times: int | None = 1,
     ) -> None:
         """Answer with a text in the vendor's format, or with a body.
@@ -180,16 +180,16 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def do_POST(self) -> None:
-        length = int(self.headers.get("content-length") or 0)
         headers = {name.lower(): value for name, value in self.headers.items()}
-        request = Request(self.command, self.path, headers, self.rfile.read(length))
+        request = Request(self.command, self.path, headers, self._read())
         step = self.server.take(request)
         status, body = step.make(request)
         if not isinstance(body, str | bytes):
             body = json.dumps(body)
         data = body.encode() if isinstance(body, str) else body
         fields = {"content-type": "application/json", "content-length": str(len(data))}
-        lines = (f"{key}: {value}" for key, value in {**fields, **QUICK, **step.headers}.items())
+        told = {**fields, **QUICK, **step.headers}
+        lines = (f"{key}: {value}" for key, value in told.items() if value is not None)
         head = "\r\n".join((f"HTTP/1.1 {status} .", *lines, "", "")).encode()
         if step.pause:
             self.wfile.write(head)
@@ -206,6 +206,18 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     do_GET = do_PUT = do_DELETE = do_POST  # noqa: N815 - names of http.server
+
+    def _read(self) -> bytes:
+        """Return the body of a request, which may come in chunks."""
+        if "chunked" not in self.headers.get("transfer-encoding", ""):
+            return self.rfile.read(int(self.headers.get("content-length") or 0))
+        body = b""
+        while size := int(self.rfile.readline().partition(b";")[0], 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass
+        return body
 
 
 def chat_answer(text: str = "hi") -> Answer:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from multiturn.model.request import ProviderRequest
-from multiturn.providers.agent import AgentProvider
+from multiturn.providers.agents.agent import AgentProvider
+from multiturn.providers.agents.codex import CodexProvider, CodexSettings
+from multiturn.providers.agents.vscode import VSCodeProvider, VSCodeSettings
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.codex import CodexProvider, CodexSettings
-from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
 
 T = TypeVar("T")
 PATIENCE = 60  # seconds, for what happens at once on a machine that is not busy

@@ -24,10 +24,10 @@ from multiturn.engine.batch_state import BatchState
 from multiturn.engine.batches import Batches
 from multiturn.engine.dry_batch import DryBatchRun
 from multiturn.engine.run import Run
-from multiturn.providers.batches import batches_of
-from multiturn.providers.batches.anthropic import AnthropicBatchApi
-from multiturn.providers.batches.base import BatchApi, BatchPart, BatchSearch, BatchStatus
-from multiturn.providers.batches.openai import OpenAIBatchApi
+from multiturn.providers.anthropic.batches import AnthropicBatchApi
+from multiturn.providers.batch_api import BatchApi, BatchPart, BatchSearch, BatchStatus
+from multiturn.providers.batches_of import batches_of
+from multiturn.providers.openai.batches import OpenAIBatchApi
 from running import by_id, write_suite
 from vendors import anthropic, azure, gemini, openai
 

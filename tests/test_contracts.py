@@ -40,7 +40,7 @@ from multiturn.pipelines.contract import Contract, Stage, contract_of, options_o
 from multiturn.pipelines.ordering import order_errors
 from multiturn.pipelines.pipeline import built_in_case, request_of, try_out
 from multiturn.pipelines.pipeline_file import pipeline_names
-from multiturn.providers.codex import CodexProvider, CodexSettings
+from multiturn.providers.agents.codex import CodexProvider, CodexSettings
 from multiturn.snapshots.reviewed_case import reviewed_case
 from multiturn.snapshots.snapshot_file import snapshot_text
 from multiturn_stages.embed_files import embed_files

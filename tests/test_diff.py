@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,6 +69,15 @@ def test_many_lines_that_are_alike_take_no_time() -> None:
     assert len(list(unified_diff(words, once, "a", "b"))) == 11
     assert applied(words, list(unified_diff(words, others, "a", "b"))) == others
     assert time.process_time() - start < 5
+
+
+def test_up_to_a_number_of_pairs_lines_are_compared_and_beyond_all_are_different(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(text_diff, "_MOST", 4)
+    assert list(unified_diff(["a", "b"], ["b", "c"], "", ""))[3:] == ["-a", " b", "+c"]
+    monkeypatch.setattr(text_diff, "_MOST", 3)
+    assert list(unified_diff(["a", "b"], ["b", "c"], "", ""))[3:] == ["-a", "-b", "+b", "+c"]
 
 
 def test_ends_do_not_overlap() -> None:

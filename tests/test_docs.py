@@ -14,7 +14,8 @@ from jsonschema import Draft202012Validator
 
 from batch_server import BatchServer
 from comparing import data_of, write
-from loopback import KEY, Server, completion
+from evals_server import TICKETS, EvalsServer, add_tickets
+from loopback import KEY, completion
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.pipelines.contract import FACTS
 from multiturn.providers.results import Result
@@ -220,48 +221,19 @@ def test_the_page_about_agentv_works_as_it_stands(tmp_path: Path) -> None:
     assert play(page("from-agentv.md"), tmp_path) == 7
 
 
-def output_items(page: str) -> dict[str, object]:
-    """Return a page of the items of a run, as OpenAI's Evals API gives them."""
-    tickets = {
-        "0": ("My monitor won't turn on!", "Hardware"),
-        "1": ("I'm in vim and I can't quit!", "Software"),
-        "2": ("Best restaurants in Cleveland?", "Other"),
-    }
-    system = {
-        "role": "developer",
-        "content": "Classify the ticket as Hardware, Software, or Other.",
-    }
-    shown = [
-        {
-            "id": f"outputitem_{number}",
-            "object": "eval.run.output_item",
-            "datasource_item_id": int(number),
-            "datasource_item": {"ticket_text": text, "correct_label": label},
-            "sample": {"input": [system, {"role": "user", "content": text}], "model": "gpt-4.1"},
-        }
-        for number, (text, label) in tickets.items()
-        if number in page
-    ]
-    return {"object": "list", "data": shown, "has_more": "2" not in page}
-
-
 def test_the_page_about_hosted_evals_works_as_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with Server() as server:
+    shutil.copy(ROOT / "docs/export_openai_evals.py", tmp_path)
+    with EvalsServer() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
-        for shown in ("01", "2"):
-            server.answer(body=output_items(shown))
-        labels = {"My monitor": "Hardware", "I'm in vim": "Software", "Best resta": "Food"}
+        add_tickets(server)
         usage = {"usage": {"prompt_tokens": 29, "completion_tokens": 2}}
-        server.reply = lambda text: (200, {**completion("openai", labels[text[:10]]), **usage})
+        server.reply = lambda text: (200, {**completion("openai", TICKETS[text]), **usage})
         key = "    api_key: ${{ OPENAI_API_KEY }}\n"
         text = page("from-openai-evals.md").replace(key, f"{key}    base_url: {server.url}/v1\n")
-        assert play(text, tmp_path) == 6
-        asked = [request.path for request in server.requests if request.method == "GET"]
-        assert asked[0] == "/v1/evals/eval_abc/runs/evalrun_abc/output_items?limit=100"
-        assert "after=outputitem_1" in asked[1]
+        assert play(text.replace("https://api.openai.com", server.url), tmp_path) == 8
         sent = [request.json for request in server.requests if request.method == "POST"]
-        assert sorted(body["messages"][1]["content"][:10] for body in sent) == sorted(labels)
+        assert sorted(body["messages"][1]["content"] for body in sent) == sorted(TICKETS)

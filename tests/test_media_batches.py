@@ -12,9 +12,9 @@ from media_files import image, padded, write_bytes
 from multiturn import load_pipeline
 from multiturn.engine.dry_batch import DryBatchRun
 from multiturn.engine.run import Run
-from multiturn.providers.batches.anthropic import AnthropicBatchApi
-from multiturn.providers.batches.base import BatchApi
-from multiturn.providers.batches.openai import OpenAIBatchApi
+from multiturn.providers.anthropic.batches import AnthropicBatchApi
+from multiturn.providers.batch_api import BatchApi
+from multiturn.providers.openai.batches import OpenAIBatchApi
 from running import by_id, run, start, write_suite
 from vendors import anthropic, openai
 

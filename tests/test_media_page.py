@@ -19,9 +19,9 @@ from playwright.sync_api import Page
 from browser import Reader
 from comparing import report_of
 from media_files import data_uri, image, padded, pdf, wav
-from multiturn.files.media import HEAD, type_of
+from multiturn.files.media import HEAD, Media, type_of
 from multiturn.report.html import to_html
-from multiturn.report.images import SHOWN, pixels_of
+from multiturn.report.images import SHOWN, Images, may_be_shown, pixels_of
 
 SUITE = "evals/s.eval.yaml"
 Files = Mapping[str, str | bytes]
@@ -267,3 +267,20 @@ def test_no_bytes_are_an_error(data: bytes, cut: st.DataObject) -> None:
         for media_type in SHOWN:
             found = pixels_of(broken, media_type)
             assert found is None or min(found) > 0
+
+
+def test_an_image_at_a_limit_is_shown_and_one_beyond_it_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = image()
+    width, height = pixels_of(data, "image/png") or (0, 0)
+    media = Media("image", "image/png", len(data), digest="0a")
+    for limit, most in (("MOST_BYTES", len(data)), ("MOST_PIXELS", width * height)):
+        for allowed, is_shown in ((most, True), (most - 1, False)):
+            monkeypatch.setattr(f"multiturn.report.images.{limit}", allowed)
+            page = Images(lambda _: data)
+            page.number(media)
+            (record,) = page.records([], lambda _: 0)
+            assert ("image" in record) == is_shown, (limit, allowed)
+            assert may_be_shown(media) == (is_shown or limit == "MOST_PIXELS")
+        monkeypatch.undo()

@@ -29,9 +29,9 @@ from multiturn import (
     stage,
 )
 from multiturn.engine import runner
-from multiturn.providers.azure import AzureProvider
 from multiturn.providers.client import Client
 from multiturn.providers.custom import complete
+from multiturn.providers.openai.azure import AzureProvider
 from vendors import azure, echo
 
 PIPELINE = laid_out()

@@ -793,3 +793,50 @@ def test_names_that_are_not_utf_8_are_shown_all_the_same(repository: Path) -> No
         done = run(repository, "evals", "--output=r", f"--format={format_}", "--against=HEAD")
         assert done.returncode == 1
         assert "evals/\ufffd.eval.yaml" in read((repository / "r").read_text())
+
+
+@pytest.mark.parametrize(
+    ("number", "is_open", "more"),
+    [(20, True, ""), (21, False, ""), (100, False, ""), (101, False, "and 1 more;")],
+)
+def test_twenty_cases_are_open_and_a_hundred_are_named(
+    tmp_path: Path, number: int, is_open: bool, more: str
+) -> None:
+    cases = "".join(
+        f"  - {{id: c{at}, input_messages: [{{role: user, content: Hi}}]}}\n"
+        for at in range(number)
+    )
+    text = markdown.to_markdown(report_of(tmp_path, {SHOP: f"evalcases:\n{cases}"})).decode()
+    assert ("<details open>" in text) == is_open
+    assert text.count("<code>c") == min(number, 100)
+    assert ("\nand " in text) == bool(more)
+    assert more in text
+
+
+@pytest.mark.parametrize(("number", "named"), [(20, 20), (21, 20)])
+def test_twenty_changes_of_privilege_are_named(tmp_path: Path, number: int, named: int) -> None:
+    case = "evalcases: [{id: a, input_messages: [%s{role: user, content: Hi}]}]"
+    rules = "".join(f"{{role: system, content: Rule {at}.}}, " for at in range(number))
+    states = ({SHOP: case % each} for each in ("", rules))
+    text = markdown.to_markdown(report_of(tmp_path, *states)).decode()
+    warning = text.partition("> [!WARNING]\n")[2].partition("\n\n")[0]
+    assert warning.count("Change of privilege") == named
+    assert warning.endswith("> - 1 more") == (number > named)
+
+
+def test_a_text_at_a_limit_is_shown_whole_and_a_longer_one_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = "evalcases: [{id: abcdefghij, input_messages: [{role: user, content: %s}]}]"
+    report = report_of(tmp_path, {SHOP: case % "Hi"}, {SHOP: case % "Ho"})
+    diff = "@@\n user:\n-  Hi\n+  Ho\n question:"
+    for limit, length in (("_LONGEST_DIFF", len(diff)), ("_LONGEST_LINE", 10)):
+        monkeypatch.setattr(markdown, limit, length)
+        whole = markdown.to_markdown(report).decode()
+        assert diff in whole
+        assert "<code>abcdefghij</code>" in whole
+        monkeypatch.setattr(markdown, limit, length - 1)
+        cut = markdown.to_markdown(report).decode()
+        assert (f"{diff[:-1]}\n… 1 characters more" in cut) == (limit == "_LONGEST_DIFF")
+        assert ("<code>abcdefghi&#8230;</code>" in cut) == (limit == "_LONGEST_LINE")
+        monkeypatch.undo()

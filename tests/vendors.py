@@ -11,14 +11,14 @@ import pytest
 from loopback import KEY, completion
 from multiturn import ChatMessage, ProviderError, ProviderRequest, ProviderResponse
 from multiturn.documents.yaml_reader import read_documents
-from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
+from multiturn.providers.anthropic.provider import AnthropicProvider, AnthropicSettings
 from multiturn.providers.ax import ChatProvider, ChatSettings
-from multiturn.providers.azure import AzureProvider, AzureSettings
 from multiturn.providers.base import Wire
 from multiturn.providers.echo import EchoProvider
-from multiturn.providers.gemini import GeminiProvider, GeminiSettings
-from multiturn.providers.openai import OpenAIProvider
-from multiturn.providers.openai_settings import OpenAISettings
+from multiturn.providers.gemini.provider import GeminiProvider, GeminiSettings
+from multiturn.providers.openai.azure import AzureProvider, AzureSettings
+from multiturn.providers.openai.provider import OpenAIProvider
+from multiturn.providers.openai.settings import OpenAISettings
 
 NOWHERE = "http://127.0.0.1:9"
 GIVEN: dict[str, Any] = {"name": "t", "provider": "t", "api_key": KEY}

@@ -29,7 +29,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put a function of this process in place of the agent."""
-    monkeypatch.setattr("multiturn.providers.agent.run_command", standins.sees)
+    monkeypatch.setattr("multiturn.providers.agents.agent.run_command", standins.sees)
 
 
 in_process = pytest.mark.usefixtures("_in_process")

@@ -20,8 +20,8 @@ from multiturn import (
     run,
 )
 from multiturn.pipelines.pipeline import request_of
+from multiturn.providers.agents.vscode import VSCodeProvider, VSCodeSettings
 from multiturn.providers.ax import AxProvider
-from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
 from vendors import PROVIDERS, Connect, ask, azure, chat, each_vendor, echo, openai, sent
 
 Turns = tuple[tuple[str, str], ...]

@@ -8,8 +8,8 @@ import pytest
 
 from multiturn.errors import ProviderError
 from multiturn.model.request import ProviderRequest
+from multiturn.providers.agents.environment import ADVICE
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.environment import ADVICE
 from standins import agent, ask
 
 USAGE = {"input_tokens": 11, "cached_input_tokens": 3, "output_tokens": 7}
@@ -33,7 +33,7 @@ class Codex:
         self.calls: list[Any] = []
         self.lines: list[bytes] = []
         self.error: Any = None
-        monkeypatch.setattr("multiturn.providers.agent.run_command", self.run)
+        monkeypatch.setattr("multiturn.providers.agents.agent.run_command", self.run)
 
     async def run(self, command: tuple[str, ...], *, take_line: Any, **given: Any) -> None:
         self.calls.append((command[1:], given["stdin"]))

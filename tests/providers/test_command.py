@@ -15,7 +15,7 @@ import running
 import standins
 from limits import limited
 from multiturn.errors import ProviderError
-from multiturn.providers.command import Command, run_command
+from multiturn.providers.agents.command import Command, run_command
 
 HARDEST = "lambda: os.fork() and os._exit(0) or start_bare()"
 IGNORING = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
@@ -269,7 +269,7 @@ def test_nothing_outlives_multiturn_when_it_is_killed(tmp_path: Path) -> None:
         command = [standins.executable(tmp_path, program)]
         script = (
             "import asyncio, os\n"
-            "from multiturn.providers.command import run_command\n"
+            "from multiturn.providers.agents.command import run_command\n"
             f"work = run_command({command!r}, cwd=None,"
             " env=os.environ, timeout_seconds=60)\n"
             "asyncio.run(work)\n"
@@ -293,7 +293,7 @@ def test_nothing_outlives_multiturn_when_it_is_killed(tmp_path: Path) -> None:
 def test_nothing_outlives_a_guard_that_was_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: str, change: str
 ) -> None:
-    monkeypatch.setattr("multiturn.providers.command._PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("multiturn.providers.agents.command._PATIENCE_SECONDS", 0.5)
     with standins.witness(tmp_path) as witness:
         path = repr(witness.path)
         program = f"guard = os.getppid(); leave_behind({path}, {change}); {stop}; stay({path})"

@@ -19,7 +19,7 @@ from media_files import image
 from multiturn import Media
 from multiturn.errors import ProviderError
 from multiturn.model.request import ChatMessage, InputFile, ProviderRequest
-from multiturn.providers.agent import AgentProvider
+from multiturn.providers.agents.agent import AgentProvider
 
 PACKAGE = "@openai/codex@0.169.0"
 CREATED = {"type": "response.created", "response": {"id": "r"}}

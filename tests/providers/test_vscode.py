@@ -37,7 +37,7 @@ class Chat:
 @pytest.fixture
 def chat(monkeypatch: pytest.MonkeyPatch) -> Chat:
     chat = Chat()
-    monkeypatch.setattr("multiturn.providers.agent.run_command", chat.run)
+    monkeypatch.setattr("multiturn.providers.agents.agent.run_command", chat.run)
     return chat
 
 

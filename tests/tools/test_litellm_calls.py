@@ -21,7 +21,7 @@ from multiturn import ChatMessage, Media, ProviderRequest
 from multiturn.files.media import with_bytes
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.request import turn_of
-from multiturn.providers.chat import chat_message
+from multiturn.providers.openai.chat import chat_message
 from multiturn.traces.attached import Attached
 from multiturn.traces.suite import Imported, imported
 from vendors import PROVIDERS

@@ -1,5 +1,7 @@
 """The command that shows reviewers what the prompts are, and what has changed in them."""
 
+from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING
 
 import click
@@ -67,12 +69,9 @@ def report(
     targets file of its time. A case that cannot be converted is in the report, too; the exit code
     is then 1.
     """
-    from functools import partial
-    from math import ceil
     from tempfile import TemporaryFile
 
     from multiturn.cli.progress import show_progress
-    from multiturn.documents.output import open_output
     from multiturn.engine.git import commit_of
     from multiturn.engine.outcomes import outcomes
     from multiturn.engine.revision import reading_at
@@ -107,23 +106,26 @@ def report(
             for error in selection.missing.values():
                 raise error
         compared = compare(now, then, name, chosen, provider)
-        text = _rendered(compared, format_, all_texts=all_texts)
-    with writing(output), open_output(output) as file:
-        file.write(text)
-    if output is not None:
-        number = number_of(len(compared.comparisons), "case")
-        say_summary(f"{output}: {number}, {ceil(len(text) / 1e5) / 10} MB", err=True)
+        _write(compared, format_, output, all_texts=all_texts)
     failures.finish()
 
 
-def _rendered(compared: "Report", format_: str, *, all_texts: bool) -> bytes:
+def _write(compared: "Report", format_: str, output: str | None, *, all_texts: bool) -> None:
+    """Write a report, and say how large it is unless it is printed."""
     from multiturn.cli.lines import report_lines
+    from multiturn.documents.output import open_output
     from multiturn.engine.record import to_json
     from multiturn.report.html import to_html
     from multiturn.report.markdown import to_markdown
 
     if format_ == "html":
-        return to_html(compared, all_texts=all_texts)
-    if format_ == "markdown":
-        return to_markdown(compared)
-    return b"".join(map(to_json, report_lines(compared)))
+        text = to_html(compared, all_texts=all_texts)
+    elif format_ == "markdown":
+        text = to_markdown(compared)
+    else:
+        text = b"".join(map(to_json, report_lines(compared)))
+    with writing(output), open_output(output) as file:
+        file.write(text)
+    if output is not None:
+        number = number_of(len(compared.comparisons), "case")
+        say_summary(f"{output}: {number}, {ceil(len(text) / 1e5) / 10} MB", err=True)

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
 from contextlib import nullcontext
 from typing import Annotated, Literal
 
@@ -293,24 +293,22 @@ def _of_findings(update: SnapshotUpdate) -> Iterator[tuple[Place, str]]:
     for finding in update.findings:
         if finding.what not in named and (finding.privileges or finding.path not in files):
             message = _PRIVILEGE * bool(finding.privileges) + str(finding)
-            yield _place(finding, update.places), message
+            yield finding.place, message
 
 
 def _of_changes(update: SnapshotUpdate) -> Iterator[tuple[Place, str]]:
     """Yield each change; cases that are new or removed, and the lists, are only named."""
-    named: dict[State, list[FileChange]] = {}
+    named: dict[State, tuple[Place, list[str]]] = {}
     for each in update.changes:
-        if each.kind in ("new", "removed") and not each.privileges:
-            named.setdefault(each.files[0].state, []).extend(each.files)
+        if each.kind not in ("new", "removed") or each.privileges:
+            yield each.place, _message(each)
             continue
-        place = Place(each.files[0].name) if each.files else Place("")
-        yield _place(each, update.places) if each.cases else place, _message(each)
+        for file in each.files:
+            named.setdefault(file.state, (each.place, []))[1].append(str(file))
     for file in () if update.changes else update.files:
-        named.setdefault(file.state, []).append(file)
-    for files in named.values():
-        first = files[0]
-        where = update.places.get(first.case) if first.case else None
-        yield where or Place(first.name), first_of(list(map(str, files)), most=1)
+        named.setdefault(file.state, (Place(file.name), []))[1].append(str(file))
+    for place, names in named.values():
+        yield place, first_of(names, most=1)
 
 
 def _message(change: Change) -> str:
@@ -332,13 +330,3 @@ def _message(change: Change) -> str:
     if len(shown) > _LONGEST:
         shown = f"{shown[:_LONGEST]}…"
     return "\n".join(filter(None, [*lines, f"{first}:" if shown else first, shown]))
-
-
-def _place(change: Change, places: Mapping[Key, Place]) -> Place:
-    """Return the place of an attached file, or of a line of it, or else of a case."""
-    case = change.cases[0]
-    suite = os.path.realpath(places[case].file)
-    root = suite.removesuffix(case[0])
-    if not change.path or root == suite:
-        return places[case]
-    return Place(os.path.relpath(root + change.path), change.line)

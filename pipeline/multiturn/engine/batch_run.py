@@ -21,7 +21,7 @@ from multiturn.errors import ProviderError
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import LARGEST_ANSWER, Provider
-from multiturn.providers.batches.base import BatchPart, BatchStatus, may_pass, places
+from multiturn.providers.batch_api import BatchPart, BatchStatus, may_pass, places
 from multiturn.providers.results import Result, key_of
 
 

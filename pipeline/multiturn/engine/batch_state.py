@@ -14,8 +14,8 @@ from multiturn.documents.input import lines_of, open_regular
 from multiturn.documents.output import lock, open_locked, open_output
 from multiturn.errors import MultiturnError, Place, option
 from multiturn.providers.base import TargetProvider
-from multiturn.providers.batches import batches_of
-from multiturn.providers.batches.base import BatchPart
+from multiturn.providers.batch_api import BatchPart
+from multiturn.providers.batches_of import batches_of
 from multiturn.providers.results import Result, key_of, state_path
 
 

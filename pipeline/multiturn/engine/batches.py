@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from multiturn.engine.batch_state import BatchState, Canceled, Target
 from multiturn.errors import MultiturnError, ProviderError
-from multiturn.providers.batches import batches_of
-from multiturn.providers.batches.base import BatchPart, BatchStatus, may_pass
+from multiturn.providers.batch_api import BatchPart, BatchStatus, may_pass
+from multiturn.providers.batches_of import batches_of
 from multiturn.providers.secrets import hide
 from multiturn.text import number_of
 

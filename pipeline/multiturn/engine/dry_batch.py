@@ -9,7 +9,7 @@ from multiturn.engine.costs import Estimate
 from multiturn.engine.delivery import Delivery
 from multiturn.engine.prefixes import SharedPrefixes
 from multiturn.engine.run import Run
-from multiturn.providers.batches.base import BatchPart
+from multiturn.providers.batch_api import BatchPart
 
 
 class DryBatchRun(BatchRun):

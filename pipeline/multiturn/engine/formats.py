@@ -17,9 +17,9 @@ from multiturn.model.conversion import Conversion
 from multiturn.model.request import ChatMessage, ProviderRequest, turn_of
 from multiturn.model.turns import Turn, Turns, is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
-from multiturn.providers.chat import chat_choice, chat_message, chat_tool, lay_out_for_chat
 from multiturn.providers.layout import Layout
 from multiturn.providers.media_parts import address_or_uri, file_name
+from multiturn.providers.openai.chat import chat_choice, chat_message, chat_tool, lay_out_for_chat
 from multiturn.text import utf8
 
 # Each provider of promptfoo reads the limit by its vendor's own name, and ignores the other names.

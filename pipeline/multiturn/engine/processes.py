@@ -24,7 +24,7 @@ from multiturn.engine.slices import (
 )
 from multiturn.errors import MultiturnError
 from multiturn.logs import LogSettings, configure
-from multiturn.providers.guard import die_with_parent
+from multiturn.providers.agents.guard import die_with_parent
 
 _AHEAD = 3  # slices under way for each process, so that none waits for another
 _PATIENCE = 1  # seconds for idle workers to end; those whose stages have left processes do not

@@ -26,7 +26,7 @@ from multiturn.logs import LogSettings, configure
 from multiturn.model.request import ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, pipeline_names, read_pipeline
-from multiturn.providers.guard import die_with_parent
+from multiturn.providers.agents.guard import die_with_parent
 
 T = TypeVar("T")
 _CHILD = "import sys; from multiturn.engine.revision import run_child; run_child(sys.argv[1])"

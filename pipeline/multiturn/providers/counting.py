@@ -8,11 +8,11 @@ from msgspec import Meta, Struct, structs
 from multiturn.errors import MultiturnError, ProviderError
 from multiturn.model.request import ProviderRequest, prompt_of
 from multiturn.providers.base import TargetProvider, Wire
-from multiturn.providers.gemini import GeminiProvider
+from multiturn.providers.gemini.provider import GeminiProvider
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.media_parts import media_in
-from multiturn.providers.openai import OpenAIProvider
-from multiturn.providers.responses import response_choice, response_items, response_tool
+from multiturn.providers.openai.provider import OpenAIProvider
+from multiturn.providers.openai.responses import response_choice, response_items, response_tool
 from multiturn.providers.tokens import Tokens
 from multiturn.providers.usage import MOST_TOKENS
 

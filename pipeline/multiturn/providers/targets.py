@@ -14,21 +14,21 @@ from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, did_you_mean, nearly, option
 from multiturn.logs import Notice, warn
-from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
+from multiturn.providers.agents.codex import CodexProvider, CodexSettings
+from multiturn.providers.agents.vscode import InsidersSettings, VSCodeProvider, VSCodeSettings
+from multiturn.providers.anthropic.provider import AnthropicProvider, AnthropicSettings
 from multiturn.providers.ax import ChatSettings
-from multiturn.providers.azure import AzureProvider, AzureSettings
 from multiturn.providers.base import Settings, TargetProvider
-from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.providers.custom import CustomProvider, CustomSettings
 from multiturn.providers.echo import EchoProvider
-from multiturn.providers.gemini import GeminiProvider, GeminiSettings
+from multiturn.providers.gemini.provider import GeminiProvider, GeminiSettings
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.models import Row, read_rows
-from multiturn.providers.openai import OpenAIProvider
-from multiturn.providers.openai_settings import OpenAISettings
+from multiturn.providers.openai.azure import AzureProvider, AzureSettings
+from multiturn.providers.openai.provider import OpenAIProvider
+from multiturn.providers.openai.settings import OpenAISettings
 from multiturn.providers.secrets import hide
 from multiturn.providers.variables import Values, environment, folders, shapes_no_body
-from multiturn.providers.vscode import InsidersSettings, VSCodeProvider, VSCodeSettings
 
 FILES = ("targets.yaml", ".agentv/targets.yaml")
 DEFAULT = "echo"

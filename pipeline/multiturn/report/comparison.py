@@ -14,13 +14,8 @@ from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, causes, pipeline_changes
 from multiturn.report.sides import CaseSummary, ReportSide
-from multiturn.snapshots.attached_files import (
-    Attached,
-    change_in_words,
-    media_among,
-    new_in_words,
-    text_to_review,
-)
+from multiturn.snapshots import attached_files
+from multiturn.snapshots.attached_files import Attached, media_among
 from multiturn.snapshots.changes import (
     Change,
     ChangeGroups,
@@ -35,6 +30,7 @@ from multiturn.snapshots.locations import Key, digest, location_of
 from multiturn.snapshots.privilege import (
     PrivilegeChange,
     PromotedLock,
+    Promotion,
     privilege_changes,
     promotion_changes,
     promotions_by_path,
@@ -248,7 +244,7 @@ def _with_text(change: PrivilegeChange, case: ReviewedCase) -> PrivilegeChange:
     """Return the change of a file in a system message; of a new one, with its text."""
     if not change.is_new:
         return change
-    return replace(change, text=text_to_review(case.files.get(change.path, "")))
+    return replace(change, text=attached_files.text_to_review(case.files.get(change.path, "")))
 
 
 def _other_privileges(
@@ -320,16 +316,12 @@ def _title(change: Change) -> str:
     if len(change.cases) == 1:
         # Its first line may have changed in many other cases, too.
         return f"{change.causes[0]}, and {len(change.causes) - 1} more"
-    runs = (run for is_changed, run in groupby(change.lines, _is_changed) if is_changed)
-    first = list(next(runs, ()))
+    runs = groupby(change.lines, lambda line: line[0] in "-+")
+    first = next((list(run) for is_changed, run in runs if is_changed), [])
     old, new = (next((line[1:].strip() for line in first if line[0] == sign), "") for sign in "-+")
     if old and new:
         return f"{quoted(old)} → {quoted(new)}"
     return f"{quoted(new)} is new" if new else f"{quoted(old)} is gone"
-
-
-def _is_changed(line: str) -> bool:
-    return line[0] in "-+"
 
 
 def diff_lines(report: Report, comparison: Comparison) -> list[str]:
@@ -395,7 +387,10 @@ class ReportChanges:
         key, was = comparison.case.key, comparison.was
         name = location_of(*key)
         if records[0] == records[1] and self.shared[0] != self.shared[1]:
-            records, name = [case and snapshot_record(case) for case, _ in sides], TARGET
+            records, name = (
+                [case and snapshot_record(case) for case, _ in sides],
+                TARGET,
+            )
         if records[0] == records[1]:
             return None
         before, now = (plain_text_of(record) if record else "" for record in records)
@@ -426,28 +421,22 @@ class ReportChanges:
         for path, file in self.files.items():
             if file.old is None and path in self.attached_before:
                 continue
-            then, now = (lock.get(path, ()) for lock in self.locks)
-            then = then if now else ()
-            privileges = tuple(each.of_list for each in [self.promoted.get(path)] if each)
+            recorded, now = (lock.get(path, ()) for lock in self.locks)
+            then: tuple[Promotion | str, ...] = recorded if now else ()
+            what = attached_files.new_in_words(path, file.new, self.media_before)
+            if file.old is not None:
+                what = attached_files.change_in_words(path, file.old, file.new)
+                then = (*then, digest(file.old))
             media = isinstance(file.new, Media) or isinstance(file.old, Media)
-            change = Change(
-                kind="file",
-                path=path,
-                cases=tuple(file.cases),
-                what=privileges[0] if privileges else self._in_words(path, file),
+            yield attached_file_change(
+                *(path, file.old, file.new),
+                cases=file.cases,
+                what=what,
+                privilege=self.promoted[path].of_list if path in self.promoted else "",
                 growth=None if file.old in (None, file.new) or media else file.growth,
-                causes=tuple(file.causes),
-                privileges=privileges,
+                causes=file.causes,
+                known=(known_of(then), known_of((*now, digest(file.new)))),
             )
-            recorded = known_of((*then, *([] if file.old is None else [digest(file.old)])))
-            known = recorded, known_of((*now, digest(file.new)))
-            yield attached_file_change(change, file.old, file.new, known)
-
-    def _in_words(self, path: str, file: _File) -> str:
-        """Return in words how a file has changed."""
-        if file.old is None:
-            return new_in_words(path, file.new, self.media_before)
-        return change_in_words(path, file.old, file.new)
 
     def _look_at_the_same_cases(self) -> None:
         """Find the files that only look new, because cases that are the same have them."""

@@ -4,14 +4,13 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from multiturn.engine.spans import Span, has_media, text_of
+from multiturn.engine.spans import has_media, text_of
 from multiturn.files.media import Media
 from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, ReportChanges, titled
 from multiturn.report.images import Images
@@ -55,24 +54,6 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _with_facts(span: Span) -> Span:
-    """Return a span; of media, with what is known in its text, so that another one differs."""
-    return span if span.media is None else replace(span, text=f"{span.text} {span.media.facts}")
-
-
-class _Numbers(dict[str, int]):
-    """The number of each string, which is written when it is first asked for."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        super().__init__()
-        self._write = write
-
-    def __missing__(self, text: str) -> int:
-        self[text] = number = len(self)
-        self._write(text)
-        return number
-
-
 class _Data:
     """What the script of a page reads: lines of JSON, compressed.
 
@@ -87,7 +68,7 @@ class _Data:
         self.providers = sample_providers()
         self.payloads = Payloads(self.providers.values(), self.text)
         self.places = {each.case.key: at for at, each in enumerate(report.comparisons)}
-        self.numbers = _Numbers(self.write)
+        self.numbers: dict[str, int] = {}  # of strings
         self.images = Images(report.image)
         self.compressor = zlib.compressobj(_LEVEL)
         self.chunks: list[bytes] = []
@@ -108,7 +89,7 @@ class _Data:
         head = self.head(found.changes())
         changed = (each for file in found.files.values() for each in (file.old, file.new))
         media = (each for each in changed if isinstance(each, Media))
-        if records := self.images.records(media, self.numbers.__getitem__):
+        if records := self.images.records(media, self.number):
             head["media"] = records
         self.write(head)
         self.chunks.append(self.compressor.flush())
@@ -145,6 +126,13 @@ class _Data:
         except UnicodeEncodeError:  # a name that is not UTF-8
             line = utf8(json.dumps(value, ensure_ascii=False)).encode()
         self.chunks.append(self.compressor.compress(line + b"\n"))
+
+    def number(self, text: str) -> int:
+        """Return the number of a string, which is written when it is first asked for."""
+        if text not in self.numbers:
+            self.numbers[text] = len(self.numbers)
+            self.write(text)
+        return self.numbers[text]
 
     def is_shown(self, comparison: Comparison) -> bool:
         """Return whether the texts of a case are in the page."""
@@ -195,19 +183,23 @@ class _Data:
 
     def side(self, case: ReviewedCase) -> dict[str, Any]:
         """Return the texts of one side of a case: three numbers a span, and what is sent."""
-        numbers, texts = self.numbers, spans_shown(case)
+        texts = spans_shown(case)
         payloads = self.payloads.of(case.request, list(map(text_of, texts)))
         media: list[tuple[int, int, int]] = []
         for at, spans in enumerate(texts):
             if has_media(spans):
-                texts[at] = tuple(map(_with_facts, spans))
+                # What is known of media is in their text, so that others differ.
+                texts[at] = tuple(
+                    replace(span, text=f"{span.text} {span.media.facts}") if span.media else span
+                    for span in spans
+                )
                 found = ((place, span.media) for place, span in enumerate(spans))
                 media += ((at, place, self.images.number(each)) for place, each in found if each)
         return {
             "roles": [message.title for message in (*case.prompt, *case.tools)],
             "lacksChat": case.lacks_chat,
             "texts": [
-                [numbers[text] for s in spans for text in (s.text, s.origin, s.path)]
+                [self.number(text) for s in spans for text in (s.text, s.origin, s.path)]
                 for spans in texts
             ],
             "payloads": [self.sent(case.sent)] if case.sent else list(payloads),
@@ -228,4 +220,4 @@ class _Data:
 
     def text(self, pieces: Pieces) -> dict[str, list[int]]:
         """Return a text of a payload; a number below zero is that of a string."""
-        return {"$": [p if isinstance(p, int) else -1 - self.numbers[p] for p in pieces]}
+        return {"$": [p if isinstance(p, int) else -1 - self.number(p) for p in pieces]}

@@ -80,8 +80,8 @@ class Images:
         if media.media_type not in SHOWN:
             return None, ""
         if media.size > left:
-            why = f"the images of a page have at most {size_in_words(MOST_BYTES)}"
-            return None, f"Not shown: {why}."
+            most = size_in_words(MOST_BYTES)
+            return None, f"Not shown: the images of a page have at most {most}."
         data = self._read(media.digest)
         if data is None:
             return None, "Not shown: its bytes are not known, only their digest."
@@ -142,8 +142,8 @@ def _of_jpeg(data: bytes) -> Pixels | None:
 def _of_webp(data: bytes) -> Pixels | None:
     form = data[12:16]
     if form == b"VP8X":
-        wide, high = (int.from_bytes(data[at : at + 3], "little") for at in (24, 27))
-        return (wide + 1, high + 1) if len(data) >= 30 else None
+        wide, wide_top, high, high_top = unpack_from("<HBHB", data, 24)
+        return (wide_top << 16) + wide + 1, (high_top << 16) + high + 1
     if form == b"VP8L":
         (bits,) = unpack_from("<I", data, 21)
         return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1

@@ -187,10 +187,9 @@ def side_items_at(
 ) -> Iterator[SideItem]:
     """Yield the items of a revision, in the process that reads it; its errors are none now."""
     provider, why = (None, "") if target is None else target.provider()
-    found, pipeline = revision.outcomes, revision.pipeline
-    selection = revision.selection
     yield from side_items(
-        found, selection, pipeline, lambda _: None, provider, has_images=has_images
+        *(revision.outcomes, revision.selection, revision.pipeline, lambda _: None, provider),
+        has_images=has_images,
     )
     notes = [*revision.notes, *([why] if why else [])]
     yield from ((CaseSummary("", "", error=note), b"") for note in notes)

@@ -127,7 +127,7 @@ class Acceptance:
 
     def _others(self) -> OtherSuites:
         """Return the files of other suites, and of snapshots that are left as they were."""
-        others = self.update.other_suites()
+        others = self.update.uncovered_suites()
         for file in _files_of(self.pending):
             if file.case:
                 others.add(file.case[0], file.old)

@@ -24,18 +24,13 @@ from msgspec.structs import replace
 
 from multiturn.engine.record import to_json
 from multiturn.engine.spans import Message, Span
+from multiturn.errors import Place
 from multiturn.files.media import Media
 from multiturn.providers.tokens import estimated_tokens
+from multiturn.snapshots import snapshot_file
 from multiturn.snapshots.attached_files import Attached, text_to_review
 from multiturn.snapshots.locations import Key, location_of
-from multiturn.snapshots.snapshot_file import (
-    HEAD_ENDS,
-    named_media_in,
-    recorded_case,
-    with_short_digest,
-    with_short_digests,
-)
-from multiturn.snapshots.text_diff import compare_texts, said_once, shared_ends
+from multiturn.snapshots.text_diff import compare_texts, shared_ends, without_repeated_question
 from multiturn.text import number_of
 
 State = Literal["new", "changed", "renamed", "removed"]
@@ -66,7 +61,7 @@ class FileChange(Struct, frozen=True):
     @property
     def old_location(self) -> str:
         """The path in the folder of the file that it replaces or removes."""
-        was = recorded_case(self.old) if self.old_name else None
+        was = snapshot_file.recorded_case(self.old) if self.old_name else None
         return location_of(*was) if was else self.location
 
     @property
@@ -88,8 +83,8 @@ class FileChange(Struct, frozen=True):
         """The old and the new text to compare: a new name alone is no difference."""
         old = self.old
         if self.old_name:
-            _, *rest = old.partition(HEAD_ENDS)
-            old = "".join([self.new.partition(HEAD_ENDS)[0], *rest])
+            _, *rest = old.partition(snapshot_file.HEAD_ENDS)
+            old = "".join([self.new.partition(snapshot_file.HEAD_ENDS)[0], *rest])
         return old, self.new
 
 
@@ -105,6 +100,7 @@ class Change(Struct, frozen=True, kw_only=True):
     what: str = ""  # in words; empty if only the lines say it
     path: str = ""  # of the attached file, from the root; empty for cases
     line: int = 0  # the first of the file that has changed; 0 if that is not known
+    place: Place = Place()  # of the file and line to show it at, from the current folder
     lines: tuple[str, ...] = ()  # of a diff, without file names; of new or unknown ones, all lines
     privileges: tuple[str, ...] = ()  # the changes of privilege that it has, in words
     causes: tuple[str, ...] = ()  # in words; empty if they are not known
@@ -124,14 +120,24 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 def attached_file_change(
-    change: Change, old: Attached | None, new: Attached, known: Sequence[object]
+    path: str,
+    old: Attached | None,
+    new: Attached,
+    *,
+    cases: Iterable[Key],
+    what: str,
+    privilege: str,
+    growth: float | None,
+    causes: Iterable[str],
+    known: Sequence[object],
 ) -> Change:
-    """Return the change of an attached file, a text or media, with its key and its lines.
+    """Return the change of an attached file, a text or media; see ``Change``.
 
     Args:
-        change: all else that is known of it.
+        path: of the file, from the root.
         old: the file as it was; None if it is new, or if that is not known.
         new: the file as it is.
+        privilege: the change of privilege, in place of ``what``; empty if it is none.
         known: what is recorded of it, and what should be, in any form that has their digests.
     """
     now, was = text_to_review(new), None if old is None else text_to_review(old)
@@ -145,9 +151,22 @@ def attached_file_change(
         if was is not None and isinstance(new, str):
             first = min(shared_ends(was.split("\n"), written)[0] + 1, len(written))
     if isinstance(new, Media) and not isinstance(old, str):
-        lines = list(map(with_short_digest, lines))
-    key = _key_of(change.path, *known)
-    return replace(change, key=key, line=first, lines=tuple(lines), is_compared=is_compared)
+        lines = list(map(snapshot_file.with_short_digest, lines))
+    key = hashlib.blake2b(digest_size=8)
+    _add(key, path, *known)
+    return Change(
+        key=key.hexdigest(),
+        kind="file",
+        cases=tuple(cases),
+        what=privilege or what,
+        path=path,
+        line=first,
+        lines=tuple(lines),
+        privileges=(privilege,) if privilege else (),
+        causes=tuple(causes),
+        growth=growth,
+        is_compared=is_compared,
+    )
 
 
 class _Group:
@@ -194,7 +213,7 @@ class ChangeGroups:
 
     def _group(self, file: FileChange, old: str, new: str) -> None:
         identity, lines = _compare(file, old, new)
-        group = self._groups.setdefault(identity, _Group(with_short_digests(lines)))
+        group = self._groups.setdefault(identity, _Group(snapshot_file.with_short_digests(lines)))
         group.files.append(file)
         _add(group.key, file.case, *((old, new) if old != new else ()))
 
@@ -210,7 +229,7 @@ class ChangeGroups:
         found = {each.path: each for each in attached}
         files: dict[str, list[FileChange]] = {path: [] for path in found}
         for file in self._same_text:
-            was, now = named_media_in(file.old), named_media_in(file.new)
+            was, now = map(snapshot_file.named_media_in, (file.old, file.new))
             paths = (path for path in now if path in found and was.get(path) != now[path])
             if (path := next(paths, None)) is None:
                 self._group(file, *file.texts)
@@ -234,7 +253,8 @@ def _compare(file: FileChange, old: str, new: str) -> tuple[Hashable, list[str]]
     if state == "removed":  # nothing is to be read but the names
         return (state, suite), []
     if state == "new":
-        return (state, file.name), [f"+{line}" for line in said_once(new.split("\n")[:-1])]
+        written = without_repeated_question(new.split("\n")[:-1])
+        return (state, file.name), [f"+{line}" for line in written]
     identity, lines = compare_texts(old, new)
     return (state, identity, suite if not lines else ""), lines
 
@@ -262,12 +282,6 @@ def _add(key: "hashlib.blake2b", *values: object) -> None:
         text = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
         key.update(b"%d " % len(text))
         key.update(text)
-
-
-def _key_of(*values: object) -> str:
-    key = hashlib.blake2b(digest_size=8)
-    _add(key, *values)
-    return key.hexdigest()
 
 
 def text_growth(old: str, new: str, times: int) -> float:

@@ -24,13 +24,8 @@ from multiturn.errors import MultiturnError, ProviderError
 from multiturn.files.media import Media
 from multiturn.model.request import ChatMessage, ProviderRequest, prompt_of
 from multiturn.providers.base import TargetProvider
-from multiturn.snapshots.attached_files import (
-    Attached,
-    change_in_words,
-    earlier_text,
-    new_in_words,
-    text_to_review,
-)
+from multiturn.snapshots import attached_files
+from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.changes import (
     Change,
     FileChange,
@@ -226,23 +221,7 @@ class _NewFile(Struct):
         known = media.get(path, self.file if isinstance(self.file, Media) else None)
         if isinstance(known, Media) and len(digests) == 1:
             return known.replace(digest=next(iter(digests)), path=path)
-        return earlier_text(self.root, path, digests)
-
-    def growth(self, old: Attached | None, new_cases: Container[Key]) -> float | None:
-        """Return by how much all prompts grow if the old text is known.
-
-        That of a new case does not: the file is a part of its own growth.
-        """
-        if not isinstance(old, str) or not isinstance(self.file, str):
-            return None
-        counts = (count for key, count in self.occurrences.items() if key not in new_cases)
-        return text_growth(old, self.file, sum(counts))
-
-    def cause(self, path: str, old: Attached | None) -> str:
-        """Return the file, with the lines of it that are other ones if the old text is known."""
-        if isinstance(old, str) and isinstance(self.file, str):
-            return change_in_words(path, old, self.file, has_lines=True)
-        return path
+        return attached_files.earlier_text(self.root, path, digests)
 
 
 class Lists:
@@ -264,7 +243,7 @@ class Lists:
             path, sha256 = utf8(resolved_path), digest(file)
             if path in promoted or sha256 not in self._recorded.digests(path):
                 new = self._new.setdefault(path, _NewFile(case.request.root, file, {}))
-                shown = text_to_review(file)
+                shown = attached_files.text_to_review(file)
                 new.occurrences[case.key] = occurrences(resolved_path, shown, case.messages)
             if not inline:
                 self._naming.setdefault((path, sha256), []).append(case.key)
@@ -347,10 +326,10 @@ class Lists:
             return f"{path} changed"
         if not digests:
             known = ((file, sha256) for file, all_ in recorded.files.items() for sha256 in all_)
-            return new_in_words(path, new.file, dict(known))
+            return attached_files.new_in_words(path, new.file, dict(known))
         is_media = isinstance(new.file, Media) or media.get(path) is not None
         old = new.old(path, digests, media) if is_media else None
-        return change_in_words(path, "" if old is None else old, new.file)
+        return attached_files.change_in_words(path, "" if old is None else old, new.file)
 
     def changed_files(
         self,
@@ -380,20 +359,22 @@ class Lists:
                 # A file whose text is as recorded concerns only the cases that promote it.
                 cases, old = promoting[path], new.file
             elif new is not None:
-                old = new.old(path, digests, media)
-                growth = new.growth(old, new_cases)
-                causes = (new.cause(path, old),)
-            change = Change(
-                kind="file",
-                path=path,
-                cases=tuple(cases),
-                what=privileges.get(path, what),
+                old, causes = new.old(path, digests, media), (path,)
+                if isinstance(old, str) and isinstance(new.file, str):
+                    words = attached_files.change_in_words(path, old, new.file, has_lines=True)
+                    causes = (words,)
+                    # In a new case, the file is a part of its own growth.
+                    counts = (n for key, n in new.occurrences.items() if key not in new_cases)
+                    growth = text_growth(old, new.file, sum(counts))
+            yield attached_file_change(
+                *(path, old, "" if new is None else new.file),
+                cases=cases,
+                what=what,
+                privilege=privileges.get(path, ""),
                 growth=growth,
                 causes=causes,
-                privileges=(privileges[path],) if path in privileges else (),
+                known=(known_of(chain(*was)), known_of(chain(*wanted))),
             )
-            known = known_of(chain(*was)), known_of(chain(*wanted))
-            yield attached_file_change(change, old, "" if new is None else new.file, known)
 
     def _promoting_cases(self) -> dict[str, dict[Key, None]]:
         """Return the cases in whose system messages each file is."""

@@ -48,7 +48,9 @@ def renames(removed: Mapping[Key, str], added: Mapping[Key, str]) -> dict[Key, K
     {('a.yaml', 'refund'): ('a.yaml', 'case-4')}
     """
     before, new = _below_head(removed), _below_head(added)
-    suites = _renamed_suites(before, new)
+    # The new name of each suite whose cases have moved to another one.
+    suites = _similar(_words_of_suites(before, new), _words_of_suites(new, before))
+    suites = {was: suite for suite, was in suites.items()}
     names = {(suites.get(suite, suite), case_id): (suite, case_id) for suite, case_id in before}
     old = {key: before[name] for key, name in names.items()}
     found: dict[Key, Key] = {}
@@ -77,12 +79,6 @@ def _below_head(side: Mapping[Key, str]) -> dict[Key, str]:
 def _words(text: str) -> frozenset[str]:
     """Return the words of a text, interned to save memory."""
     return frozenset(map(sys.intern, _WORD.findall(text))) - _FORM
-
-
-def _renamed_suites(before: Mapping[Key, str], after: Mapping[Key, str]) -> dict[str, str]:
-    """Return the new name of each suite whose cases have moved to another one."""
-    gone, come = _words_of_suites(before, after), _words_of_suites(after, before)
-    return {was: suite for suite, was in _similar(gone, come).items()}
 
 
 def _words_of_suites(

@@ -14,36 +14,14 @@ from multiturn.engine.spans import Message
 from multiturn.errors import MultiturnError, Place, option
 from multiturn.files.paths import root_of
 from multiturn.providers.base import TargetProvider
+from multiturn.snapshots import lists, snapshot_file
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.changes import Change, ChangeGroups, FileChange, State, prompt_growth
 from multiturn.snapshots.folder import SnapshotFolder
-from multiturn.snapshots.lists import (
-    FILES,
-    PROMOTED,
-    TARGET,
-    Lists,
-    MediaBefore,
-    OtherSuites,
-    RecordedLists,
-    is_target_lock,
-    other_suites,
-    read_lists,
-    recorded_target,
-    shared_parameters,
-    target_lock_change,
-)
 from multiturn.snapshots.locations import Key, folder_of, legal_path, location_of, name_in_root
 from multiturn.snapshots.privilege import PrivilegeChange, privilege_changes
 from multiturn.snapshots.renames import renames
 from multiturn.snapshots.reviewed_case import ReviewedCase, review_outcome
-from multiturn.snapshots.snapshot_file import (
-    files_named_before,
-    inline_guidelines_in,
-    plain_text,
-    recorded_case,
-    recorded_messages,
-    snapshot_text,
-)
 from multiturn.text import number_of
 
 _FOLDER = "snapshots"
@@ -100,25 +78,15 @@ class Scope:
 
 
 class SnapshotRun(Struct, frozen=True, kw_only=True):
-    """What a run of ``multiturn snapshot`` is asked for.
+    """What a run of ``multiturn snapshot`` is asked for."""
 
-    Attributes:
-        selection: the cases.
-        scope: their suites, and the folders that were named.
-        pipeline: its name.
-        check: write nothing.
-        inline: repeat the texts of attached files.
-        provider: of the target whose prompts are recorded, too; None for none.
-        resolve: write lists anew that have a merge conflict.
-    """
-
-    selection: Selection
-    scope: Scope
-    pipeline: str
-    check: bool
-    inline: bool
-    provider: TargetProvider | None = None
-    resolve: bool = False
+    selection: Selection  # the cases
+    scope: Scope  # their suites, and the folders that were named
+    pipeline: str  # its name
+    check: bool  # write nothing
+    inline: bool  # repeat the texts of attached files
+    provider: TargetProvider | None = None  # of the target whose prompts are recorded, too
+    resolve: bool = False  # write lists anew that have a merge conflict
 
     @property
     def is_partial(self) -> bool:
@@ -173,7 +141,6 @@ class SnapshotUpdate:
     Attributes:
         folder: of the snapshots.
         lists: the files to list.
-        places: of the cases in their suites.
         messages: of the cases whose snapshots differ.
         failures: how many cases could not be compared.
         stale: the snapshots of cases that are gone.
@@ -195,8 +162,8 @@ class SnapshotUpdate:
     ) -> None:
         self.run, self.folder = run, SnapshotFolder(run.scope.snapshots)
         self._refuse_other_target()
-        self.lists = Lists(read_lists(self.folder, resolve=run.resolve))
-        self.places: dict[Key, Place] = {}
+        self.lists = lists.Lists(lists.read_lists(self.folder, resolve=run.resolve))
+        self._places: dict[Key, Place] = {}
         self.messages = dict[Key | None, tuple[Message, ...]]()
         self._attached = dict[Key | None, Mapping[str, Attached]]()  # by cases that differ
         self._same = self.failures = self._others = 0
@@ -206,15 +173,20 @@ class SnapshotUpdate:
         self.files: list[FileChange] = []
         self.findings: list[Change] = []
         self.changes: list[Change] = []
-        shared = {} if run.provider is None else shared_parameters(run.provider)
+        shared = {} if run.provider is None else lists.shared_parameters(run.provider)
         for outcome in outcomes:
             case, error = review_outcome(outcome, run.provider)
             if error is not None:
                 self._broken.add(run.scope.names[outcome.suite])
             elif case is not None:
-                if run.resolve:
-                    _warn_of_conflicts(outcome, case)
-                error = self._compare(case, snapshot_text(case, inline=run.inline, shared=shared))
+                # The lists would have the digests of attached texts that are not merged yet.
+                conversion = outcome.conversion if run.resolve else None
+                files = None if conversion is None else conversion.case.files
+                for path, file in case.files.items():
+                    if files is not None and isinstance(file, str):
+                        files.warn_of_conflict(path, file)
+                text = snapshot_file.snapshot_text(case, inline=run.inline, shared=shared)
+                error = self._compare(case, text)
                 self.lists.add(case, inline=run.inline)
             if error is not None:
                 self.failures += 1
@@ -223,7 +195,7 @@ class SnapshotUpdate:
     def _refuse_other_target(self) -> None:
         """Raise the error of a part of the cases, or of the suites, that have another target."""
         run, folder = self.run, self.folder
-        recorded, name = recorded_target(folder), run.provider.name if run.provider else ""
+        recorded, name = lists.recorded_target(folder), run.provider.name if run.provider else ""
         if not recorded or recorded == name:
             return
         covered = {folder_of(suite) for suite in run.scope.names.values()}
@@ -232,13 +204,13 @@ class SnapshotUpdate:
         if run.is_partial or any(not run.scope.is_removed(suite) for suite, _ in cases):
             what = f"the snapshots are of the target {recorded!r}: name it with {option('target')}"
             what += ", or run this for all suites and cases"
-            raise MultiturnError(what, where=folder.shown(TARGET))
+            raise MultiturnError(what, where=folder.shown(lists.TARGET))
 
     def _compare(self, case: ReviewedCase, new: str) -> MultiturnError | None:
         """Compare a case with its snapshot; return an error if the new one must not be written."""
         name, where = location_of(*case.key), case.case.where()
         shown = self.folder.shown(name)
-        self.places[case.key] = where
+        self._places[case.key] = where
         if name in self._expected:
             what = f"its snapshot would replace another case's, {shown}; give it another id"
             return MultiturnError(what, where=where)
@@ -247,7 +219,7 @@ class SnapshotUpdate:
         if old == new:
             self._same += 1
             return None
-        if old.strip() and recorded_case(old) is None:
+        if old.strip() and snapshot_file.recorded_case(old) is None:
             return MultiturnError("this is not a snapshot; move it away", where=shown)
         self.files.append(FileChange(shown, case.key, old, new))
         if self.run.check:
@@ -258,22 +230,22 @@ class SnapshotUpdate:
     def find(self) -> None:
         """Find what has changed, and the snapshots of cases that are gone."""
         run, folder = self.run, self.folder
-        recorded = read_lists(folder, resolve=run.resolve)
+        recorded = lists.read_lists(folder, resolve=run.resolve)
         if not run.is_partial:
             self.stale = dict(self._stale())
         self.files = list(self._with_renames())
         if not run.is_partial:
-            others = self.other_suites()
+            others = self.uncovered_suites()
             self.files += self.lists.changes(recorded, others, folder)
             self._others = len(self.lists.also_of(recorded, others) - self._broken)
-            self.files += filter(None, [target_lock_change(folder, run.provider)])
+            self.files += filter(None, [lists.target_lock_change(folder, run.provider)])
         if run.check or run.is_partial:
             self._judge(recorded)
 
-    def other_suites(self) -> OtherSuites:
+    def uncovered_suites(self) -> lists.OtherSuites:
         """Return the files of suites that this run does not cover."""
         covered = set(self.run.scope.names.values()) - self._broken
-        return other_suites(self.folder, covered, self.stale)
+        return lists.other_suites(self.folder, covered, self.stale)
 
     def _stale(self) -> Iterator[tuple[Key, str]]:
         """Yield the snapshots of cases that are gone; none of a suite that has an error."""
@@ -302,36 +274,52 @@ class SnapshotUpdate:
         for key, old in removed.items():
             yield FileChange(self.folder.shown(location_of(*key)), key, old, "")
 
-    def _judge(self, recorded: RecordedLists) -> None:
+    def _judge(self, recorded: lists.RecordedLists) -> None:
         """Find what is to be said of the files, and, for a check, what a reviewer decides on."""
         check, is_partial = self.run.check, self.run.is_partial
         promoted, groups = self.lists.privileges(recorded), ChangeGroups()
         listed = {change.path: set(cases) for change, cases in promoted.items()}
         named = {(each.words, each.path): [*cases] for each, cases in promoted.items()}
-        new_files = _new_files(promoted)
-        media: MediaBefore = {}
+        new_files: dict[Key, list[str]] = {}
+        for change, cases in promoted.items():
+            for case in cases if change.is_new else ():
+                new_files.setdefault(case, []).append(change.words)
+        media: lists.MediaBefore = {}
         for at, file in enumerate(self.files):
-            if case := file.case:
+            if file.case:
                 # All that is asked of a snapshot is asked here, so that it is read once.
-                media |= files_named_before(file.old)
+                media |= snapshot_file.files_named_before(file.old)
                 words = list[str]()
                 for each in self._privileges(file, listed):
                     words.append(each.words)
-                    named.setdefault((each.words, each.path), []).append(case)
+                    named.setdefault((each.words, each.path), []).append(file.case)
                 growth = self._growth(file) if check else None
-                words += new_files.get(case, ())
+                words += new_files.get(file.case, ())
                 self.files[at] = replace(file, privileges=tuple(words), growth=growth)
-            if check and (file.case or is_target_lock(file)):
-                groups.add(self.files[at], *map(plain_text, file.texts))
+            if check and (file.case or lists.is_target_lock(file)):
+                groups.add(self.files[at], *map(snapshot_file.plain_text, file.texts))
         self.findings = [
             Change(kind="privilege", what=words, cases=tuple(cases), path=path, privileges=(words,))
             for (words, path), cases in named.items()
         ]
         self.findings += self.lists.unrecorded(recorded, media, listed, with_new=is_partial)
+        self.findings = list(map(self._placed, self.findings))
         if check:
             new = {file.case for file in self.files if file.case and file.state == "new"}
             changed = self.lists.changed_files(recorded, promoted, new, media)
-            self.changes = groups.changes(() if is_partial else changed)
+            found = groups.changes(() if is_partial else changed)
+            self.changes = list(map(self._placed, found))
+
+    def _placed(self, change: Change) -> Change:
+        """Return a change with the place of its attached file, or else of its first case."""
+        where = self._places.get(change.cases[0]) if change.cases else None
+        if where is None:
+            return replace(change, place=Place(change.files[0].name if change.files else ""))
+        suite = os.path.realpath(where.file)
+        root = suite.removesuffix(change.cases[0][0])
+        if change.path and root != suite:
+            where = Place(os.path.relpath(root + change.path), change.line)
+        return replace(change, place=where)
 
     def _privileges(self, file: FileChange, listed: Container[str]) -> list[PrivilegeChange]:
         """Return the changes of privilege in a changed case.
@@ -340,21 +328,21 @@ class SnapshotUpdate:
         """
         if file.case not in self.messages or not file.old:
             return []
-        now = self.messages[file.case]
+        before, now = snapshot_file.recorded_messages(file.old), self.messages[file.case]
         return [
-            privilege
-            for privilege in privilege_changes(recorded_messages(file.old), now, listed)
+            each
+            for each in privilege_changes(before, now, listed)
             # An inline snapshot does not say whether a guideline was in a system message.
-            if privilege.role or privilege.path not in inline_guidelines_in(file.new)
+            if each.role or each.path not in snapshot_file.inline_guidelines_in(file.new)
         ]
 
     def _growth(self, file: FileChange) -> float | None:
         """Return by how much the prompt of a changed, new or removed case grows."""
-        before, now = recorded_messages(file.old), self.messages.get(file.case, ())
+        before, now = snapshot_file.recorded_messages(file.old), self.messages.get(file.case, ())
         if file.old and not before:  # somebody has edited it
             return None
         # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
-        inline = dict.fromkeys(inline_guidelines_in(file.old), "")
+        inline = dict.fromkeys(snapshot_file.inline_guidelines_in(file.old), "")
         return prompt_growth(before, now, {}, {**self._attached.get(file.case, {}), **inline})
 
     @property
@@ -383,7 +371,7 @@ class SnapshotUpdate:
             others = f", also for {number_of(self._others, 'other suite')}"
             changed = " and ".join(filter(None, (", ".join(first), last)))
             yield f"{changed} changed{others if self._others else ''}"
-        outdated = {PROMOTED if each.privileges else FILES for each in self.findings}
+        outdated = {lists.PROMOTED if each.privileges else lists.FILES for each in self.findings}
         if outdated:
             yield f"to update {' and '.join(sorted(outdated, reverse=True))}, run it for all cases"
 
@@ -399,23 +387,6 @@ class SnapshotUpdate:
             others = ", for all cases," if self.findings else ""
             how = others if is_partial else ", or with --review,"
             yield f"if intended, {first}run snapshot without --check{how} and commit the result"
-
-
-def _new_files(promoted: Mapping[PrivilegeChange, Iterable[Key]]) -> dict[Key, list[str]]:
-    """Return the files that are new in the system message of each case, in words."""
-    found: dict[Key, list[str]] = {}
-    for change, cases in promoted.items():
-        for case in cases if change.is_new else ():
-            found.setdefault(case, []).append(change.words)
-    return found
-
-
-def _warn_of_conflicts(outcome: Outcome, case: ReviewedCase) -> None:
-    """Warn of the attached texts that are not merged yet: the lists would have their digests."""
-    files = None if outcome.conversion is None else outcome.conversion.case.files
-    for path, file in case.files.items():
-        if files is not None and isinstance(file, str):
-            files.warn_of_conflict(path, file)
 
 
 def write_change(folder: SnapshotFolder, file: FileChange) -> None:

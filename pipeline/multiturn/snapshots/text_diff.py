@@ -143,14 +143,14 @@ def compare_texts(old: str, new: str) -> tuple[Hashable, list[str]]:
     before, after = _lines(old), _lines(new)
     changes = list(_changes(before, after))
     keys = list(_keys(before, after, changes))
-    said = {line for heading, lines in keys if heading != _QUESTION for line in lines}
+    in_messages = {line for heading, lines in keys if heading != _QUESTION for line in lines}
     found: dict[Hashable, None] = {}
     shown: list[str] = []
     last = -1
     for at, key in enumerate(keys):
         heading, lines = key
-        is_said = not lines or (heading == _QUESTION and said.issuperset(lines))
-        if key in found or (is_said and said):
+        is_repeated = not lines or (heading == _QUESTION and in_messages.issuperset(lines))
+        if key in found or (is_repeated and in_messages):
             continue
         found[key] = None
         stretch = _stretch(before, after, changes, at)
@@ -174,19 +174,12 @@ def _keys(
         number = bisect_left(headings, c + (d > c))
         heading = new[headings[number - 1]] if number else ""
         changed = _changed(old, new, change)
-        yield heading, tuple(_unmarked(line) for line in changed if not _is_digest(line))
+        kept = (line for line in changed if " " in line[-64:] or not _DIGEST.fullmatch(line))
+        texts = (_MARKER.sub(r"\1", line) if line[3:4] == "[" else line for line in kept)
+        yield heading, tuple(texts)
 
 
-def _is_digest(line: str) -> bool:
-    return " " not in line[-64:] and _DIGEST.fullmatch(line) is not None
-
-
-def _unmarked(line: str) -> str:
-    """Return a changed line without the marker of a turn in the question."""
-    return _MARKER.sub(r"\1", line) if line.startswith("[", 3) else line
-
-
-def said_once(lines: Sequence[str]) -> Sequence[str]:
+def without_repeated_question(lines: Sequence[str]) -> Sequence[str]:
     """Return the lines of a new text, without the question if all its lines are in messages."""
     if _QUESTION not in lines:
         return lines

@@ -24,17 +24,8 @@ from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import find_target
+from multiturn.snapshots import lists
 from multiturn.snapshots.folder import SnapshotFolder
-from multiturn.snapshots.lists import (
-    FILES,
-    TARGET,
-    TARGET_COMMENT,
-    FilesLock,
-    lock_text,
-    read_files,
-    shared_parameters,
-    target_text,
-)
 from multiturn.snapshots.locations import digest, folder_of, location_of, name_in_root, suite_of
 from multiturn.snapshots.reviewed_case import reviewed_case
 from multiturn.snapshots.snapshot_file import named_files_in, plain_text, snapshot_text
@@ -137,14 +128,15 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         if not isinstance(data, Conversion):
             raise TypeError("a PromptSnapshot is compared with what convert(case) returns")
         defaults = find_defaults()[0]
-        inline, provider = defaults.inline_snapshots, _provider(defaults.snapshot_target)
+        inline, target = defaults.inline_snapshots, defaults.snapshot_target
+        provider = None if target is None else _provider(target, os.getcwd())
         case, shared = (
             reviewed_case(data, provider),
-            shared_parameters(provider) if provider else {},
+            lists.shared_parameters(provider) if provider else {},
         )
         digests = {} if inline else {path: (digest(text),) for path, text in case.files.items()}
         text = _with_files(snapshot_text(case, inline=inline, shared=shared), digests)
-        text += target_text(provider) if provider else ""
+        text += lists.target_text(provider) if provider else ""
         if _texts.setdefault((self.snapshot_dirname, *case.key), text) != text:
             what = f"two prompts would share the snapshot of the case {case.case.id!r}"
             raise MultiturnError(f"{what}; give one of them a snapshot_dirname of its own")
@@ -191,17 +183,17 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         """Write the file, and what the locks have of it, each whole or not at all."""
         (snapshot,) = snapshot_collection
         folder, name = _places[snapshot_collection.location]
-        text, of_target, target = str(snapshot.data).partition(TARGET_COMMENT)
+        text, of_target, target = str(snapshot.data).partition(lists.TARGET_COMMENT)
         text, begins, files = text.partition(_LIST)
         folder.write(name, text + begins[:1])
         if files:
             with folder.alone():  # pytest-xdist has several processes
-                lock = read_files(folder.read(FILES), folder.shown(FILES))
-                lock = {**lock, **read_files(begins + files, name)}
-                folder.write(FILES, lock_text(FILES, lock))
+                lock = lists.read_files(folder.read(lists.FILES), folder.shown(lists.FILES))
+                lock = {**lock, **lists.read_files(begins + files, name)}
+                folder.write(lists.FILES, lists.lock_text(lists.FILES, lock))
         if of_target:
             with folder.alone():
-                folder.write(TARGET, of_target + target)
+                folder.write(lists.TARGET, of_target + target)
 
     def read_snapshot_data_from_location(self, *, snapshot_location: str, **_: Any) -> str | None:
         """Return what is recorded, as ``serialize`` does; None if nothing is."""
@@ -209,9 +201,10 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         text, case = folder.read(name), folder.case_of(name)
         if text is None or case is None:
             return text
-        recorded = read_files(folder.read(FILES), folder.shown(FILES))
+        recorded = lists.read_files(folder.read(lists.FILES), folder.shown(lists.FILES))
         text = _with_files(text, {path: recorded.get(path, ()) for path in named_files_in(text)})
-        return text + (folder.read(TARGET) or "") if find_defaults()[0].snapshot_target else text
+        has_target = find_defaults()[0].snapshot_target
+        return text + (folder.read(lists.TARGET) or "") if has_target else text
 
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
         """Yield the difference, or where the same one has been shown."""
@@ -244,20 +237,15 @@ def _as_compared(text: str) -> str:
     return plain_text(snapshot + begins[:1]) + begins + rest
 
 
-def _provider(target: str | None) -> TargetProvider | None:
-    """Return the provider of the target whose prompts snapshots record, too."""
-    return None if target is None else _loaded(target, os.getcwd())
-
-
 @lru_cache(maxsize=1)
-def _loaded(target: str, folder: str) -> TargetProvider:
-    """Return a target's provider, which is read once for each current folder."""
+def _provider(target: str, folder: str) -> TargetProvider:
+    """Return the provider of the target whose prompts snapshots record, read once a folder."""
     return find_target(target, sends=False)
 
 
-def _with_files(text: str, digests: FilesLock) -> str:
+def _with_files(text: str, digests: lists.FilesLock) -> str:
     """Return the text of a snapshot, and below it a list of the files that it names."""
-    return text + lock_text(FILES, digests) if digests else text
+    return text + lists.lock_text(lists.FILES, digests) if digests else text
 
 
 def _case(test_location: PyTestLocation) -> Case | None:

@@ -7,8 +7,8 @@ from msgspec import Meta
 from msgspec.structs import force_setattr
 
 from multiturn.providers.ax import UpTo2
-from multiturn.providers.openai import OpenAIProvider
-from multiturn.providers.openai_settings import OpenAIApiSettings
+from multiturn.providers.openai.provider import OpenAIProvider
+from multiturn.providers.openai.settings import OpenAIApiSettings
 
 # Azure has the Responses API from version 2025-03-01-preview on (Aider #4029); this is the last one
 # with a date.

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.batches.base import (
+from multiturn.providers.batch_api import (
     BatchApi,
     BatchPart,
     BatchSearch,
@@ -20,7 +20,7 @@ from multiturn.providers.batches.base import (
     pages,
 )
 from multiturn.providers.client import Upload
-from multiturn.providers.openai import OpenAIProvider
+from multiturn.providers.openai.provider import OpenAIProvider
 from multiturn.providers.replies import error_of, readable
 
 _UNPROCESSED = ("notRunning", "pending", "running")  # Azure refuses a batch of such a file

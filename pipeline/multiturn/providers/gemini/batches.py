@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from multiturn.errors import ProviderError
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.batches.base import (
+from multiturn.providers.batch_api import (
     BatchApi,
     BatchPart,
     BatchSearch,
@@ -19,7 +19,7 @@ from multiturn.providers.batches.base import (
     pages,
 )
 from multiturn.providers.client import Upload
-from multiturn.providers.gemini import GeminiProvider
+from multiturn.providers.gemini.provider import GeminiProvider
 from multiturn.providers.replies import readable, receive
 
 _ENDED = ("succeeded", "partially_succeeded", "failed", "cancelled", "expired")

@@ -11,7 +11,11 @@ from multiturn.model.calls import Tool
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Turn
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.chat import (
+from multiturn.providers.http import Asked, HttpProvider
+from multiturn.providers.layout import Layout
+from multiturn.providers.media_parts import want_kinds
+from multiturn.providers.models import SERVERS
+from multiturn.providers.openai.chat import (
     ChatAnswer,
     chat_choice,
     chat_message,
@@ -19,12 +23,7 @@ from multiturn.providers.chat import (
     lay_out_for_chat,
     read_chat,
 )
-from multiturn.providers.http import Asked, HttpProvider
-from multiturn.providers.layout import Layout
-from multiturn.providers.media_parts import want_kinds
-from multiturn.providers.models import SERVERS
-from multiturn.providers.openai_settings import vendor_at
-from multiturn.providers.responses import (
+from multiturn.providers.openai.responses import (
     LOWEST_LIMIT,
     MEDIA,
     ResponsesAnswer,
@@ -36,6 +35,7 @@ from multiturn.providers.responses import (
     response_tool,
     wanted_thinking,
 )
+from multiturn.providers.openai.settings import vendor_at
 from multiturn.providers.tool_layout import Names
 
 

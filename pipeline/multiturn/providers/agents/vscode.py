@@ -12,11 +12,17 @@ from msgspec import Meta
 from multiturn.errors import ProviderError
 from multiturn.files.paths import FILE
 from multiturn.model.request import InputFile
-from multiturn.providers.agent import AgentProvider, AgentSettings, Executable, PassEnv, Written
+from multiturn.providers.agents.agent import (
+    AgentProvider,
+    AgentSettings,
+    Executable,
+    PassEnv,
+    Written,
+)
 from multiturn.providers.base import LARGEST_ANSWER, ProviderResponse
 
 if TYPE_CHECKING:
-    from multiturn.providers.command import Command
+    from multiturn.providers.agents.command import Command
 
 
 class VSCodeSettings(AgentSettings, frozen=True, kw_only=True):

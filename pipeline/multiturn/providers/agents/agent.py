@@ -20,6 +20,8 @@ from multiturn.model.request import (
     spoken_prompt,
 )
 from multiturn.model.turns import Part, Parts, Turn, Turns, is_blank, joined, separate_first
+from multiturn.providers.agents.command import run_command
+from multiturn.providers.agents.environment import ADVICE, hidden_values, inherited
 from multiturn.providers.base import (
     Preview,
     ProviderResponse,
@@ -28,8 +30,6 @@ from multiturn.providers.base import (
     TargetProvider,
     Wire,
 )
-from multiturn.providers.command import run_command
-from multiturn.providers.environment import ADVICE, hidden_values, inherited
 from multiturn.providers.rules import broken, named
 from multiturn.providers.secrets import hide, secrets_among
 

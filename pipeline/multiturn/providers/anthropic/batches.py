@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from multiturn.errors import ProviderError
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.batches.base import (
+from multiturn.providers.batch_api import (
     BatchApi,
     BatchPart,
     BatchSearch,

@@ -14,7 +14,6 @@ from multiturn.model.calls import Thinking, Tool
 from multiturn.model.request import content_of
 from multiturn.model.turns import Turn, is_blank
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.chat import called
 from multiturn.providers.layout import Layout
 from multiturn.providers.media_parts import (
     address_or_uri,
@@ -24,6 +23,7 @@ from multiturn.providers.media_parts import (
     want_user_media,
 )
 from multiturn.providers.models import SERVERS, Abilities
+from multiturn.providers.openai.chat import called
 from multiturn.providers.replies import Typed
 from multiturn.providers.tool_layout import (
     Choice,

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from multiturn.errors import ProviderError
-from multiturn.providers import guard
+from multiturn.providers.agents import guard
 from multiturn.providers.base import LARGEST_ANSWER
 from multiturn.providers.secrets import hide
 

@@ -1,11 +1,11 @@
 """The vendors' Batch APIs: a part of a run is sent as one batch, and answered within a day."""
 
 from multiturn.errors import MultiturnError
+from multiturn.providers.anthropic.batches import AnthropicBatchApi
 from multiturn.providers.base import TargetProvider
-from multiturn.providers.batches.anthropic import AnthropicBatchApi
-from multiturn.providers.batches.base import BatchApi
-from multiturn.providers.batches.gemini import GeminiBatchApi
-from multiturn.providers.batches.openai import AzureBatchApi, OpenAIBatchApi
+from multiturn.providers.batch_api import BatchApi
+from multiturn.providers.gemini.batches import GeminiBatchApi
+from multiturn.providers.openai.batches import AzureBatchApi, OpenAIBatchApi
 
 APIS: dict[str, type[BatchApi]] = {
     "openai": OpenAIBatchApi,

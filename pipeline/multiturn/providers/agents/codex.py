@@ -8,7 +8,13 @@ import msgspec
 from msgspec import Meta
 
 from multiturn.errors import ProviderError
-from multiturn.providers.agent import AgentProvider, AgentSettings, Executable, PassEnv, Written
+from multiturn.providers.agents.agent import (
+    AgentProvider,
+    AgentSettings,
+    Executable,
+    PassEnv,
+    Written,
+)
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.usage import counts
 

@@ -1,0 +1,1 @@
+"""Agents: Codex, VS Code, and the processes that they are."""

@@ -1,0 +1,738 @@
+"""Whatever a server says, no key is shown, no number breaks anything, and the reason stays.
+
+A key is hidden in every form from which it could be read again. What has no key reads as it did.
+"""
+
+import asyncio
+import base64
+import gzip
+import html
+import json
+import random
+import re
+import string
+import time
+from collections.abc import Callable, Iterator
+from html.entities import html5
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import pytest
+
+from batch_server import BatchServer, prompt_of, write_targets
+from loopback import TEXT, Answer, Request, Server, Step, completion
+from multiturn import ProviderError, dry_run
+from running import by_id, run, write_suite
+from vendors import Connect, anthropic, ask, chat, each_vendor, gemini, openai, responses
+
+MIB = 2**20
+# Keys with each kind of character that keys have; eight of them in a row are a leak.
+KEYS = {
+    "letters": "sk-proj-Zq7xW_v9Kt4mB2nR8sLp3Hd6Jf",
+    "base64": "Ab/cD+eF9gH0iJ/kL1+mN2oP3qR4sT5uVw==",
+    "marks": "t~K<9.w>Q&4_z-H\"8'x=M+7/r.Y~2<p>V&6",
+    "escapes": "p%4Aq\\u0041r%2Fs\\/t&amp;u%25v\\\\w7Zk",
+}
+BEFORE, AFTER = "Quota refusal of", "is out of credit, zq_17"
+SENTENCE = f"{BEFORE} %s {AFTER}"
+
+
+def escaped(text: str, escape: Callable[[str], str], *, whole: bool = False) -> str:
+    """Return a text with its characters, or with those that are no letter or digit, escaped."""
+    return "".join(escape(each) if whole or not each.isalnum() else each for each in text)
+
+
+def in_json(text: str) -> str:
+    return json.dumps(text)[1:-1]
+
+
+def named_entity(character: str) -> str:
+    names = [name for name, text in html5.items() if text == character and name.endswith(";")]
+    return f"&{min(names, key=len)}" if names else f"&#{ord(character)};"
+
+
+def in_base64(key: str, shift: int) -> str:
+    return base64.b64encode(b"Bearer:"[shift:] + key.encode() + b" (key)").decode()
+
+
+# Each returns a key in the form in which it is inside a text.
+FORMS: dict[str, Callable[[str], str]] = {
+    "raw": str,
+    "URL": lambda key: quote(key, safe=""),
+    "URL, small": lambda key: escaped(key, lambda each: f"%{ord(each):02x}"),
+    "URL, all": lambda key: escaped(key, lambda each: f"%{ord(each):02X}", whole=True),
+    "HTML, names": lambda key: escaped(key, named_entity),
+    "HTML, decimal": lambda key: escaped(key, lambda each: f"&#{ord(each)};", whole=True),
+    "HTML, hex": lambda key: escaped(key, lambda each: f"&#x{ord(each):X};"),
+    "base64": lambda key: in_base64(key, 0),
+    "base64, shifted": lambda key: in_base64(key, 1),
+    "base64, shifted twice": lambda key: in_base64(key, 2),
+    "base64 for URLs": lambda key: in_base64(key, 1).replace("+", "-").replace("/", "_"),
+}
+# Each returns a key in the form in which it is inside a JSON string.
+JSON_FORMS: dict[str, Callable[[str], str]] = {
+    "PHP": lambda key: in_json(key).replace("/", "\\/"),
+    ".NET": lambda key: escaped(key, lambda each: f"\\u{ord(each):04X}"),
+    "Go": lambda key: escaped(key, lambda each: f"\\u{ord(each):04x}"),
+    "all": lambda key: escaped(key, lambda each: f"\\u{ord(each):04x}", whole=True),
+    "JSON in JSON": lambda key: in_json(escaped(key, lambda each: f"\\u{ord(each):04X}")),
+}
+# Each returns the body of an error of a text that JSON strings can have as it is.
+SHAPES: dict[str, Callable[[str], str]] = {
+    "message of an error": lambda text: f'{{"error":{{"message":"{text}","code":"zq_17"}}}}',
+    "error": lambda text: f'{{"error": "{text}"}}',
+    "message": lambda text: f'{{"message": "{text}", "code": 40017}}',
+    "detail": lambda text: f'{{"detail": "{text}"}}',
+    "details": lambda text: f'{{"detail": [{{"loc": ["body"], "msg": "{text}"}}]}}',
+    "list": lambda text: f'[{{"error": {{"message": "{text}", "status": "NO"}}}}]',
+    "errors": lambda text: f'{{"errors": [{{"message": "{text}"}}]}}',
+    "page": lambda text: f"<html><head><title>No</title></head><body>{text}</body></html>",
+    "text": lambda text: text,
+}
+IS_JSON = [*SHAPES][:-2]
+
+
+def reply(prompt: str, key: str) -> str:
+    """Return a body with the key in it, in the shape and the form that a prompt names."""
+    shape, _, form = prompt.partition("/")
+    return SHAPES[shape](sentence(form, key, shape in IS_JSON))
+
+
+def sentence(form: str, key: str, is_json: bool = True) -> str:
+    """Return the sentence with the key, as it is in a JSON string or in a text."""
+    if form in JSON_FORMS:
+        return SENTENCE % JSON_FORMS[form](key)
+    text = SENTENCE % FORMS[form](key)
+    return in_json(text) if is_json else text
+
+
+PROMPTS = [f"{shape}/{form}" for shape in SHAPES for form in (*FORMS, *JSON_FORMS)]
+
+
+def decodings(text: str) -> Iterator[str]:
+    """Yield what somebody could read in a text."""
+    yield re.sub(r"\\u([0-9A-Fa-f]{4})", lambda found: chr(int(found[1], 16)), text)
+    yield re.sub(r'\\([\\/"])', r"\1", text)
+    yield unquote(text, errors="replace")
+    yield html.unescape(text)
+    runs = re.findall(r"[A-Za-z0-9+/_-]{11,}", text)
+    spelled = [run.replace("-", "+").replace("_", "/")[at:] for run in runs for at in range(4)]
+    decoded = [base64.b64decode(run[: len(run) // 4 * 4]).decode("latin-1") for run in spelled]
+    yield "\n".join(decoded)
+
+
+def leaked(text: str, key: str) -> str:
+    """Return eight or more characters of a key that can be read in a text; empty if there are none.
+
+    >>> leaked("a%2Db%2dc&#45;d%252De-f", "a-b-c-d-e-f")
+    'a-b-c-d-'
+    """
+    parts = [key[at : at + 8] for at in range(len(key) - 7)]
+    seen, now = {text}, {text}
+    for _ in range(4):
+        for each in now:
+            for part in parts:
+                if part in each:
+                    return part
+        now = {new for each in now for new in decodings(each)} - seen
+        seen |= now
+    return ""
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_each_form_of_a_key_can_be_read_again(key: str) -> None:
+    """Else the tests below would find nothing."""
+    for prompt in PROMPTS:
+        assert leaked(reply(prompt, key), key), prompt
+    assert not leaked(SENTENCE, key)
+
+
+each_key = pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+each_target = pytest.mark.parametrize(
+    "vendor", ["openai", "azure", "responses", "anthropic", "gemini"]
+)
+
+
+class Hostile(BatchServer):
+    """Has the key in the results of batches, in the shape and form that each prompt names."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__()
+        self.key = key
+        self.line: Callable[[str, str, str], str] = failed_line
+
+    def _answer(self, vendor: str, operation: str, id_: str, request: Request) -> Any:
+        if operation != "results":
+            return super()._answer(vendor, operation, id_, request)
+        (batch,) = self.batches.values()
+        lines = (
+            self.line(vendor, id_, reply(prompt_of(body), self.key))
+            for id_, body in batch.requests.items()
+        )
+        return "\n".join(lines)
+
+
+@pytest.fixture
+def hostile(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hostile]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with Hostile(key) as server:
+        write_suite(tmp_path, PROMPTS)
+        write_targets(tmp_path, server, api_key=key, max_retries=0)
+        yield server
+
+
+def shown(done: Any, folder: Path, key: str) -> dict[str, Any]:
+    """Return the results by their prompts; nothing that is shown or kept leads to the key."""
+    out = folder / "out.jsonl"
+    kept = out.read_text() if out.exists() else ""
+    for line in (*done.stdout.splitlines(), *done.stderr.splitlines(), *kept.split("\n")):
+        assert not leaked(line, key), line
+    assert "Traceback" not in done.stderr
+    found = by_id(out) if kept else {}
+    return {prompt: found[f"c{at}"] for at, prompt in enumerate(PROMPTS) if f"c{at}" in found}
+
+
+OUTPUT = ("--output", "out.jsonl")
+BATCH = ("--batch", *OUTPUT, "--poll", "0.001")
+
+
+@each_key
+@each_target
+def test_an_error_says_why_and_shows_no_key(
+    vendor: str, key: str, hostile: Hostile, tmp_path: Path
+) -> None:
+    hostile.then(Step(lambda request: (400, reply(prompt_of(request.json), key))), None)
+    arguments = ("--target", vendor, *OUTPUT, "--record-wire")
+    done = run("a.eval.yaml", *arguments, folder=tmp_path)
+    results = shown(done, tmp_path, key)
+    assert len(results) == len(PROMPTS)
+    for prompt, line in results.items():
+        assert line["error"]["type"] == "http", prompt
+        for words in ("HTTP 400: ", BEFORE, AFTER):
+            assert words in line["error"]["message"], prompt
+
+
+@each_key
+@each_target
+def test_an_answer_in_no_format_shows_no_key(
+    vendor: str, key: str, hostile: Hostile, tmp_path: Path
+) -> None:
+    hostile.then(Step(lambda request: (200, reply(prompt_of(request.json), key))), None)
+    done = run("a.eval.yaml", "--target", vendor, *OUTPUT, "--record-wire", folder=tmp_path)
+    results = shown(done, tmp_path, key)
+    assert len(results) == len(PROMPTS)
+    assert {line["response"] for line in results.values()} == {None}
+
+
+@each_key
+@each_target
+def test_an_answer_that_quotes_the_key_does_not_show_it(
+    vendor: str, key: str, hostile: Hostile, tmp_path: Path
+) -> None:
+    def answer(request: Request) -> Answer:
+        form = prompt_of(request.json).partition("/")[2]
+        return 200, json.dumps(completion(request.vendor, "@")).replace("@", sentence(form, key))
+
+    hostile.then(Step(answer), None)
+    done = run("a.eval.yaml", "--target", vendor, *OUTPUT, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for prompt, line in shown(done, tmp_path, key).items():
+        assert line["response"].startswith(BEFORE), prompt
+        assert line["response"].endswith(AFTER), prompt
+
+
+@each_key
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize("vendor", ["openai", "anthropic", "gemini"])
+def test_a_count_shows_no_key(
+    vendor: str, status: int, key: str, hostile: Hostile, tmp_path: Path
+) -> None:
+    def answer(request: Request) -> Answer:
+        body = request.json
+        return status, reply(prompt_of(body.get("generateContentRequest", body)), key)
+
+    hostile.then(Step(answer), None)
+    arguments = ("--target", vendor, "--dry-run", "--count-tokens")
+    done = run("a.eval.yaml", *arguments, folder=tmp_path)
+    shown(done, tmp_path, key)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("a.eval.yaml:1: case")]
+    assert len(lines) == len(PROMPTS)
+    if status == 400:
+        assert all("HTTP 400: " in line and BEFORE in line and AFTER in line for line in lines)
+
+
+def failed_line(vendor: str, id_: str, body: str) -> str:
+    """Return a line with an error."""
+    body = body if body.startswith(("{", "[")) else json.dumps(body)
+    if vendor == "openai":
+        response = f'{{"status_code": 400, "request_id": "r", "body": {body}}}'
+        return f'{{"id": "r", "custom_id": "{id_}", "response": {response}, "error": null}}'
+    if vendor == "anthropic":
+        error = f'{{"type": "errored", "error": {body}}}'
+        return f'{{"custom_id": "{id_}", "result": {error}}}'
+    rest = body[1:] if body.startswith("{") else f'"error": {body}}}'
+    return f'{{"key": "{id_}", {rest}'
+
+
+def answered_line(vendor: str, id_: str, body: str) -> str:
+    """Return a line with an answer that is none."""
+    body = body if body.startswith(("{", "[")) else json.dumps(body)
+    if vendor == "openai":
+        response = f'{{"status_code": 200, "request_id": "r", "body": {body}}}'
+        return f'{{"id": "r", "custom_id": "{id_}", "response": {response}, "error": null}}'
+    if vendor == "anthropic":
+        return f'{{"custom_id": "{id_}", "result": {{"type": "succeeded", "message": {body}}}}}'
+    return f'{{"key": "{id_}", "response": {body}}}'
+
+
+def beside_line(vendor: str, id_: str, body: str) -> str:
+    """Return a line with an error beside the response, or in another place than is usual."""
+    body = body if body.startswith(("{", "[")) else json.dumps(body)
+    if vendor == "openai":
+        error = body if body.startswith("{") else f'{{"code": "zq_17", "message": {body}}}'
+        return f'{{"custom_id": "{id_}", "response": null, "error": {error}}}'
+    name = "custom_id" if vendor == "anthropic" else "key"
+    return f'{{"{name}": "{id_}", "error": {body}, "result": {body}}}'
+
+
+@each_key
+@pytest.mark.parametrize("line", [failed_line, answered_line, beside_line])
+@each_target
+def test_the_results_of_a_batch_show_no_key(
+    vendor: str, line: Any, key: str, hostile: Hostile, tmp_path: Path
+) -> None:
+    hostile.line = line
+    done = run("a.eval.yaml", "--target", vendor, *BATCH, "--record-wire", folder=tmp_path)
+    results = shown(done, tmp_path, key)
+    assert len(results) == len(PROMPTS)
+    assert {result["response"] for result in results.values()} == {None}
+    if line is failed_line:
+        for prompt, result in results.items():
+            if vendor in ("openai", "azure", "responses") or prompt.startswith("message of"):
+                assert BEFORE in result["error"]["message"], prompt
+                assert AFTER in result["error"]["message"], prompt
+
+
+@each_key
+@pytest.mark.parametrize("operation", ["upload", "create", "list", "look", "results"])
+@pytest.mark.parametrize("vendor", ["openai", "anthropic", "gemini"])
+def test_a_batch_that_is_refused_shows_no_key(
+    vendor: str, operation: str, key: str, hostile: Hostile, tmp_path: Path
+) -> None:
+    if (vendor, operation) == ("anthropic", "upload"):
+        pytest.skip("Anthropic's batches are one request")
+    write_suite(tmp_path, ["one"])
+    take = hostile.take
+
+    def refuse(request: Request) -> Step:
+        step = take(request)
+        if hostile.operations[-1] != operation:
+            return step
+        return Step(lambda _: (400, reply(prompt, key)))
+
+    hostile.take = refuse  # type: ignore[method-assign]
+    for at, prompt in enumerate(PROMPTS):
+        hostile.operations.clear()
+        if operation == "list":
+            hostile.trouble("create", 500)
+        target = ("--target", vendor, *BATCH[:1], "--output", f"{at}.jsonl", *BATCH[3:])
+        done = run("a.eval.yaml", *target, folder=tmp_path)
+        shown(done, tmp_path, key)
+        assert done.returncode == 2, prompt
+        assert all(words in done.stderr for words in ("HTTP 400", BEFORE, AFTER)), prompt
+        for path in tmp_path.glob(f"{at}.jsonl*"):
+            assert not leaked(path.read_text(), key)
+            path.unlink()
+
+
+@each_key
+@pytest.mark.parametrize("form", [*FORMS, *JSON_FORMS])
+@pytest.mark.parametrize("vendor", ["openai", "azure", "gemini"])
+def test_a_batch_that_fails_as_a_whole_shows_no_key(
+    vendor: str, form: str, key: str, hostile: Hostile, tmp_path: Path
+) -> None:
+    write_suite(tmp_path, ["one"])
+    hostile.end = "failed"
+    act = hostile.act
+
+    def told(request: Request) -> Answer:
+        status, body = act(request)
+        said = f"it failed ({key})"
+        return status, json.dumps(body).replace(in_json(said), sentence(form, key))
+
+    hostile.act = told  # type: ignore[method-assign]
+    done = run("a.eval.yaml", "--target", vendor, *BATCH, folder=tmp_path)
+    shown(done, tmp_path, key)
+    assert BEFORE in done.stderr
+    assert AFTER in done.stderr
+
+
+# What has no key in it
+
+
+def today(status: int, body: bytes) -> tuple[str, str]:
+    """Return the kind and the words of an error, by the rule for all vendors.
+
+    Of an object with an ``error`` that has a ``message``, that message is shown, else the whole
+    text; of both the first 500 characters, after the long runs of base64 are replaced.
+    """
+    text = body.decode("utf-8", "replace")
+    shown, code, wrong_key = text.strip(), None, False
+    try:
+        error = json.loads(text)["error"]
+        shown, code = error["message"], error.get("code")
+        details = error.get("details") or ()
+        wrong_key = any(detail.get("reason") == "API_KEY_INVALID" for detail in details)
+    except (LookupError, TypeError, AttributeError, ValueError):
+        pass
+    base = r"(?<![A-Za-z0-9+/])(?:data:[\w/.+-]*;base64,)?[A-Za-z0-9+/]{200,}={0,2}"
+    shown = re.sub(base, "(base64)", str(shown))[:500] or "without a reason"
+    if code == "content_filter":
+        return "content_filter", f"O3: {shown}"
+    kind = {401: "access_denied", 403: "access_denied", 429: "rate_limit"}.get(status, "http")
+    kind = "access_denied" if wrong_key else kind
+    advice = "; check the api_key of the target 't'" if kind == "access_denied" else ""
+    advice += "; check the model and the address of the target 't'" if status == 404 else ""
+    return kind, f"HTTP {status}: {shown}{advice}"
+
+
+ATOMS = (
+    *("\\", "\\\\", "\\/", "\\u0041", "\\u002", "\\n", "%", "%%", "%2F", "%zz", "%u0041", "100 %"),
+    *("&", "&amp;", "&#43;", "&#x2b;", "&nosuch;", "&#", "+", "/", "=", '"', "'", "<b>", "{", "}"),
+    *(
+        "sk-",
+        "Bearer",
+        "YWJjZGVmZ2hpamtsbW5vcA==",
+        "\u00fc\u4e2d\u2028",
+        "\U0001f600",
+        "\n\n",
+        "\t",
+    ),
+    *("0123456789abcdef0123", "no such model", "the prompt", "***", "(base64)", "iVBORw0KGgo" * 30),
+)
+
+
+def random_error(number: int) -> tuple[int, bytes]:
+    rng = random.Random(number)
+    words = [
+        rng.choice([*ATOMS, *string.ascii_letters, " ", " "]) for _ in range(rng.randrange(40))
+    ]
+    text = "".join(words) * rng.choice([1, 1, 1, 30])
+    message = rng.choice([text] * 8 + [None, 7, ["a", text], {"b": text}, True, "", 0.5])
+    error: Any = {"message": message, "code": rng.choice(["x", None, 7, "content_filter"])}
+    if rng.random() < 0.2:
+        error["details"] = rng.choice([[{"reason": "API_KEY_INVALID"}], [{}, {"a": 1}], "no", [7]])
+    made: list[Any] = [{"error": error}] * 6
+    made += [{"error": text}, {"message": text}, {"detail": text}, {"detail": [{"msg": text}]}]
+    made += [[{"error": error}], {"errors": [error]}, {"error": None}, {"error": [error]}, text]
+    value = rng.choice(made)
+    body = json.dumps(value, ensure_ascii=rng.random() < 0.5)
+    body = rng.choice([body] * 6 + [text, f"<html>{text}</html>", f" {body}\n", body[:-1]])
+    status = rng.choice([400, 400, 401, 403, 404, 413, 422, 429, 500, 503])
+    end = rng.choice([b""] * 9 + [b"\xff"])
+    return status, body.encode() + end
+
+
+@pytest.mark.parametrize("connect", [openai, anthropic, gemini])
+def test_errors_without_a_key_read_as_they_always_have(connect: Connect, server: Server) -> None:
+    server.then(Step(lambda request: random_error(int(prompt_of(request.json)))), None)
+    provider = connect(server.url, max_retries=0)
+
+    async def main() -> list[ProviderError]:
+        found = []
+        async with provider:
+            for number in range(1000):
+                with pytest.raises(ProviderError) as caught:
+                    await provider.invoke(chat(("user", str(number))))
+                found.append(caught.value)
+        return found
+
+    for number, error in enumerate(asyncio.run(main())):
+        status, body = random_error(number)
+        kind, words = today(status, body)
+        assert (error.kind, error.what) == (kind, words), (number, body)
+
+
+PLAIN = (
+    "100 % of C:\\new\\u0041\\/x at %2Fa%2fb &amp; &#43; &lt;b&gt; YWJjZGVmZ2hpamtsbW5vcA== "
+    '{\\"a\\": \\"\\\\u0041\\"} 50%25 \\\\\\ &&&; sk-pro Zq7x W_v9Kt4 mB2nR8'
+)
+
+
+@each_vendor
+def test_an_answer_without_the_key_stays_as_it_is(connect: Connect, server: Server) -> None:
+    server.answer(PLAIN)
+    assert ask(connect(server.url, api_key=KEYS["letters"])).text == PLAIN
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "\\",
+        "%",
+        "&",
+        "\\u00",
+        "%2",
+        "&#",
+        "&amp",
+        "Ab/cD+",
+        "A",
+        "\\u0041",
+        "%41",
+        "%25",
+        '"',
+        "\x00",
+    ],
+)
+@pytest.mark.parametrize("status", [200, 400])
+def test_a_large_answer_takes_the_time_that_its_size_needs(
+    unit: str, status: int, server: Server
+) -> None:
+    text = unit * (15 * MIB // len(in_json(unit)))
+    body = json.dumps(completion("openai", "@")).replace("@", in_json(text)).encode()
+    server.answer(body=body, status=status)
+    provider = openai(server.url, api_key=KEYS["base64"], max_retries=0)
+    start = time.monotonic()
+    if status == 200:
+        assert ask(provider).text == text
+    else:
+        with pytest.raises(ProviderError):
+            ask(provider)
+    assert time.monotonic() - start < 8
+
+
+# Numbers and forms that nobody expects
+
+ODD_COUNTS: dict[str, str] = {
+    "400 digits": "1" * 400,
+    "20 digits": "1" * 20,
+    "400 digits below zero": "-" + "1" * 400,
+    "below zero": "-5",
+    "a fraction": "1.5",
+    "beyond any float": "1e400",
+    "NaN": "NaN",
+    "Infinity": "Infinity",
+    "text": '"many"',
+    "digits in a text": '"7"',
+    "true": "true",
+    "null": "null",
+    "a list": "[7]",
+    "an object": '{"total": 7}',
+    "lists in lists": "[" * 200_000,
+    "lists in lists that end": "[" * 200_000 + "]" * 200_000,
+    "objects in objects": '{"a":' * 200_000,
+    "missing": "",
+}
+NAMES = {"openai": "input_tokens", "anthropic": "input_tokens", "gemini": "totalTokens"}
+CONNECTS = {"openai": openai, "anthropic": anthropic, "gemini": gemini}
+
+
+@pytest.mark.parametrize("odd", ODD_COUNTS.values(), ids=ODD_COUNTS)
+@pytest.mark.parametrize("vendor", NAMES)
+def test_a_count_that_is_none_is_malformed(
+    vendor: str, odd: str, server: Server, tmp_path: Path
+) -> None:
+    write_suite(tmp_path, ["Hello", "Bye"])
+    name = NAMES[vendor]
+    server.answer(body=f'{{"{name}": {odd}}}' if odd else '{"object": "count"}')
+    server.answer(body={name: 7})
+    target = CONNECTS[vendor](server.url)
+    first, second = dry_run(tmp_path / "a.eval.yaml", "spec", target, count_tokens=True)
+    error = first.result.error
+    assert error is not None
+    assert error.type == "malformed"
+    assert len(error.message) < 700
+    assert second.tokens is not None
+    assert second.tokens.count == 7
+    if len(odd) < 30:
+        said = odd.strip('"[]')
+        assert name in error.message or (said and said in error.message), error.message
+
+
+def with_usage(vendor: str | None, odd: str) -> str:
+    """Return an answer whose counts are all odd."""
+    body = completion(vendor, TEXT)
+    name = "usageMetadata" if vendor == "gemini" else "usage"
+    body[name] = dict.fromkeys(body[name], "@")
+    return json.dumps(body).replace('"@"', odd or "null")
+
+
+@pytest.mark.parametrize("odd", ODD_COUNTS.values(), ids=ODD_COUNTS)
+@each_vendor
+def test_a_usage_that_is_none_tears_nothing(connect: Connect, odd: str, server: Server) -> None:
+    server.answer(body=lambda request: with_usage(request.vendor, odd))
+    try:
+        answer = ask(connect(server.url))
+    except ProviderError as error:
+        assert (error.kind, len(str(error)) < 700) == ("malformed", True)
+    else:
+        assert answer.text == TEXT
+        counts = answer.usage.values()
+        assert all(type(each) is int and 0 <= each <= 2**53 for each in counts)
+
+
+@pytest.mark.parametrize("odd", ["7", '"all"', "[]", "null", "[" * 200_000, "{"])
+@each_vendor
+def test_usage_itself_may_be_anything(connect: Connect, odd: str, server: Server) -> None:
+    def answer(request: Request) -> str:
+        body = completion(request.vendor, TEXT)
+        body["usageMetadata" if request.vendor == "gemini" else "usage"] = "@"
+        return json.dumps(body).replace('"@"', odd)
+
+    server.answer(body=answer)
+    try:
+        assert ask(connect(server.url)).text == TEXT
+    except ProviderError as error:
+        assert (error.kind, len(str(error)) < 700) == ("malformed", True)
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"error":' * 100_000, '{"error":{"message":'])
+@each_vendor
+def test_an_error_may_be_anything(connect: Connect, text: str, server: Server) -> None:
+    server.answer(body=text, status=400)
+    with pytest.raises(ProviderError) as caught:
+        ask(connect(server.url))
+    assert (caught.value.kind, caught.value.what[:20]) == ("http", f"HTTP 400: {text}"[:20])
+
+
+@pytest.mark.parametrize("text", ["\\ud800", "\\udc00\\ud800", "\\u0000", "\x7f"])
+@each_vendor
+def test_half_a_character_tears_nothing(connect: Connect, text: str, server: Server) -> None:
+    server.answer(
+        body=lambda request: json.dumps(completion(request.vendor, "@")).replace("@", text)
+    )
+    try:
+        ask(connect(server.url)).text.encode()
+    except ProviderError as error:
+        assert error.kind == "malformed"
+
+
+# Responses
+
+STATUSES = {
+    "completed": True,
+    "incomplete": True,
+    None: True,
+    "cancelled": False,
+    "in_progress": False,
+    "queued": False,
+    "failed": False,
+    "moonwalking": False,
+}
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_a_response_is_an_answer_only_when_it_is_done(status: str | None, server: Server) -> None:
+    whole = completion("responses", TEXT)
+    if status is None:
+        del whole["status"]
+    else:
+        whole["status"] = status
+    if STATUSES[status]:
+        server.answer(body=whole)
+        assert ask(responses(server.url)).text == TEXT
+        return
+    for output in ({"output": []}, {"output": None}, {}):
+        body = {name: value for name, value in whole.items() if name != "output"}
+        server.answer(body={**body, **output})
+        with pytest.raises(ProviderError) as caught:
+            ask(responses(server.url, max_retries=0))
+        assert caught.value.kind in ("http", "malformed")
+        assert str(status) in str(caught.value) or caught.value.kind == "malformed"
+
+
+def test_a_response_without_a_status_and_output_is_malformed(server: Server) -> None:
+    body = completion("responses", TEXT)
+    server.answer(body={name: body[name] for name in body if name not in ("status", "output")})
+    with pytest.raises(ProviderError) as caught:
+        ask(responses(server.url))
+    assert caught.value.kind == "malformed"
+
+
+@pytest.mark.parametrize("status", ["cancelled", "in_progress", "queued", "failed"])
+def test_a_response_in_a_batch_is_an_answer_only_when_it_is_done(
+    status: str, batch_server: BatchServer, tmp_path: Path
+) -> None:
+    write_suite(tmp_path, ["one"])
+    write_targets(tmp_path, batch_server)
+    act = batch_server.act
+
+    def told(request: Request) -> Answer:
+        code, body = act(request)
+        if request.path.endswith("/content"):
+            line = json.loads(body)
+            line["response"]["body"] |= {"status": status, "output": []}
+            body = json.dumps(line)
+        return code, body
+
+    batch_server.act = told  # type: ignore[method-assign]
+    done = run("a.eval.yaml", "--target", "responses", *BATCH, folder=tmp_path)
+    (line,) = by_id(tmp_path / "out.jsonl").values()
+    assert (done.returncode, line["response"]) == (1, None)
+    assert line["error"]["type"] in ("http", "batch", "malformed")
+
+
+# Sizes
+
+
+@each_vendor
+@pytest.mark.parametrize("status", [200, 400])
+def test_an_answer_above_16_mib_is_said_to_be_too_large(
+    connect: Connect, status: int, server: Server
+) -> None:
+    server.answer(body=b"0" * (16 * MIB + 1), status=status)
+    packed = gzip.compress(b" " * (200 * MIB))
+    server.answer(body=packed, status=status, headers={"content-encoding": "gzip"})
+    for _ in range(2):
+        with pytest.raises(ProviderError) as caught:
+            ask(connect(server.url, max_retries=0))
+        error = caught.value
+        assert "larger than 16 MiB" in error.what
+        assert error.kind == "malformed"
+
+
+@pytest.mark.parametrize("vendor", ["openai", "azure", "responses", "anthropic", "gemini"])
+def test_an_answer_above_16_mib_in_a_batch_is_said_to_be_too_large(
+    vendor: str, batch_server: BatchServer, tmp_path: Path
+) -> None:
+    write_suite(tmp_path, ["one", "two", "three"])
+    write_targets(tmp_path, batch_server)
+    act = batch_server.act
+
+    def told(request: Request) -> Answer:
+        code, body = act(request)
+        if isinstance(body, bytes):
+            return code, body.replace(b"TWO", b"2" * (17 * MIB))
+        return code, body
+
+    batch_server.act = told  # type: ignore[method-assign]
+    done = run("a.eval.yaml", "--target", vendor, *BATCH, folder=tmp_path)
+    results = by_id(tmp_path / "out.jsonl")
+    assert done.returncode == 1
+    assert results["c1"]["error"]["type"] == "malformed"
+    assert "larger than 16 MiB" in results["c1"]["error"]["message"]
+    assert all(results[name]["error"] is None for name in ("c0", "c2"))
+
+
+@each_vendor
+@pytest.mark.parametrize("encoding", ["br", "zstd", "deflate", "gzip, gzip", "x-nothing"])
+def test_an_encoding_that_nobody_asked_for_is_malformed(
+    connect: Connect, encoding: str, server: Server
+) -> None:
+    server.answer(body=b"\x28\xb5\x2f\xfd\x00", headers={"content-encoding": encoding})
+    with pytest.raises(ProviderError) as caught:
+        ask(connect(server.url, max_retries=0))
+    assert caught.value.kind == "malformed"
+    assert encoding in caught.value.what
+
+
+@each_vendor
+def test_a_packed_answer_that_is_cut_is_no_answer(connect: Connect, server: Server) -> None:
+    def cut(request: Request) -> bytes:
+        return gzip.compress(json.dumps(completion(request.vendor, TEXT)).encode())[:-9]
+
+    server.answer(body=cut, headers={"content-encoding": "gzip"}, times=None)
+    with pytest.raises(ProviderError) as caught:
+        ask(connect(server.url, max_retries=0))
+    assert caught.value.kind in ("malformed", "connection")

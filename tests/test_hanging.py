@@ -1,0 +1,190 @@
+"""No generator of ours keeps a program from ending: used up, closed, dropped or just kept."""
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+import typing
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+
+import multiturn
+from batch_server import BatchServer
+from loopback import KEY
+from running import write_suite
+
+LIMIT = 10  # seconds; a second is enough
+# Makes ``it``, the generator of a public function.
+SYNCHRONOUS = {
+    "dry_run": 'it = m.dry_run("a.eval.yaml", "spec", TARGET)',
+    "dry_run, counting": 'it = m.dry_run("a.eval.yaml", "spec", TARGET, count_tokens=True)',
+    "run_batches": 'it = m.run_batches("a.eval.yaml", "spec", TARGET, "out.jsonl", poll=0.01)',
+    "load_suite": 'it = m.load_suite("a.eval.yaml")',
+}
+ENDS = {
+    "used up": "list(it)",
+    "not begun": "",
+    "kept": "next(it)",
+    "closed": "next(it)\nit.close()",
+    "dropped": "next(it)\ndel it",
+    "in a cycle": "next(it)\nkept = [it]\nkept.append(kept)\ndel it, kept",
+    "in a module": "next(it)\nsys.modules['kept'] = it",
+    "kept, and an error": "next(it)\nraise SystemExit(0)",
+    "kept in a thread": "\n".join(
+        ("import threading", "thread = threading.Thread(target=next, args=(it,))")
+    )
+    + "\nthread.start()\nthread.join()",
+    "left by a loop": "for each in it:\n    break",
+    "thrown into": "next(it)\ntry:\n    it.throw(KeyError)\nexcept KeyError:\n    pass",
+    "kept until atexit": "import atexit\nnext(it)\natexit.register(it.close)",
+    "kept until atexit, and used": "import atexit\nnext(it)\natexit.register(lambda: list(it))",
+}
+# In a program with an event loop of its own.
+ASYNCHRONOUS = {
+    "used up": "async for each in it:\n    pass",
+    "not begun": "pass",
+    "kept": "kept.append(await anext(it))",
+    "closed": "await anext(it)\nawait it.aclose()",
+    "dropped": "await anext(it)\ndel it",
+    "left by a loop": "async for each in it:\n    break",
+    "cancelled": "task = asyncio.ensure_future(anext(it))\nawait asyncio.sleep(0.01)\ntask.cancel()",
+}
+PROGRAM = """\
+import asyncio, sys
+import multiturn as m
+
+TARGET = m.load_target("{target}")
+kept = []
+"""
+
+
+@pytest.fixture(params=["127.0.0.1", "localhost"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A folder with suites, and targets at a name that must be resolved, or at an address."""
+    with BatchServer() as server:
+        url = server.url.replace("127.0.0.1", request.param)
+        targets = [
+            {"name": "openai", "provider": "openai", "base_url": f"{url}/v1"},
+            {"name": "anthropic", "provider": "anthropic", "base_url": url},
+            {"name": "gemini", "provider": "gemini", "base_url": url},
+        ]
+        given = {"api_key": KEY, "model": "m"}
+        text = json.dumps({"targets": [{**target, **given} for target in targets]})
+        (tmp_path / "targets.yaml").write_text(text)
+        write_suite(tmp_path, ["one", "two", "three", "four"])
+
+        def counted(*_: object) -> object:
+            return {"input_tokens": 7, "totalTokens": 7}
+
+        act = server.act
+
+        def answer(request: typing.Any) -> typing.Any:
+            is_count = any(word in request.path for word in ("count", "input_tokens"))
+            return (200, counted()) if is_count else act(request)
+
+        server.act = answer  # type: ignore[method-assign]
+        yield tmp_path
+
+
+def ends(folder: Path, program: str) -> None:
+    """Run a program to its end, which is soon and says nothing."""
+    (folder / "program.py").write_text(program)
+    environment = {**os.environ, "NO_PROXY": "127.0.0.1,localhost"}
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("target", ["openai", "anthropic", "gemini"])
+@pytest.mark.parametrize("name", SYNCHRONOUS)
+@pytest.mark.parametrize("end", ["used up", "kept", "dropped"])
+def test_a_program_ends_whatever_the_vendor(folder: Path, name: str, end: str, target: str) -> None:
+    """A batch of one vendor is created in other steps than that of another."""
+    ends(folder, "\n".join((PROGRAM.format(target=target), SYNCHRONOUS[name], ENDS[end], "")))
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("name", SYNCHRONOUS)
+def test_a_program_ends_whatever_it_does_with_a_generator(
+    folder: Path, name: str, end: str
+) -> None:
+    ends(folder, "\n".join((PROGRAM.format(target="openai"), SYNCHRONOUS[name], ENDS[end], "")))
+
+
+@pytest.mark.parametrize("end", ["kept", "dropped", "left by a loop", "used up"])
+@pytest.mark.parametrize("name", SYNCHRONOUS)
+def test_a_program_ends_whose_function_has_the_generator(folder: Path, name: str, end: str) -> None:
+    body = indent("\n".join((SYNCHRONOUS[name], ENDS[end], "kept.append(locals())")), "    ")
+    ends(folder, f"{PROGRAM.format(target='openai')}\ndef main():\n{body}\n\nmain()\n")
+
+
+@pytest.mark.parametrize("end", ["kept", "used up"])
+@pytest.mark.parametrize("name", SYNCHRONOUS)
+def test_a_program_ends_that_calls_it_in_a_thread_of_its_loop(
+    folder: Path, name: str, end: str
+) -> None:
+    call = (
+        "await asyncio.to_thread(next, it)"
+        if end == "kept"
+        else "await asyncio.to_thread(list, it)"
+    )
+    body = indent(f"{SYNCHRONOUS[name]}\nkept.append(it)\n{call}", "    ")
+    main = f"async def main():\n{body}\n\nasyncio.run(main())\n"
+    ends(folder, PROGRAM.format(target="openai") + main)
+
+
+@pytest.mark.parametrize("end", ASYNCHRONOUS)
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_program_ends_whatever_it_does_with_a_run(folder: Path, end: str, is_open: bool) -> None:
+    """The provider may be one that nobody closes."""
+    body = f'it = m.run("a.eval.yaml", "spec", TARGET)\nkept.append(it)\n{ASYNCHRONOUS[end]}'
+    body = f"async with TARGET:\n{indent(body, '    ')}" if is_open else body
+    main = f"async def main():\n{indent(body, '    ')}\n\nasyncio.run(main())\n"
+    ends(folder, PROGRAM.format(target="openai") + main)
+
+
+BAG = """\
+import dask
+from multiturn.distributed import convert_bag
+
+bag = convert_bag("a.eval.yaml", "spec")
+parts = bag.to_delayed()
+with dask.config.set(scheduler="synchronous"):
+    it = iter(parts[0].compute())
+    next(it)
+"""
+
+
+def test_a_program_ends_that_keeps_a_bag(tmp_path: Path) -> None:
+    write_suite(tmp_path, ["one", "two"])
+    ends(tmp_path, BAG)
+
+
+def gives_an_iterator(function: object) -> bool:
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        return True
+    found = getattr(function, "__annotations__", {}).get("return")
+    return typing.get_origin(found) in (Iterator, AsyncIterator)
+
+
+def test_these_are_all_public_generators() -> None:
+    """A new one belongs into the tables above."""
+    found = {
+        name
+        for module in (multiturn, __import__("multiturn.testing").testing)
+        for name in module.__all__
+        if gives_an_iterator(getattr(module, name))
+    }
+    tested = {name.partition(",")[0] for name in SYNCHRONOUS} | {"run"}
+    assert found == tested
