@@ -19,7 +19,7 @@ from multiturn.cli.options import (
     refuse_output,
     suite_options,
 )
-from multiturn.cli.printing import Failures, say_written, writing
+from multiturn.cli.printing import Failures, say_written, show_progress, writing
 from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
@@ -85,7 +85,6 @@ def convert_suites(
     that cannot be converted is reported and skipped; the exit code is then 1. With --strict,
     nothing is written after an error. With -v, text that poses as a marker is logged, too.
     """
-    from multiturn.cli.progress import show_progress
     from multiturn.cli.rendering import render
     from multiturn.documents.output import open_output
     from multiturn.engine.outcomes import outcomes

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiturn.cli import exit_code
 from multiturn.cli.options import on_terminal
-from multiturn.cli.printing import Failures, echo, say_line, say_summary
-from multiturn.cli.progress import Progress, estimated_cases
+from multiturn.cli.printing import Failures, Progress, echo, estimated_cases, say_line, say_summary
 from multiturn.cli.rendering import to_result_text
 from multiturn.documents.output import standard_output
 from multiturn.engine.costs import Estimate, Spending, model_of, no_price
