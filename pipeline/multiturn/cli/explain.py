@@ -51,7 +51,7 @@ def explain_prompts(
     from multiturn.engine.explanation import within
     from multiturn.engine.preview import explain_for
     from multiturn.engine.record import to_json
-    from multiturn.suites.extents import extent_at
+    from multiturn.suites.streaming import extent_at
 
     provider = preview_provider(preview_target, targets_file)
     failures = Failures(debug=options.debug)

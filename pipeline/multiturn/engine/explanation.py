@@ -11,7 +11,7 @@ from multiturn.engine.fates import Fate, fates_of
 from multiturn.engine.spans import Message, Spans, messages_of, question_of, spans_in
 from multiturn.model.conversion import Conversion
 from multiturn.model.turns import kind_of
-from multiturn.suites.extents import Extent
+from multiturn.suites.streaming import Extent
 from multiturn.text import number_of, visible
 
 
