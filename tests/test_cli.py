@@ -15,7 +15,7 @@ import pytest
 
 from commands import read_terminal, run
 from multiturn import MultiturnError
-from multiturn.cli import progress
+from multiturn.cli import printing
 from multiturn.cli.printing import Failures
 from running import write_stage
 
@@ -216,14 +216,14 @@ def test_cases_are_counted_ten_times_a_second_however_many_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shown: list[int] = []
-    monkeypatch.setattr(progress, "monotonic", itertools.count(0, 0.001).__next__)
-    monkeypatch.setattr(progress.Progress, "_show", lambda _, done, words: shown.append(done))
+    monkeypatch.setattr(printing, "monotonic", itertools.count(0, 0.001).__next__)
+    monkeypatch.setattr(printing.Progress, "_show", lambda _, done, words: shown.append(done))
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    assert list(progress.show_progress(range(5_000), prints=False)) == list(range(5_000))
+    assert list(printing.show_progress(range(5_000), prints=False)) == list(range(5_000))
     assert 1_000 <= shown[0] <= 1_010
     assert 35 <= len(shown) <= 41  # in four seconds
     shown.clear()
-    of_run = progress.Progress(lambda: 5_000, hidden=False)
+    of_run = printing.Progress(lambda: 5_000, hidden=False)
     for done in range(5_000):
         of_run.update(done, "done")
     assert shown[0] == 0

@@ -34,6 +34,7 @@ from multiturn import (
 from multiturn.cli.explain import as_explanation
 from multiturn.documents.validation import choices_of
 from multiturn.errors import ProviderError, StageError
+from multiturn.model.conversion import parts_of
 from multiturn.model.turns import ROLES
 from multiturn.pipelines.contract import Contract, Stage, contract_of, options_of
 from multiturn.pipelines.ordering import order_errors
@@ -299,6 +300,47 @@ def with_redaction(stages: Order) -> list[Order]:
 def test_a_stage_that_changes_texts_is_accepted_wherever_there_are_texts(stages: Order) -> None:
     assert all(map(is_accepted, with_redaction(stages)))
     assert not any(is_accepted((redact, *order)) for order in accepted_orders(stages))
+
+
+# --- the law of signatures: only what a stage has changed names the stage
+
+
+@stage(requires={"turns"})
+def touch(conversion: Conversion, *, every: int = 2) -> Conversion:
+    """Change every second text, or every third, and so on; a text that it has changed stays."""
+    number = itertools.count()
+
+    def touched(part: Part) -> Part:
+        is_chosen = next(number) % every == 0 and not part.text.endswith("!")
+        return replace(part, text=f"{part.text}!") if is_chosen else part
+
+    return conversion.map_parts(touched)
+
+
+@settings(max_examples=60)
+@given(case=cases, order=st.sampled_from(with_redaction(SIX)), every=st.integers(1, 4))
+def test_a_part_that_no_stage_touched_has_no_changed_by(
+    files: Files, case: Case, order: Order, every: int
+) -> None:
+    given_one = Conversion(replace(case, files=files))
+    touching = tuple(touch if each is redact else each for each in order)
+    changed: set[tuple[Any, str]] = set()
+    with suppress(MultiturnError):  # what a stage refuses is not of interest here
+        for step in pipeline_of(touching, {"touch": {"every": every}}).steps:
+            made = step(given_one)
+            if step.stage is touch:
+                pairs = zip(parts_of(given_one), parts_of(made), strict=True)
+                changed = {(new.origin, new.text) for old, new in pairs if old.text != new.text}
+            given_one = made
+    shown = [*(part for turn in given_one.chat or () for part in turn.parts), *given_one.transcript]
+    for part in (*parts_of(given_one), *shown):
+        is_changed = part.stage is None and (part.origin, part.text) in changed
+        is_call = (part.key or "").startswith("tool_calls")  # in the transcript
+        assert is_call or part.changed_by == ("touch" if is_changed else None)
+    written = {call.id: call.arguments for each in case.input_messages for call in each.calls}
+    for call in (call for turn in given_one.turns for call in turn.calls):
+        is_changed = call.arguments != written[call.id]
+        assert call.changed_by == ("touch" if is_changed else None)
 
 
 @settings(max_examples=60)

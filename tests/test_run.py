@@ -10,7 +10,7 @@ import pytest
 
 from layout import write_layout
 from loopback import TEXT, USAGE, Answer, Server, chat_answer
-from multiturn.cli.progress import estimated_cases
+from multiturn.cli.printing import estimated_cases
 from multiturn.engine.selection import Selection
 from running import (
     by_id,

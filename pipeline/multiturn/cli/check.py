@@ -16,7 +16,7 @@ from multiturn.cli.options import (
     suite_options,
     target_options,
 )
-from multiturn.cli.printing import Failures, echo, say_summary
+from multiturn.cli.printing import Failures, echo, say_summary, show_progress
 from multiturn.errors import MultiturnError, PipelineError, Place, StageError, nearest
 from multiturn.text import in_line, number_of, visible
 
@@ -178,7 +178,6 @@ def _check_cases(
     findings: _Findings,
 ) -> None:
     """Add what is wrong with the cases of suites; say how many cases are right."""
-    from multiturn.cli.progress import show_progress
     from multiturn.engine.converting import convert_cases
     from multiturn.explaining.explanation import explain, preview_of
     from multiturn.logs import debug, is_debugging

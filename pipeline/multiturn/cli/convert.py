@@ -19,16 +19,13 @@ from multiturn.cli.options import (
     refuse_output,
     suite_options,
 )
-from multiturn.cli.printing import Failures, say_written, writing
+from multiturn.cli.printing import Failures, say_written, show_progress, writing
 from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from multiturn.engine.slices import RenderedCase
     from multiturn.pipelines.pipeline import Pipeline
 
-_OWN_FORMATS = ("json", "yaml", "text")  # written by rendering.py
 TOOL_FORMATS = {  # and what each is for; written by the function to_NAME of engine/formats.py
     "openai": "OpenAI's fine-tuning",
     "evals": "its evals",
@@ -42,7 +39,7 @@ TOOL_FORMATS = {  # and what each is for; written by the function to_NAME of eng
 @pipeline_option
 @preview_options
 @format_option(
-    *(*_OWN_FORMATS, *TOOL_FORMATS),
+    *("json", "yaml", "text", *TOOL_FORMATS),
     words="JSON lines, YAML for diffs, text for reading, or JSON lines for another tool:"
     f" {', '.join(TOOL_FORMATS.values())}.",
     by_output=True,
@@ -88,7 +85,6 @@ def convert_suites(
     that cannot be converted is reported and skipped; the exit code is then 1. With --strict,
     nothing is written after an error. With -v, text that poses as a marker is logged, too.
     """
-    from multiturn.cli.progress import show_progress
     from multiturn.cli.rendering import render
     from multiturn.documents.output import open_output
     from multiturn.engine.converting import convert_cases
@@ -97,20 +93,15 @@ def convert_suites(
 
     provider = preview_provider(preview_target, targets_file)
     if provider is not None and (scheduler or format_ in TOOL_FORMATS):
-        own = ", ".join(_OWN_FORMATS)
-        raise click.UsageError(f"--target is for the formats {own}, without --scheduler")
-    chosen = read_pipeline(pipeline)
-    failures = Failures(debug=options.debug)
+        raise click.UsageError("--target is for the formats json, yaml, text, without --scheduler")
+    chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
     if scheduler is not None:
         if output is None or format_ != "json" or workers > 1 or options.sample is not None:
             raise click.UsageError(
                 "--scheduler writes JSON lines into the folder that --output names,"
                 " without --workers and --sample"
             )
-        with writing(output):
-            for item in _on_cluster(scheduler, options, chosen, output):
-                _say(item, failures)
-        failures.finish()
+        _convert_on_cluster(scheduler, options, chosen, output, failures)
         return
     selection = options.select()
     refuse_output(output, selection)
@@ -137,9 +128,9 @@ def convert_suites(
     failures.finish()
 
 
-def _on_cluster(
-    scheduler: str, options: SuiteOptions, pipeline: "Pipeline", folder: str
-) -> "Iterator[RenderedCase]":
+def _convert_on_cluster(
+    scheduler: str, options: SuiteOptions, pipeline: "Pipeline", folder: str, failures: Failures
+) -> None:
     from multiturn.engine.slices import ConversionJob
 
     try:
@@ -149,7 +140,10 @@ def _on_cluster(
     root = options.root and os.path.abspath(options.root)
     selection = options._replace(suites=(), root=root).select()
     job = ConversionJob(selection, pipeline, to_line, options.debug)
-    return convert_on_cluster(scheduler, job, list(slices_at(options.suites)), folder)
+    with writing(folder):
+        for item in convert_on_cluster(scheduler, job, list(slices_at(options.suites)), folder):
+            _say(item, failures)
+    failures.finish()
 
 
 def _say(item: "RenderedCase", failures: Failures) -> None:

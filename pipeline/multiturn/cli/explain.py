@@ -50,7 +50,7 @@ def explain_prompts(
     from multiturn.explaining.explanation import explain as find_origins
     from multiturn.explaining.explanation import explain_for, within
     from multiturn.explaining.record import to_json
-    from multiturn.suites.extents import extent_at
+    from multiturn.suites.streaming import extent_at
 
     provider = preview_provider(preview_target, targets_file)
     failures = Failures(debug=options.debug)

@@ -62,12 +62,10 @@ class _Commands(click.Group):
         try:
             with options_as("--{}"):
                 code = super().main(args, *rest, **{**options, "standalone_mode": False})
-        except click.exceptions.NoArgsIsHelpError as error:
-            error.show()  # its message is the help, which has lines of its own
-            code = error.exit_code
         except click.ClickException as error:
-            # It may quote the name of a file; and nobody but ``show`` reads it.
-            error.message = in_line(error.message)  # type: ignore[misc]
+            # A message may quote the name of a file; but help has lines of its own.
+            if not isinstance(error, click.exceptions.NoArgsIsHelpError):
+                error.message = in_line(error.message)  # type: ignore[misc]
             error.show()
             code = error.exit_code
         except click.Abort:  # Ctrl-C

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from multiturn.cli.options import MultiturnCommand
-from multiturn.cli.printing import echo
+from multiturn.cli.printing import echo, writing
 from multiturn.text import in_line, number_of
 
 _SUITE = ("evals/tone.instructions.md", "evals/first.eval.yaml")  # which needs the other one
@@ -35,7 +35,6 @@ def init() -> None:
     They are a suite, a guideline, defaults, a workflow and a pre-commit hook; the last two at the
     top of the Git repository. No existing file is changed.
     """
-    from multiturn.cli.printing import writing
     from multiturn.engine.project import find_defaults
     from multiturn.files.paths import root_of
 

@@ -19,7 +19,7 @@ from multiturn.cli.options import (
     review_options,
     suite_options,
 )
-from multiturn.cli.printing import Failures, say_summary, writing
+from multiturn.cli.printing import Failures, say_summary, show_progress, writing
 from multiturn.documents.output import standard_output
 from multiturn.text import number_of
 
@@ -71,7 +71,6 @@ def report(
     """
     from tempfile import TemporaryFile
 
-    from multiturn.cli.progress import show_progress
     from multiturn.engine.converting import convert_cases
     from multiturn.engine.revision import commit_of, reading_at
     from multiturn.pipelines.pipeline_file import read_pipeline

@@ -18,7 +18,7 @@ from multiturn.cli.options import (
     target_options,
     targets_option,
 )
-from multiturn.cli.printing import Failures, echo, say_line, say_summary
+from multiturn.cli.printing import Failures, echo, say_line, say_summary, writing
 from multiturn.text import in_line, number_of
 
 if TYPE_CHECKING:
@@ -150,7 +150,6 @@ def run_suites(
     an error.
     """
     from multiturn.cli import sending
-    from multiturn.cli.printing import Failures, writing
     from multiturn.engine.run import Run, counted
     from multiturn.providers.targets import find_target
 
@@ -170,10 +169,7 @@ def run_suites(
             **run_options,
         )
         if options.strict:
-            for case in chosen.rehearse():
-                if case.result.error is not None:
-                    sending.Tally(failures).add(case)
-            failures.finish()
+            sending.rehearse(chosen, failures)
         if dry_run:
             dry = counted(chosen, concurrency=concurrency) if count_tokens else chosen.cases()
             (sending.preview_batch if batch else sending.preview)(chosen, dry, tally)

@@ -77,8 +77,13 @@ def merged(schema: Any) -> Any:
     return schema
 
 
-_UNUSED = {"description": "for other tools; not used here.", "doNotSuggest": True}
-_OF_A_RESULT = {"description": "of a result, in other tools.", "doNotSuggest": True}
+def _of_others(words: str, **schema: Any) -> Schema:
+    """Return the schema of a key that other tools have, and editors must not suggest."""
+    return {**schema, "description": words, "doNotSuggest": True}
+
+
+_UNUSED = _of_others("for other tools; not used here.")
+_OF_A_RESULT = _of_others("of a result, in other tools.")
 
 
 def suite_schema() -> Schema:
@@ -96,34 +101,26 @@ def suite_schema() -> Schema:
         properties |= dict.fromkeys(sorted(vocabulary.IRRELEVANT[place]), _UNUSED)
         for key in ("name", "description", "version") if place == "suite" else ("description",):
             properties[key] = {"description": _UNUSED["description"]}
-    case |= {
-        "vars": {
-            "type": "object",
-            "description": "the variables of a template; `input` is the messages.",
-            "doNotSuggest": True,
-        },
-        "input_files": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "paths of files that stand before an input that is text.",
-            "doNotSuggest": True,
-        },
-    }
+    case["vars"] = _of_others(
+        "the variables of a template; `input` is the messages.", type="object"
+    )
+    files = {"type": "array", "items": {"type": "string"}}
+    case["input_files"] = _of_others(
+        "paths of files that stand before an input that is text.", **files
+    )
     for key, name in {**vocabulary.CASE_NAMES, **vocabulary.ANSWER_NAMES}.items():
-        case[key] = {**case[name], "description": f"the same as `{name}`.", "doNotSuggest": True}
+        case[key] = _of_others(f"the same as `{name}`.", **case[name])
     for key in vocabulary.INPUT_KEYS:
         case[key]["type"] = ["array", "string", "object"]
     options = object_schema(dict.fromkeys(sorted(vocabulary.IRRELEVANT["options"]), _UNUSED))
     case["options"] = {**options, **_UNUSED, "type": ["object", "null"]}
-    suite["prompts"] = {
-        "description": "of promptfoo: one variable, which holds the messages of each case.",
-        "doNotSuggest": True,
-    }
+    suite["prompts"] = _of_others(
+        "of promptfoo: one variable, which holds the messages of each case."
+    )
     for key in vocabulary.DEFAULTS_KEYS:
-        said = {"description": "`vars` for all cases.", "doNotSuggest": True}
-        suite[key] = {"type": ["object", "null"], **said}
+        suite[key] = _of_others("`vars` for all cases.", type=["object", "null"])
     for key, name in vocabulary.SUITE_NAMES.items():
-        suite[key] = {**suite[name], "description": f"the same as `{name}`.", "doNotSuggest": True}
+        suite[key] = _of_others(f"the same as `{name}`.", **suite[name])
         suite[key]["type"] = ["array", "string"]
     inputs = {"input_messages", *vocabulary.INPUT_KEYS}
     return {
@@ -196,14 +193,14 @@ def _tool() -> Schema:
         "properties": {"type": {"const": "object"}, "properties": {"type": "object"}},
         "anyOf": [{"maxProperties": 0}, {"required": ["type"]}],
     }
-    same = {"description": "the same as `parameters`, of Anthropic.", "doNotSuggest": True}
-    tool["properties"]["input_schema"] = {**parameters, **same}
+    words = "the same as `parameters`, of Anthropic."
+    tool["properties"]["input_schema"] = _of_others(words, **parameters)
     return _or_function(tool, "tool", "object")
 
 
 def _or_function(schema: Schema, place: str, kind: str | list[str]) -> Schema:
     """Return the schema of a call or a tool that may have its name in ``function``."""
-    of_openai = {"description": "of OpenAI's form.", "doNotSuggest": True}
+    of_openai = _of_others("of OpenAI's form.")
     properties = schema["properties"]
     properties |= dict.fromkeys(sorted(vocabulary.IRRELEVANT[place]), _UNUSED)
     properties |= {"type": of_openai, "function": {"type": kind, **of_openai}}
@@ -239,6 +236,28 @@ def pipeline_schema() -> Schema:
             ]
         },
     }
+    top, insertion = _keys_of_pipelines(names)
+    # The stages of a shipped pipeline are known, and with them the options to configure.
+    return {
+        **DRAFT,
+        "title": "A pipeline of multiturn",
+        **top,
+        "oneOf": [{"required": ["stages"]}, {"required": ["extends"]}],
+        "if": {
+            "properties": {"extends": {"enum": pipeline_names()}},
+            "not": {"anyOf": [{"required": ["replace"]}, {"required": ["insert"]}]},
+        },
+        "then": {
+            "properties": {
+                "configure": object_schema({n: {**options[n], "type": "object"} for n in names})
+            }
+        },
+        "$defs": {"stage": a_stage, "inserted": insertion, **_stage_options(names)},
+    }
+
+
+def _keys_of_pipelines(names: list[str]) -> tuple[Schema, Schema]:
+    """Return the schemas of a pipeline file, and of an insertion in it."""
     stage = {"$ref": "#/$defs/stage"}
     # Any text is allowed: the stage may be one of one's own, in a pipeline that this one extends.
     name = {"anyOf": [{"enum": names}, {"type": "string"}]}
@@ -263,23 +282,7 @@ def pipeline_schema() -> Schema:
         for key, value in values.items():
             schema["properties"][key] |= value
             schema["properties"][key].pop("default", None)  # editors would insert it
-    # The stages of a shipped pipeline are known, and with them the options to configure.
-    return {
-        **DRAFT,
-        "title": "A pipeline of multiturn",
-        **top,
-        "oneOf": [{"required": ["stages"]}, {"required": ["extends"]}],
-        "if": {
-            "properties": {"extends": {"enum": pipeline_names()}},
-            "not": {"anyOf": [{"required": ["replace"]}, {"required": ["insert"]}]},
-        },
-        "then": {
-            "properties": {
-                "configure": object_schema({n: {**options[n], "type": "object"} for n in names})
-            }
-        },
-        "$defs": {"stage": a_stage, "inserted": insertion, **_stage_options(names)},
-    }
+    return top, insertion
 
 
 def _stage_options(names: list[str]) -> Schema:

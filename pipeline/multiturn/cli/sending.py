@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiturn.cli import exit_code
 from multiturn.cli.options import on_terminal
-from multiturn.cli.printing import Failures, echo, say_line, say_summary
-from multiturn.cli.progress import Progress, estimated_cases
+from multiturn.cli.printing import Failures, Progress, echo, estimated_cases, say_line, say_summary
 from multiturn.cli.rendering import to_result_text
 from multiturn.documents.output import standard_output
 from multiturn.engine.costs import (
@@ -230,6 +229,14 @@ def print_text(result: Result) -> None:
     if result.error is None:
         standard_output().buffer.write(to_result_text(result, color=on_terminal()))
         standard_output().buffer.flush()
+
+
+def rehearse(run: Run, failures: Failures) -> None:
+    """Prepare all requests, and end the command if one cannot be sent."""
+    for case in run.rehearse():
+        if case.result.error is not None:
+            Tally(failures).add(case)
+    failures.finish()
 
 
 def preview(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:

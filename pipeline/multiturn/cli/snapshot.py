@@ -15,7 +15,7 @@ from multiturn.cli.options import (
     suite_options,
     target_options,
 )
-from multiturn.cli.printing import Failures
+from multiturn.cli.printing import Failures, show_progress
 from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
@@ -101,7 +101,6 @@ def snapshot(
     --sample, only the snapshots of these cases are written or compared, and no list is written.
     With --strict, nothing is written after an error.
     """
-    from multiturn.cli.progress import show_progress
     from multiturn.cli.snapshot_output import print_update
     from multiturn.cli.snapshot_review import accept_changes, refuse_no_terminal
     from multiturn.engine.converting import convert_cases

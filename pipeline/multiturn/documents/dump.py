@@ -46,13 +46,10 @@ def _after(value: Any, indent: str) -> str:
     if isinstance(value, list | tuple) and value:
         return "\n" + "".join(f"{indent}-{_item(item, indent + '  ')}" for item in value)
     if isinstance(value, str) and "\n" in value.strip("\n"):
-        return _block(value, indent) if _is_seen(value) else f" {_lines(value, indent)}\n"
+        data = value.encode("utf-8", "surrogatepass")
+        has_unseen = may_have_unseen(data) and unseen().search(value)
+        return f" {_lines(value, indent)}\n" if has_unseen else _block(value, indent)
     return f" {_scalar(value)}\n"
-
-
-def _is_seen(text: str) -> bool:
-    """Return whether a reader sees each character of a text."""
-    return not may_have_unseen(text.encode("utf-8", "surrogatepass")) or not unseen().search(text)
 
 
 def _mapping(value: dict[str, Any], indent: str) -> str:
@@ -106,9 +103,7 @@ def _escaped(text: str) -> str:
 
 def _scalar(value: Any) -> str:
     if isinstance(value, str):
-        if _PLAIN.fullmatch(value):
-            return value
-        return f'"{_escaped(value)}"'
+        return value if _PLAIN.fullmatch(value) else f'"{_escaped(value)}"'
     # JSON is YAML, except for the names of these three numbers.
     return {"NaN": ".nan", "Infinity": ".inf", "-Infinity": "-.inf"}.get(
         text := json.dumps(value), text

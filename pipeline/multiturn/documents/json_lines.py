@@ -87,7 +87,9 @@ def read_json(text: str) -> Any:
     """Return the value of a JSON text; what no case may have is a ValueError."""
     # json has no limit of its own: 40 MB of "[0,0,0" would take a gigabyte. It also keeps the last
     # of several equal keys in silence, and lets half of a character pass, which no file can hold.
-    _check_size(text)
+    # A value has a comma after it, or ends a list or a mapping.
+    if sum(map(text.count, ",[{")) >= MAX_VALUES and values_in_json(text) > MAX_VALUES:
+        raise ValueError(f"over {MAX_VALUES:,} values in one case")
     try:
         value = json.loads(
             text,
@@ -115,13 +117,6 @@ def _check_depth(value: Any, levels: int) -> None:
             raise ValueError(_TOO_DEEP)
         for child in value.values() if isinstance(value, dict) else value:
             _check_depth(child, levels - 1)
-
-
-def _check_size(text: str) -> None:
-    """Refuse a text of too many values before they take memory."""
-    # A value has a comma after it, or ends a list or a mapping.
-    if sum(map(text.count, ",[{")) >= MAX_VALUES and values_in_json(text) > MAX_VALUES:
-        raise ValueError(f"over {MAX_VALUES:,} values in one case")
 
 
 def values_in_json(text: str) -> int:

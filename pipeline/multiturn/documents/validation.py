@@ -81,13 +81,13 @@ def _keys_at(type_: Any, path: str) -> tuple[str, ...]:
         type_ = typing.get_type_hints(type_)[key] if key else typing.get_args(type_)[0]
         if isinstance(type_, types.UnionType) or typing.get_origin(type_) is typing.Union:
             # The list or the struct among others that have no keys, such as None or words.
-            type_ = next(each for each in typing.get_args(type_) if _has_keys(each))
+            type_ = next(
+                each
+                for each in typing.get_args(type_)
+                if typing.get_origin(each) is list or hasattr(each, "__struct_encode_fields__")
+            )
     names: tuple[str, ...] = type_.__struct_encode_fields__
     return names
-
-
-def _has_keys(type_: Any) -> bool:
-    return typing.get_origin(type_) is list or hasattr(type_, "__struct_encode_fields__")
 
 
 def choices_of(type_: Any) -> list[str]:
@@ -101,12 +101,6 @@ def choices_of(type_: Any) -> list[str]:
     ]
 
 
-def _forms_of(type_: Any) -> list[str]:
-    """Return what mappings a type takes, such as ``{name: …}``."""
-    structs = (each for each in typing.get_args(type_) if isinstance(each, msgspec.StructMeta))
-    return [f"{{{', '.join(f'{key}: …' for key in each.__struct_fields__)}}}" for each in structs]
-
-
 def _reword(what: str, key: str, node: Node, type_: Any) -> str:
     names = re.findall("`(.*?)`", what)
     if what.startswith("Object contains unknown"):
@@ -118,7 +112,9 @@ def _reword(what: str, key: str, node: Node, type_: Any) -> str:
         choices = choices_of(hint)
         if choices == ["omit"]:
             return f"{key} must be a number or omit"
-        choices += _forms_of(hint)
+        for form in typing.get_args(hint):
+            if isinstance(form, msgspec.StructMeta):  # a mapping, such as {name: …}
+                choices.append(f"{{{', '.join(f'{key}: …' for key in form.__struct_fields__)}}}")
         return f"there is no {key} {what.split()[-1]}; {did_you_mean('', choices)}"
     if what == "Number out of range" or what.endswith(f" <= {LARGEST_NUMBER}"):
         return f"{key} must be a finite number"

@@ -27,7 +27,7 @@ from multiturn.model.conversion import DROPPED, Conversion, Edited, calls_of
 from multiturn.model.request import ProviderRequest, as_text
 from multiturn.model.turns import Part, Turn, as_json, is_blank, joined, kind_of
 from multiturn.pipelines.pipeline import request_of
-from multiturn.suites.extents import Extent
+from multiturn.suites.streaming import Extent
 from multiturn.text import number_of, visible
 
 if TYPE_CHECKING:

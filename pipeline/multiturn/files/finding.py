@@ -113,13 +113,11 @@ class Files:
                 or a folder, since it was found.
             AttachmentError: not a regular file, unreadable, too large, or not UTF-8.
         """
-        shown = quoted(written or resolved_path)
-        path = self._path(resolved_path)
-        known = self._texts.get(path)
-        if known is None:
+        shown, path = quoted(written or resolved_path), self._path(resolved_path)
+        if path not in self._texts:
             data = read_regular(self.root, resolved_path, shown, max_bytes)
-            known = self._texts[path] = entry_of(data, shown)
-        size, text, newlines = known
+            self._texts[path] = entry_of(data, shown)
+        size, text, newlines = self._texts[path]
         if size > max_bytes:
             raise too_large(shown, max_bytes)
         return text + newlines if trailing_newlines else text
@@ -141,18 +139,16 @@ class Files:
         """
         path = self._path(resolved_path)
         if path not in self._texts and path not in self._texts.media:
-            shown = quoted(written)
-            limits = (max_bytes, max_media_bytes)
-            data = read_regular(self.root, resolved_path, shown, *limits)
+            shown, limit = quoted(written), max_media_bytes
+            data = read_regular(self.root, resolved_path, shown, max_bytes, limit)
             if type_of(data[:HEAD]):
-                self._texts.media[path] = Media.of(
-                    data, written, store=self.store, max_bytes=max_media_bytes
-                )
+                media = Media.of(data, written, store=self.store, max_bytes=limit)
+                self._texts.media[path] = media
             else:
                 self._texts[path] = entry_of(data, shown)
-        media = self._texts.media.get(path)
-        if media is None:
+        if path not in self._texts.media:
             return self.read(resolved_path, max_bytes, keep, written)
+        media = self._texts.media[path]
         if media.size > max_media_bytes:
             raise too_large(quoted(written), max_media_bytes, "max_media_bytes")
         return media if media.path == written else media.replace(path=written)
@@ -233,8 +229,7 @@ class Files:
         elif self.folders == [self.root] != [root_of(self._folder)]:
             hint = f", the root {from_here(self.root)!r}; for another root, use {option('root')}"
         elif self.folders == [self.root] and not os.path.exists(os.path.join(self.root, ".git")):
-            hint = ", the root: no folder above has .git; for another root, use"
-            hint += f" {option('root')}"
+            hint = f", the root: no folder above has .git; for another root, use {option('root')}"
         else:
             hint = ""
         return f"Looked in {looked}{hint}"

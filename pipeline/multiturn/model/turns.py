@@ -135,14 +135,8 @@ class Turn(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     def thoughts(self) -> tuple[Part, ...]:
         """A part for each block of thinking, as a reader sees it."""
         return tuple(
-            Part(
-                "text",
-                block.shown,
-                message=self.message,
-                line=block.line,
-                key=f"thinking[{at}]",
-            )
-            for at, block in enumerate(self.thinking)
+            Part("text", each.shown, "\n", self.message, None, each.line, key=f"thinking[{at}]")
+            for at, each in enumerate(self.thinking)
         )
 
     @property

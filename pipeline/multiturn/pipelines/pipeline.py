@@ -46,7 +46,12 @@ def prepared(stages: Iterable[Stage | Step]) -> tuple[tuple[Step, ...], tuple[st
     errors: list[ErrorDetail] = []
     for number, item in enumerate(stages):
         step = item if isinstance(item, Step) else Step(item)
-        _check_stage(step.stage, number)
+        if not isinstance(step.stage, FunctionType) or step.stage.__code__.co_flags & _LATER:
+            raise PipelineError([ErrorDetail(_no_stage(step.stage), number)])
+        try:
+            contract_of(step.stage)
+        except MultiturnError as error:
+            raise PipelineError([ErrorDetail(error.what, number, where=error.where)]) from None
         options, wrong = read_options(step.stage, step.options)
         steps.append(Step(step.stage, options))
         errors += [ErrorDetail(what, number, option) for option, what in wrong.items()]
@@ -64,15 +69,6 @@ def prepared(stages: Iterable[Stage | Step]) -> tuple[tuple[Step, ...], tuple[st
         for text in found
     )
     return tuple(steps), tuple(dict.fromkeys((*texts, *media.MARKERS)))
-
-
-def _check_stage(stage: Any, number: int) -> None:
-    if not isinstance(stage, FunctionType) or stage.__code__.co_flags & _LATER:
-        raise PipelineError([ErrorDetail(_no_stage(stage), number)])
-    try:
-        contract_of(stage)
-    except MultiturnError as error:
-        raise PipelineError([ErrorDetail(error.what, number, where=error.where)]) from None
 
 
 def _unguarded(steps: list[Step]) -> Iterator[ErrorDetail]:

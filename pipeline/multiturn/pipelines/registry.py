@@ -40,21 +40,18 @@ def find_stage(name: str, folder: Path = Path()) -> Stage:
     else:
         installed = installed_stages()
         if name not in installed:
-            raise InputError(_unknown(name, [*stage_names(), *installed]))
+            names = [*stage_names(), *installed]
+            hint = did_you_mean(name, names)
+            if nearest(name, names) is None:
+                module, _, function = name.rpartition(".")
+                path = f"{module or 'my_module'}:{function}"
+                hint += f"; a function of your own is named by its import path, as in {path}"
+            raise InputError(f'unknown stage "{name}"; {hint}')
         found = load(name, installed[name].load)
     if not is_declared(found):
         raise InputError(f"{name!r} is not a stage; a stage is a function with @stage above it")
     contract_of(found)  # raises the error of its declaration
     return cast("Stage", found)
-
-
-def _unknown(name: str, names: list[str]) -> str:
-    hint = did_you_mean(name, names)
-    if nearest(name, names) is None:
-        module, _, function = name.rpartition(".")
-        path = f"{module or 'my_module'}:{function}"
-        hint += f"; a function of your own is named by its import path, as in {path}"
-    return f'unknown stage "{name}"; {hint}'
 
 
 def name_of(stage: Stage) -> str:

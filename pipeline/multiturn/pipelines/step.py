@@ -125,7 +125,7 @@ def _signed(before: Conversion, after: Conversion, stage: str) -> Conversion:
     check_parts(after.guidelines, wholly=True)
     if after.system_prompt is not None:
         check_parts((after.system_prompt,), wholly=True)
-    if not before.turns:  # the stage has read the suite
+    if not (before.turns or before.guidelines or before.system_prompt):  # it has read the suite
         return after
     known = texts_by_origin(parts_of(before))
     signed_after = changed(after, lambda parts: signed(parts, known, stage))

@@ -86,7 +86,8 @@ class Client:
         self._secrets = (*secrets, *passwords_in(self._proxy or ""))
         self._origin = f"{parts.scheme}://{host}"
         self._base = f"{self._origin}{parts.path.rstrip('/')}"
-        headers = {
+        # Not those of the session, which would also go to a proxy.
+        self._headers = {
             "accept": "application/json",
             "accept-encoding": "gzip",
             "content-type": "application/json",
@@ -95,13 +96,12 @@ class Client:
             **settings.headers,
         }
         if user:
-            headers["authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
+            self._headers["authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=_certificates()),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(),  # ours limits a whole attempt
             auto_decompress=False,  # which has no limit
-            headers=headers,
         )
 
     async def send(
@@ -188,7 +188,7 @@ class Client:
                     method,
                     address,
                     data=body if is_small else _pieces(body),
-                    headers={**length, **(headers or {})},
+                    headers={**self._headers, **length, **(headers or {})},
                     proxy=self._proxy,
                     allow_redirects=False,
                 ) as response,
@@ -208,11 +208,12 @@ class Client:
                 return Reply(response.status, response.headers, bytes(content))
         except TimeoutError:
             what = f"no answer within {seconds:g} s (timeout_seconds)"
-            raise ProviderError(what, kind="timeout") from None
+            failure = ProviderError(what, kind="timeout")
         except (aiohttp.ClientError, OSError) as error:
             if isinstance(error, OSError) and error.errno in _OF_DISKS:
                 raise
-            raise self._failure(error) from None
+            failure = self._failure(error)
+        raise failure  # here, so that it does not refer to an error with secrets in it
 
     def _denial(self) -> str:
         """Return what to do where the server takes no key: a token may have expired."""
@@ -221,6 +222,8 @@ class Client:
             claims = json.loads(urlsafe_b64decode(f"{key.split('.')[1]}=="))
             if claims["exp"] < time.time():
                 return f"the token in the api_key of the target {name!r} has expired; get a new one"
+        if self._settings.takes_tokens:
+            return f"check the api_key of the target {name!r}: a token may have expired"
         return f"check the api_key of the target {name!r}"
 
     def _failure(self, error: Exception) -> ProviderError:
@@ -239,11 +242,15 @@ class Client:
         await self._session.close()
 
 
-@cache
 def _certificates() -> ssl.SSLContext:
     """Return what trusts the system's certificates and certifi's, or those of SSL_CERT_FILE."""
-    context = ssl.create_default_context()
-    if not environ.get("SSL_CERT_FILE"):
+    return _trusting(environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR"))
+
+
+@cache
+def _trusting(file: str | None, _folder: str | None) -> ssl.SSLContext:
+    context = ssl.create_default_context()  # which reads both variables
+    if not file:
         import certifi
 
         context.load_verify_locations(certifi.where())
@@ -288,10 +295,9 @@ def _should_retry(reply: Reply) -> bool:
 
 def _delay(headers: Mapping[str, str]) -> float:
     """Return for how many seconds a server asks to wait; 0 if it does not say."""
-    with suppress(KeyError, ValueError):
-        return float(headers["retry-after-ms"]) / 1000
-    with suppress(KeyError, ValueError):
-        return float(headers["retry-after"])
+    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
+        with suppress(KeyError, ValueError):
+            return max(0.0, float(headers[name]) / unit)  # which is 0 for what is no number
     with suppress(KeyError, ValueError):
         when = parsedate_to_datetime(headers["retry-after"])
         return round((when - datetime.now(UTC)).total_seconds())

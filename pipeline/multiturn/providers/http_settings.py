@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 from msgspec import Meta
 
@@ -27,16 +27,32 @@ _ONE_TOOL = Meta(
 )
 
 
-_OWN_HEADERS = (  # of every request, beside those with the key
+# Of every request, whichever vendor gets it, and those of a proxy.
+_OWN_HEADERS = (
     *("accept", "accept-encoding", "connection", "content-encoding", "content-length"),
-    *("content-type", "host", "transfer-encoding"),
+    *("content-type", "host", "transfer-encoding", "proxy-authorization"),
+    *("anthropic-version", "api-key", "authorization", "x-api-key", "x-goog-api-key"),
 )
 _SECRET_HEADERS = ("authorization", "cookie", "proxy-authorization")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 
 
+def wrong_header(name: str, value: object) -> str:
+    """Return what is wrong with a header of a target; empty for one that is sent."""
+    if not _HEADER(name):
+        return f"headers has a name that HTTP cannot carry: {name!r}"
+    if name.lower() in _OWN_HEADERS:
+        return f"headers cannot replace {name!r}, which multiturn sends itself; leave it out"
+    if isinstance(value, str) and not (value.isascii() and value.isprintable()):
+        what = f"the header {name!r} has a line break, or another character that HTTP cannot carry"
+        return f"{what}; remove it"
+    return ""
+
+
 class HttpSettings(ChatSettings, frozen=True, kw_only=True):
     """What every target that uses HTTP sets."""
+
+    takes_tokens: ClassVar[bool] = False  # as keys, which expire
 
     model: Model
     api_key: Annotated[str, API_KEY]
@@ -80,15 +96,6 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
             raise ValueError(
                 "tool_choice must be auto, none, required, or the name of a tool, as {name: TOOL}"
             )
-        own = {*_OWN_HEADERS, *self.own_headers()}
-        for name, value in self.headers.items():
-            if not _HEADER(name):
-                raise ValueError(f"headers has a name that HTTP cannot carry: {name!r}")
-            if name.lower() in own:
-                raise ValueError(f"headers cannot replace {name!r}, which is sent anyway")
-            if not (value.isascii() and value.isprintable()):
-                what = f"headers has a line break or another character in {name!r} that HTTP"
-                raise ValueError(f"{what} cannot carry; remove it")
         for name in ("base_url", "endpoint"):
             address = getattr(self, name, None)
             if address is not None and not address.lower().startswith(("http://", "https://")):

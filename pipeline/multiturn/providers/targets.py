@@ -23,6 +23,7 @@ from multiturn.providers.custom import CustomProvider, CustomSettings
 from multiturn.providers.echo import EchoProvider
 from multiturn.providers.gemini.provider import GeminiProvider, GeminiSettings
 from multiturn.providers.http import HttpProvider
+from multiturn.providers.http_settings import wrong_header
 from multiturn.providers.models import Row, read_rows
 from multiturn.providers.openai.azure import AzureProvider, AzureSettings
 from multiturn.providers.openai.provider import OpenAIProvider
@@ -226,6 +227,7 @@ def _provider(
         if key in _OTHER_NAMES or nearly(key, known, settings.keys() & set(known)):
             raise MultiturnError(why, where=place)
         warn(Notice("target.unknown_key", place, why))
+    _check_headers(settings.get("headers"), node, where)
     try:
         read = read_as(node, settings_type, where=where, label=label, strict=False, filled=settings)
     except MultiturnError as error:
@@ -242,3 +244,16 @@ def _provider(
                 hide(what, provider.secrets), where=node.children[key].place(where)
             )
     return provider
+
+
+def _check_headers(headers: Any, node: Node, where: str) -> None:
+    """Raise the error of a header that is not sent, at its place."""
+    seen: set[str] = set()
+    for name, value in headers.items() if isinstance(headers, dict) else ():
+        place = node.children["headers"].children[name].key_place(where)
+        what = wrong_header(name, value)
+        if not what and name.lower() in seen:
+            what = f"headers has {name!r} twice; keep one of them"
+        if what:
+            raise MultiturnError(what, where=place)
+        seen.add(name.lower())

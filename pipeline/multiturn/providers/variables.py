@@ -83,17 +83,17 @@ class Values:
             unset = [name for name in VARIABLE.findall(written) if name not in self.environment]
             if unset:
                 return _UNSET
-        filled = VARIABLE.sub(lambda match: self.variable(match[1], place), written)
-        if label.startswith("headers.") and filled != written:
-            self.secrets.append(filled)
-        return filled
+        is_header = label.startswith("headers.")
+        return VARIABLE.sub(
+            lambda match: self.variable(match[1], place, is_hidden=is_header), written
+        )
 
-    def variable(self, name: str, place: Place) -> str:
-        """Return the value of a variable; that of one named like a key becomes a secret."""
+    def variable(self, name: str, place: Place, *, is_hidden: bool = False) -> str:
+        """Return the value of a variable; a secret becomes that of one named like a key."""
         if name not in self.environment:
             what = f"the variable {name} is not set; set it, or write it into .env"
             raise MultiturnError(what, where=place)
-        if is_secret(name):
+        if is_hidden or is_secret(name):
             self.secrets.append(self.environment[name])
         return self.environment[name]
 

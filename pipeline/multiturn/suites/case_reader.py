@@ -29,7 +29,7 @@ from multiturn.suites.dialects import Dialect
 from multiturn.suites.keys import OF_MESSAGES, KeyCheck, value_at
 from multiturn.suites.media import check_segment, size_of_data
 from multiturn.suites.messages import PROMPT_FILE, Wording
-from multiturn.suites.schema import CaseKeys, ChosenKeys, ExecutionKeys, Metadata, MetadataKeys
+from multiturn.suites.schema import CaseKeys, ChosenKeys, ExecutionKeys, MetadataKeys
 from multiturn.suites.tools import check_choice, read_tools
 
 _PATH_AS_TEXT = "suite.path_as_text"
@@ -76,7 +76,6 @@ def _is_file(written: str, files: Files) -> bool:
     return False
 
 
-_Choice = str | Mapping[str, str] | None
 _TEXT_KEYS = {"type", "value"}
 _ONLY_MESSAGES = {"id", "input_messages"}
 _JSON_KEYS = ("metadata", "execution", "outcome", "expected_messages")  # of any values
@@ -114,8 +113,7 @@ class CaseReader:
     def case_id(self, node: Node, label: str) -> str | None:
         """Return a case's id as it is written; None if it has none."""
         if not isinstance(node.children, dict):
-            where = node.place(self.name, label)
-            raise InputError("a case must be a mapping", where=where)
+            raise InputError("a case must be a mapping", where=node.place(self.name, label))
         given = node.children.get("id")
         case_id = as_written(given)
         if given is None or case_id is None:
@@ -164,22 +162,30 @@ class CaseReader:
         """Return what a suite or a case gives beside messages, over what all cases share."""
         if node.members.keys() <= _ONLY_MESSAGES:
             return {}
-        self._warn_of_paths(node, label)
+        for text in _guidelines_of(node):
+            if may_be_path(text.value):
+                warn_of_path(text, self.files, self.keys, label, AS_GUIDELINE)
         prompt, execution = self._system_prompt(node, label), self._execution(node, label)
         tools, limit = read_tools(node, self.keys, label), execution.max_output_tokens
         temperature, said = execution.temperature, node.members
         for key in filter(said.__contains__, _JSON_KEYS):
             check_finite(said[key], key, self.name, label)
+        choice = execution.tool_choice
+        metadata = value_at(said, "metadata") or {}
+        for key in MetadataKeys.__struct_fields__:
+            metadata.pop(key, None)
         return {
             "system_prompt": shared.system_prompt if prompt is None else prompt,
             "guidelines": shared.guidelines + tuple(value_at(said, "guidelines") or ()),
             "places": self._places(node, shared),
             "tools": shared.tools if tools is None else tools,
-            "metadata": {**shared.metadata, **_without_prompt(value_at(said, "metadata"))},
+            "metadata": {**shared.metadata, **metadata},
             "execution": _over(value_at(said, "execution"), shared.execution),
             "temperature": shared.temperature if temperature is None else temperature,
             "max_output_tokens": shared.max_output_tokens if limit is None else limit,
-            "tool_choice": _chosen(execution) or shared.tool_choice,
+            "tool_choice": {"name": choice.name}
+            if isinstance(choice, ChosenKeys)
+            else choice or shared.tool_choice,
         }
 
     def warn_of_answer(self, line: Node, case: Case) -> None:
@@ -259,12 +265,6 @@ class CaseReader:
         if isinstance(text.scalar, str) and may_be_path(text.value):
             warn_of_path(text, self.files, self.keys, label, ATTACH)
 
-    def _warn_of_paths(self, node: Node, label: str) -> None:
-        """Warn of guidelines that are paths."""
-        for text in _listed(node.children.get("guidelines")):
-            if may_be_path(text.value):
-                warn_of_path(text, self.files, self.keys, label, AS_GUIDELINE)
-
     def _system_prompt(self, node: Node, label: str = "") -> str | None:
         """Return the system prompt in the metadata of a suite or a case."""
         metadata = node.children.get("metadata")
@@ -280,18 +280,15 @@ class CaseReader:
 
     def _places(self, node: Node, shared: Case) -> Mapping[str, Place]:
         """Return where the texts are that are in no message, of a suite or of one of its cases."""
-        guidelines, metadata = node.children.get("guidelines"), node.children.get("metadata")
-        if guidelines is None and metadata is None:
-            return shared.places
         own = {
             f"guidelines[{at}]": text.place(self.name)
-            for at, text in enumerate(_listed(guidelines), len(shared.guidelines))
+            for at, text in enumerate(_guidelines_of(node), len(shared.guidelines))
         }
-        prompts = metadata.children if metadata is not None and metadata.children else {}
-        for key in MetadataKeys.__struct_fields__:
-            if key in prompts and prompts[key].value is not None:
-                own[PROMPT_KEY] = prompts[key].place(self.name)
-        return {**shared.places, **own}
+        metadata = node.children.get("metadata")
+        for key, prompt in metadata.members.items() if metadata is not None else ():
+            if key in MetadataKeys.__struct_fields__ and not prompt.is_null:
+                own[PROMPT_KEY] = prompt.place(self.name)
+        return {**shared.places, **own} if own else shared.places
 
     def _execution(self, node: Node, label: str = "") -> ExecutionKeys:
         """Return what the ``execution`` of a suite or a case says of the answer wanted."""
@@ -303,8 +300,9 @@ class CaseReader:
         return read_as(execution, ExecutionKeys, where=self.name, label=inner)
 
 
-def _listed(node: Node | None) -> list[Node]:
-    return (node.children or []) if node is not None else []
+def _guidelines_of(node: Node) -> list[Node]:
+    listed = node.children.get("guidelines")
+    return (listed.children or []) if listed is not None else []
 
 
 def _is_plain(segment: Any) -> bool:
@@ -321,21 +319,8 @@ def as_written(node: Node | None) -> Any:
     return node.value if node.source is None else node.source
 
 
-def _chosen(execution: ExecutionKeys) -> _Choice:
-    """Return the ``tool_choice`` of an execution, as a case has it."""
-    choice = execution.tool_choice
-    return {"name": choice.name} if isinstance(choice, ChosenKeys) else choice
-
-
 def _over(own: Any, shared: Any) -> Any:
     """Return what a case says over what its suite says: key by key, if both are mappings."""
     if isinstance(own, dict) and isinstance(shared, dict):
         return {**shared, **own}
     return shared if own is None else own
-
-
-def _without_prompt(metadata: Metadata | None) -> Metadata:
-    if not metadata:
-        return {}
-    names = MetadataKeys.__struct_fields__
-    return {key: value for key, value in metadata.items() if key not in names}

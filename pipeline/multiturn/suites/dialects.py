@@ -275,7 +275,13 @@ class Dialect:
         self.variables = variables_of(keys, self.keys)
         take_tools(keys, "input", self.keys, "")
         self._shared = {key: keys.pop(key) for key in ("input", "input_files") if key in keys}
-        self._check_shared()
+        files, shared = self._shared.get("input_files"), self._shared.get("input")
+        if shared is not None:
+            if not isinstance(shared.value, str | list | dict | None):
+                what = "input must be a text, a message or a list of messages"
+                raise InputError(what, where=shared.place(self.name))
+            self._shared["input"] = message_nodes(shared, None, self.keys, "")
+        _check_paths(files, self.name, "")
         given = [*self._shared.values(), *self.variables.defaults.values()]
         given += [keys[key] for key in _SHARED if key in keys]
         self._values_given = sum(map(count_values, given))
@@ -321,16 +327,6 @@ class Dialect:
                 if isinstance(message.children, dict):
                     rewrite(message, self.keys, wording, index, self.read_as)
         return node, wording
-
-    def _check_shared(self) -> None:
-        """Refuse what no case could use of the suite's input and files."""
-        given, files = self._shared.get("input"), self._shared.get("input_files")
-        if given is not None and not isinstance(given.value, str | list | dict | None):
-            what = "input must be a text, a message or a list of messages"
-            raise InputError(what, where=given.place(self.name))
-        if given is not None:
-            self._shared["input"] = message_nodes(given, None, self.keys, "")
-        _check_paths(files, self.name, "")
 
     def _rewritten(self, node: Node, label: str) -> tuple[Node, Wording]:
         keys = dict(node.children)
@@ -395,8 +391,11 @@ class Dialect:
                 name = key
             else:
                 self.read_as[key] = name
-                if name == "expected_messages":
-                    child = _answer(child)
+                # A text or a mapping that is an expected answer is one message.
+                if name == "expected_messages" and not isinstance(child.children, list):
+                    is_message = "role" in child.members
+                    message = child if is_message else message_node("assistant", child)
+                    child = list_of([message], child.mark)
             if name in keys:
                 other = next(each for each in written if names.get(each, each) == name)
                 raise self.keys.both(other, key, child, label)
@@ -411,11 +410,3 @@ def _children(node: Node | None) -> dict[str, Node]:
 def _check_paths(files: Node | None, suite: str, label: str) -> None:
     if files is not None and not isinstance(files.value, list | None):
         raise InputError("input_files must be a list of paths", where=files.place(suite, label))
-
-
-def _answer(given: Node) -> Node:
-    """Return the messages that an expected answer means: a text or a mapping is one message."""
-    if isinstance(given.children, list):
-        return given
-    message = given if "role" in _children(given) else message_node("assistant", given)
-    return list_of([message], given.mark)

@@ -96,9 +96,17 @@ def message_nodes(given: Node, files: Node | None, check: KeyCheck, label: str) 
     if not isinstance(given.scalar, str):
         return given  # an error, as for input_messages
     if _are_messages_in(given.scalar):
-        return message_nodes(_read_messages(given, check.name, label), files, check, label)
+        try:
+            read = node_of(read_json(given.scalar), mark)
+        except ValueError as error:
+            raise InputError(str(error), where=given.place(check.name, label)) from None
+        return message_nodes(read, files, check, label)
     if files is not None:
-        given = list_of([*map(_file_segment, files.children), given], mark)
+        segments = [
+            Node(None, path.mark, None, {"type": Node("file", path.mark), "value": path})
+            for path in files.children
+        ]
+        given = list_of([*segments, given], mark)
     return list_of([message_node("user", given)], mark)
 
 
@@ -169,10 +177,6 @@ def message_node(role: str, content: Node) -> Node:
     return Node(None, content.mark, None, keys, content.size)
 
 
-def _file_segment(path: Node) -> Node:
-    return Node(None, path.mark, None, {"type": Node("file", path.mark), "value": path})
-
-
 def _are_messages(given: Node | None) -> TypeGuard[Node]:
     nodes = given.children if given is not None else None
     return isinstance(nodes, list) and bool(nodes) and all("role" in n.members for n in nodes)
@@ -189,10 +193,3 @@ def _is_list(text: str) -> bool:
         return bool(msgspec.json.decode(text, type=list[_Message]))
     except (msgspec.MsgspecError, RecursionError):
         return False
-
-
-def _read_messages(given: Node, suite: str, label: str) -> Node:
-    try:
-        return node_of(read_json(given.value), given.mark)
-    except ValueError as error:
-        raise InputError(str(error), where=given.place(suite, label)) from None

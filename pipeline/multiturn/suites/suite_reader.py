@@ -73,7 +73,10 @@ class SuiteReader:
         self.files = Files(folder, Path(root_of(folder) if root is None else root), self.texts)
         self.files.suite = path_in(self.files.root, real)
         self.globs = Globs(self.files.folders[0], self.files.root)
-        self.suite = self.named_in_results(has_root=root is not None)
+        # In results, it has its path from the root of its project; without a project, its name.
+        is_project = root is not None or os.path.exists(os.path.join(self.files.root, ".git"))
+        is_file = source != "-" and "://" not in self.name  # what is elsewhere is copied here
+        self.suite = (self.files.suite if is_project and is_file else None) or self.name
         self.given_patterns = patterns
         self.dialect = Dialect(self.name)
         self.files_read: set[str] = set()  # files of cases, by their paths from the root
@@ -83,12 +86,6 @@ class SuiteReader:
         self.is_counted = False  # whether all that the suite repeats has been counted
         self.only_counts = False  # and reads no case
         self.reader = CaseReader(self.files, self.dialect)
-
-    def named_in_results(self, *, has_root: bool) -> str:
-        """Return the suite's path from the root of its project; without a project, its name."""
-        is_project = has_root or os.path.exists(os.path.join(self.files.root, ".git"))
-        is_file = self.source != "-" and "://" not in self.name  # what is elsewhere is copied here
-        return (self.files.suite if is_project and is_file else None) or self.name
 
     def read(self, lines: Lines | None = None) -> Iterator[SuiteItem]:
         """Yield each case, or the error in its place, and warnings; ``lines`` are of a ``.jsonl``.

@@ -55,35 +55,12 @@ def conversion(
     >>> conversion(("user", "Review:", file("a.py", "pass"))).turns[0].parts[1].path
     'a.py'
     """
-
-    def part(piece: str | Part, message: int, content: int) -> Part:
-        if not isinstance(piece, str | Part):
-            raise TypeError(f"content is texts and parts such as file(...), not {piece!r}")
-        made = Part("text", piece) if isinstance(piece, str) else piece
-        return replace(made, message=message, content=content)
-
-    def guideline(each: str | Part) -> Part:
-        if isinstance(each, str):
-            return Part("text", each, "\n\n", key=f"guidelines[{given.index(each)}]")
-        return replace(each, kind="text", moved_by="extract_guidelines")
-
     is_tuple = all(isinstance(message, tuple | list | Turn) for message in messages)
     if not is_tuple or isinstance(guidelines, str):
         raise TypeError('messages are tuples, as in conversion(("user", "Hi")); guidelines a list')
     guidelines = list(guidelines)
     given = tuple(text for text in guidelines if isinstance(text, str))
-
-    def turn(message: tuple[Any, ...] | Turn, at: int) -> Turn:
-        if not isinstance(message, Turn):
-            role, *pieces = message
-            calls = tuple(piece for piece in pieces if isinstance(piece, Call))
-            thinking = tuple(piece for piece in pieces if isinstance(piece, Thinking))
-            said = tuple(piece for piece in pieces if not isinstance(piece, Call | Thinking))
-            message = Turn(role, said, thinking=thinking, calls=calls)
-        parts = tuple(part(piece, at, n) for n, piece in enumerate(message.parts))
-        return replace(message, parts=parts, message=at)
-
-    turns = tuple(turn(message, at) for at, message in enumerate(messages))
+    turns = tuple(_turn(message, at) for at, message in enumerate(messages))
     input_messages = tuple(
         TestMessage(
             turn.role,
@@ -101,10 +78,32 @@ def conversion(
         Case(**fields, system_prompt=system_prompt, guidelines=given),
         turns=turns,
         tools=tuple(fields.get("tools", ())),
-        guidelines=tuple(map(guideline, guidelines)),
+        guidelines=tuple(
+            Part("text", each, "\n\n", key=f"guidelines[{given.index(each)}]")
+            if isinstance(each, str)
+            else replace(each, kind="text", moved_by="extract_guidelines")
+            for each in guidelines
+        ),
         system_prompt=prompt,
         markers=_default_markers(),
     )
+
+
+def _turn(message: tuple[Any, ...] | Turn, at: int) -> Turn:
+    """Return the turn of a message, whose parts know where they are."""
+    if not isinstance(message, Turn):
+        role, *pieces = message
+        calls = tuple(piece for piece in pieces if isinstance(piece, Call))
+        thinking = tuple(piece for piece in pieces if isinstance(piece, Thinking))
+        said = tuple(piece for piece in pieces if not isinstance(piece, Call | Thinking))
+        message = Turn(role, said, thinking=thinking, calls=calls)
+    parts = []
+    for content, piece in enumerate(message.parts):
+        if not isinstance(piece, str | Part):
+            raise TypeError(f"content is texts and parts such as file(...), not {piece!r}")
+        part = Part("text", piece) if isinstance(piece, str) else piece
+        parts.append(replace(part, message=at, content=content))
+    return replace(message, parts=tuple(parts), message=at)
 
 
 @cache
