@@ -15,9 +15,9 @@ from multiturn.cli.rendering import to_result_text
 from multiturn.documents.output import standard_output
 from multiturn.engine.costs import (
     ASSUMED_MINIMUM,
+    Budget,
     Estimate,
     SharedPrefixes,
-    Spending,
     model_of,
     no_price,
 )
@@ -29,7 +29,6 @@ from multiturn.text import dollars, first_of, in_line, number_of
 
 if TYPE_CHECKING:
     from multiturn.providers.base import TargetProvider
-    from multiturn.providers.prices import Price
 
 
 def say_estimate(estimate: Estimate, provider: "TargetProvider") -> None:
@@ -110,17 +109,17 @@ def _too_large(estimate: Estimate, provider: "TargetProvider") -> list[str]:
     return [f"{what} ({estimate.price.most_input:,} tokens): {first_of(named)}"]
 
 
-def say_spending(spending: Spending, price: "Price | None") -> None:
+def say_spending(budget: Budget) -> None:
     """Print the tokens that the vendor has counted, what they cost, and how far we were off."""
-    if not spending.cases:
+    if not budget.cases:
         return
-    usage = spending.usage
+    usage = budget.usage
     cached = f" ({_many(usage.cached)} from the cache)" if usage.cached else ""
     words = f"{_many(usage.input)} input tokens{cached}, {_many(usage.output)} output tokens"
-    if price is not None and spending.rates is not None:
-        words += f": {dollars(spending.cost)} ({price.source})"
-    if spending.estimated and usage.input:
-        off = spending.estimated / usage.input - 1
+    if budget.price is not None and budget.rates is not None:
+        words += f": {dollars(budget.cost)} ({budget.price.source})"
+    if budget.estimated and usage.input:
+        off = budget.estimated / usage.input - 1
         side = "high" if off > 0 else "low"
         near = f"{abs(off):.0%} too {side}" if round(abs(off), 2) else "right"
         words += f"; the estimate of the input was {near}"
@@ -302,7 +301,7 @@ def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
             path = run.results_path()
             kept = f": finished results are in {path}; continue with --resume" if path else ""
             progress.close()
-            say_spending(run.budget.spending, run.budget.price)
+            say_spending(run.budget)
             say_line(f"interrupted after {number_of(tally.done, 'case')}{kept}")
             sys.exit(exit_code(ended_by))
         except LimitReachedError as error:
@@ -312,7 +311,7 @@ def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
         name_removed(run.results.strays(), path)
     counts = f"{tally.summary()}, {tally.retried:,} retried"
     say_summary(f"{counts}{f': {path}' if path else ''}{tally.repairs()}", err=True)
-    say_spending(run.budget.spending, run.budget.price)
+    say_spending(run.budget)
     if stopped is not None:
         kept = f"; finished results are in {path}; continue with --resume" if path else ""
         tally.failures.say(in_line(f"{stopped}{kept}"))
@@ -368,4 +367,4 @@ def send_batch(run: Run, tally: Tally, *, poll: float, wait: bool) -> None:
     if left:
         say_line(f"{number_of(left, 'request')} under way; get their results with --resume --batch")
     say_summary(f"{tally.summary()}: {path}{tally.repairs()}", err=True)
-    say_spending(run.budget.spending, run.budget.price)
+    say_spending(run.budget)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from multiturn.errors import LimitReachedError, MultiturnError, option
 from multiturn.providers.base import TargetProvider, Wire
-from multiturn.providers.prices import Price, Rates, Usage, price_of
+from multiturn.providers.prices import Price, Usage, price_of
 from multiturn.providers.results import Result
-from multiturn.providers.tokens import Tokens
 from multiturn.text import dollars
 
 if TYPE_CHECKING:
@@ -234,40 +233,6 @@ class Estimate:
         return self.input_cost - self.shared * saved + self.prefixes.written * added
 
 
-class Spending:
-    """What the answers of a run have cost, as the vendor counts their tokens.
-
-    Args:
-        rates: of the tokens; None if their price is not known.
-
-    Attributes:
-        cases: number of answers whose tokens the vendor has counted.
-        usage: the sum of their tokens.
-        cost: in dollars; 0 without a price.
-        estimated: the input tokens that were estimated for these answers.
-    """
-
-    def __init__(self, rates: Rates | None = None) -> None:
-        self.rates = rates
-        self.cases = self.estimated = 0
-        self.usage = Usage()
-        self.cost = 0.0
-
-    @property
-    def tokens(self) -> int:
-        """Number of input and output tokens."""
-        return self.usage.input + self.usage.output
-
-    def add(self, usage: Usage, estimated: Tokens | None) -> float:
-        """Add the tokens of an answer, and return what they cost."""
-        cost = self.rates.cost(usage) if self.rates else 0
-        self.cases += 1
-        self.usage += usage
-        self.cost += cost
-        self.estimated += estimated.count if estimated else 0
-        return cost
-
-
 def usage_of(result: Result) -> Usage | None:
     """Return the tokens of a result; None if the vendor counted none."""
     counted = result.usage
@@ -289,6 +254,14 @@ class Budget:
         most_cost: in dollars; None for no limit.
         most_tokens: input and output together; None for no limit.
         batch: whether the requests are sent in batches, which nothing can stop once they are sent.
+
+    Attributes:
+        rates: what tokens cost in this run; None if that is not known.
+        has_limit: whether there is a limit.
+        cases: number of answers whose tokens the vendor has counted.
+        usage: the sum of their tokens.
+        cost: of these in dollars; 0 without a price.
+        estimated: the input tokens that were estimated for these answers.
     """
 
     def __init__(
@@ -300,30 +273,21 @@ class Budget:
         batch: bool,
     ) -> None:
         self.price, self.batch = price, batch
+        self.rates = None if price is None else price.batch if batch else price.now
         self.most_cost, self.most_tokens = most_cost, most_tokens
-        self.spending = Spending(self.rates)
+        self.has_limit = most_cost is not None or most_tokens is not None
+        self.cases = self.estimated = 0
+        self.usage, self.cost = Usage(), 0.0
         self._tokens, self._cost = 0, 0.0  # with those of the requests under way
         self._paid: set[str] = set()  # digests; cases of a batch with the same request share one
 
-    @property
-    def rates(self) -> Rates | None:
-        """What tokens cost in this run."""
-        if self.price is None:
-            return None
-        return self.price.batch if self.batch else self.price.now
-
-    @property
-    def has_limit(self) -> bool:
-        """Whether there is a limit."""
-        return self.most_cost is not None or self.most_tokens is not None
-
-    @property
-    def _cost_limit(self) -> str:
-        return option("max-cost", value=f"{self.most_cost:g}")
-
-    @property
-    def _token_limit(self) -> str:
-        return option("max-tokens", value=f"{self.most_tokens:,}")
+    def _exceeded(self, tokens: int, cost: float) -> str:
+        """Return the limit that an amount exceeds, as the user has written it; empty if none."""
+        if self.most_tokens is not None and tokens > self.most_tokens:
+            return option("max-tokens", value=f"{self.most_tokens:,}")
+        if self.most_cost is not None and cost > self.most_cost:
+            return option("max-cost", value=f"{self.most_cost:g}")
+        return ""
 
     def check(self, found: Estimate, provider: TargetProvider) -> None:
         """Refuse a run whose input alone exceeds a limit; of batches, the output counts, too.
@@ -337,17 +301,17 @@ class Budget:
         if self.batch and found.unlimited and self.has_limit:
             what = "a batch cannot be stopped, so a limit of the run needs a limit of each answer"
             raise MultiturnError(f"{what}; set max_output_tokens in the target")
+        tokens, cost = found.input, found.input_cost
+        if self.batch:
+            tokens += found.output
+            cost = found.batch_input_cost + found.batch_output_cost
         about = "" if found.is_exact else "about "
-        tokens = found.input + (found.output if self.batch else 0)
-        if self.most_tokens is not None and tokens > self.most_tokens:
+        if limit := self._exceeded(tokens, 0):
             kind = "tokens with the output" if self.batch else "input tokens"
-            what = f"{about}{tokens:,} {kind} exceed {self._token_limit}"
-            raise MultiturnError(f"{what}; nothing was sent")
-        cost = found.batch_input_cost + found.batch_output_cost if self.batch else found.input_cost
-        if self.most_cost is not None and cost > self.most_cost:
+            raise MultiturnError(f"{about}{tokens:,} {kind} exceed {limit}; nothing was sent")
+        if limit := self._exceeded(0, cost):
             kind = "with the output" if self.batch else "for the input alone"
-            what = f"{about}{dollars(cost)} {kind} exceeds {self._cost_limit}"
-            raise MultiturnError(f"{what}; nothing was sent")
+            raise MultiturnError(f"{about}{dollars(cost)} {kind} exceeds {limit}; nothing was sent")
 
     def begin(self, case: "RunCase") -> None:
         """Note that a request is about to be sent.
@@ -358,12 +322,11 @@ class Budget:
         tokens, cost = self._expected(case)
         self._tokens += tokens
         self._cost += cost
-        if self.most_tokens is not None and self._tokens > self.most_tokens:
-            used = f"{self.spending.tokens:,} tokens used"
-            raise LimitReachedError(f"stopped at {self._token_limit}: {used}")
-        if self.most_cost is not None and self._cost > self.most_cost:
-            spent = f"{dollars(self.spending.cost)} spent"
-            raise LimitReachedError(f"stopped at {self._cost_limit}: {spent}")
+        if limit := self._exceeded(self._tokens, 0):
+            used = self.usage.input + self.usage.output
+            raise LimitReachedError(f"stopped at {limit}: {used:,} tokens used")
+        if limit := self._exceeded(0, self._cost):
+            raise LimitReachedError(f"stopped at {limit}: {dollars(self.cost)} spent")
 
     def end(self, case: "RunCase") -> None:
         """Note the result of a request; for an answer whose tokens nobody counts, the estimate."""
@@ -377,9 +340,15 @@ class Budget:
         tokens, cost = self._expected(case)
         self._tokens -= tokens
         self._cost -= cost
-        if usage is not None:
-            self._tokens += usage.input + usage.output
-            self._cost += self.spending.add(usage, case.tokens)
+        if usage is None:
+            return
+        paid = self.rates.cost(usage) if self.rates else 0
+        self.cases += 1
+        self.usage += usage
+        self.cost += paid
+        self.estimated += tokens
+        self._tokens += usage.input + usage.output
+        self._cost += paid
 
     def _expected(self, case: "RunCase") -> tuple[int, float]:
         tokens = case.tokens.count if case.tokens else 0
