@@ -405,7 +405,7 @@ def test_a_batch_that_is_being_filled_is_left_alone(folder: Path, named: Vendor)
         with open_batches() as other:
             assert other.state.under_way == []
         other_run = opened()
-        assert list(DryBatchRun(other_run, other_run.cases()).submit()) == []
+        assert list(DryBatchRun(other_run).submit(other_run.cases())) == []
         with pytest.raises(MultiturnError, match="another run is writing"):
             run()
         assert os.path.samestat(before, Path("out.jsonl.batch").stat())
@@ -506,8 +506,8 @@ def test_requests_are_sent_in_parts(
     write_suite(folder, ["one", "two", "one", "six", "ten", "one", "all"])
     connect = openai if api is OpenAIBatchApi else anthropic
     run = Run("a.eval.yaml", PIPELINE, connect(), results="out.jsonl", batch=True, is_dry=True)
-    dry = DryBatchRun(run, run.cases())
-    assert list(dry.submit()) == []
+    dry = DryBatchRun(run)
+    assert list(dry.submit(run.cases())) == []
     assert [part.requests for part in dry.parts] == sizes
     assert all(part.size <= most_bytes for part in dry.parts) or most_bytes == 10
 

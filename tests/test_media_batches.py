@@ -87,7 +87,7 @@ def test_a_part_is_counted_with_the_bytes_of_its_images(
     provider = (openai if api is OpenAIBatchApi else anthropic)(model_takes={"images": True})
     pipeline = load_pipeline("spec")
     run = Run("a.eval.yaml", pipeline, provider, results="out.jsonl", batch=True, is_dry=True)
-    dry = DryBatchRun(run, run.cases())
-    assert [delivery.result.error for delivery in dry.submit()] == []
+    dry = DryBatchRun(run)
+    assert [delivery.result.error for delivery in dry.submit(run.cases())] == []
     assert [part.requests for part in dry.parts] == sizes
     assert sum(part.size for part in dry.parts) > 3 * 133_000

@@ -172,7 +172,7 @@ def run_suites(
             sending.rehearse(chosen, failures)
         if dry_run:
             dry = counted(chosen, concurrency=concurrency) if count_tokens else chosen.cases()
-            (sending.preview_batch if batch else sending.preview)(chosen, dry, tally)
+            sending.preview(chosen, dry, tally)
         else:
             with chosen:
                 if batch:

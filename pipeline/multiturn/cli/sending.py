@@ -239,11 +239,30 @@ def rehearse(run: Run, failures: Failures) -> None:
 
 
 def preview(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
-    """Print what would be sent, as JSON lines, and what it would cost."""
+    """Print what would be sent, as JSON lines or how it is in parts, and what it would cost."""
     found = Estimate(run.budget.price, SharedPrefixes(run.provider))
+    digests: set[str] = set()  # of a batch, where cases with the same request share one
+
+    def noted() -> Iterator[RunCase]:
+        for case in cases:
+            if case.result.digest not in digests:
+                found.add(case)
+            if run.budget.batch:
+                digests.add(case.result.digest)
+            yield case
+
+    (_print_parts if run.budget.batch else _print_lines)(run, noted(), tally)
+    counts = tally.actions
+    words = "" if run.budget.batch else f"{counts['send']:,} to send, "
+    words += f"{counts['reuse']:,} to reuse, {counts['refuse']:,} refused; nothing was sent"
+    say_summary(words, err=True)
+    say_estimate(found, run.provider)
+    run.budget.check(found, run.provider)
+
+
+def _print_lines(_: Run, cases: Iterable[RunCase], tally: Tally) -> None:
     for case in cases:
         tally.add(case)
-        found.add(case)
         if case.action in ("skip", "unreadable"):
             continue
         result, wire = case.result, case.wire
@@ -259,14 +278,19 @@ def preview(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
         }
         standard_output().buffer.write(to_json(line))
     standard_output().buffer.flush()
-    counts = tally.actions
-    say_summary(
-        f"{counts['send']:,} to send, {counts['reuse']:,} to reuse, {counts['refuse']:,} refused;"
-        " nothing was sent",
-        err=True,
-    )
-    say_estimate(found, run.provider)
-    run.budget.check(found, run.provider)
+
+
+def _print_parts(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
+    from multiturn.engine.batches import DryBatchRun
+
+    batches = DryBatchRun(run)
+    for case in batches.submit(cases):
+        tally.add(case)
+    target, parts = batches.target, batches.parts
+    requests = number_of(sum(part.requests for part in parts), "request")
+    size = sum(part.size for part in parts)
+    where = ", ".join(filter(None, (target.provider, target.model, *target.address)))
+    echo(f"{requests} in {number_of(len(parts), 'part')}, {size:,} bytes, to {where}")
 
 
 def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
@@ -315,26 +339,6 @@ def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
     if stopped is not None:
         kept = f"; finished results are in {path}; continue with --resume" if path else ""
         tally.failures.say(in_line(f"{stopped}{kept}"))
-
-
-def preview_batch(run: Run, cases: Iterator[RunCase], tally: Tally) -> None:
-    """Print how many requests, parts and bytes would go where."""
-    from multiturn.engine.batches import DryBatchRun
-
-    batches = DryBatchRun(run, cases)
-    for case in batches.submit():
-        tally.add(case)
-    target = batches.target
-    requests = number_of(sum(part.requests for part in batches.parts), "request")
-    size = sum(part.size for part in batches.parts)
-    where = ", ".join(filter(None, (target.provider, target.model, *target.address)))
-    echo(f"{requests} in {number_of(len(batches.parts), 'part')}, {size:,} bytes, to {where}")
-    counts = tally.actions
-    say_summary(
-        f"{counts['reuse']:,} to reuse, {counts['refuse']:,} refused; nothing was sent", err=True
-    )
-    say_estimate(batches.estimate, run.provider)
-    run.budget.check(batches.estimate, run.provider)
 
 
 def send_batch(run: Run, tally: Tally, *, poll: float, wait: bool) -> None:

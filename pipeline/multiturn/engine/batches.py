@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, BinaryIO, Self, TypeVar, TypeVarTuple, Unpack
+from typing import Any, BinaryIO, Self, TypeVar, Unpack
 
 import msgspec
 from msgspec import Struct
@@ -24,7 +24,6 @@ from msgspec.structs import replace
 
 from multiturn.documents.input import lines_of, open_regular
 from multiturn.documents.output import lock, open_locked, open_output
-from multiturn.engine.costs import Estimate, SharedPrefixes
 from multiturn.engine.run import Run, RunCase, RunOptions, want_no_loop
 from multiturn.errors import BatchEndedError, MultiturnError, Place, ProviderError, option
 from multiturn.model.case import Case
@@ -126,8 +125,8 @@ class BatchState:
             if record is not None:
                 self._note(record)
 
-    def _records(self) -> Iterator[_Record]:
-        return (record for _, record in self._lines() if record is not None)
+    def _asked(self) -> Iterator[Waiting]:
+        return (record for _, record in self._lines() if isinstance(record, Waiting))
 
     def _lines(
         self, start: int = 0, number: int = 0
@@ -188,10 +187,8 @@ class BatchState:
         return self._file
 
     def asked(self, part: BatchPart) -> Iterator[Waiting]:
-        """Yield each case that waits for a part."""
-        for record in self._records():
-            if isinstance(record, Waiting) and record.part == part.token:
-                yield record
+        """Return an iterator over the cases that wait for a part."""
+        return (record for record in self._asked() if record.part == part.token)
 
     def waiting(self) -> tuple[dict[bytes, str], dict[bytes, bytes]]:
         """Return what waits for an answer.
@@ -202,8 +199,8 @@ class BatchState:
         """
         tokens, latest = {}, {}
         under_way = {part.token for part in self.under_way}
-        for record in self._records() if under_way else ():
-            if isinstance(record, Waiting) and record.part in under_way:
+        for record in self._asked() if under_way else ():
+            if record.part in under_way:
                 digest = bytes.fromhex(record.result.digest)
                 tokens[digest] = self.parts[record.part].token  # one object for all its requests
                 latest[key_of(record.result)] = digest
@@ -242,7 +239,6 @@ def check_batches(provider: TargetProvider, path: str, *, batch: bool, resume: b
 
 
 _T = TypeVar("_T")
-_Ts = TypeVarTuple("_Ts")
 _CREATIONS = 3  # attempts to create a batch that is not found afterwards
 
 
@@ -283,7 +279,7 @@ class Batches:
     def __exit__(self, *_: object) -> None:
         self.state.close()
 
-    def call(self, method: Callable[[*_Ts], Coroutine[Any, Any, _T]], *arguments: *_Ts) -> _T:
+    def call(self, method: Callable[..., Coroutine[Any, Any, _T]], *arguments: Any) -> _T:
         """Return what a method of the API returns.
 
         No event loop stays open between two calls: an iterator over results may be kept until the
@@ -487,7 +483,7 @@ class BatchRun(Batches):
         with self.state.alone(self.say):
             self.settle()
         if not self.state.canceled:
-            for case in self.submit():
+            for case in self.submit(self.run.cases()):
                 if case.has_result:
                     self.run.keep(case)
                 yield case
@@ -497,16 +493,16 @@ class BatchRun(Batches):
             )
         yield from self._collect(wait)
 
-    def submit(self) -> Iterator[RunCase]:
+    def submit(self, cases: Iterable[RunCase]) -> Iterator[RunCase]:
         """Send the requests of the cases in parts; yield the cases that are not sent.
 
         Cases with the same request share one.
         """
         tokens, latest = self._waiting
         before, between, after = self.api.frame
-        part = _new_part()
+        part = BatchPart(secrets.token_hex(16))
         with TemporaryFile(dir=self._folder) as file:
-            for case in self._cases():
+            for case in cases:
                 result = case.result
                 key = key_of(result)
                 self._seen.add(key)
@@ -530,7 +526,7 @@ class BatchRun(Batches):
                         self._finish(part, file)
                         if self.state.canceled:
                             return
-                        part = _new_part()
+                        part = BatchPart(secrets.token_hex(16))
                     file.write((between if part.requests else before) + line)
                     part = replace(part, requests=part.requests + 1)
                     tokens[digest] = part.token
@@ -539,9 +535,6 @@ class BatchRun(Batches):
                 self._ask(Waiting(tokens[digest], case.where, result))
             if part.requests:
                 self._finish(part, file)
-
-    def _cases(self) -> Iterator[RunCase]:
-        return self.run.cases()
 
     def _ask(self, asked: Waiting) -> None:
         if self.state.target is None:
@@ -628,26 +621,12 @@ class BatchRun(Batches):
                 yield case
 
 
-def _new_part() -> BatchPart:
-    return BatchPart(secrets.token_hex(16))
-
-
 class DryBatchRun(BatchRun):
-    """A run in batches whose parts are counted, not sent; ``cases`` are the run's."""
+    """A run in batches whose parts are counted, not sent."""
 
-    def __init__(self, run: Run, cases: Iterator[RunCase]) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__(run, poll=0, say=lambda _: None)
         self.parts: list[BatchPart] = []
-        self.estimate = Estimate(run.budget.price, SharedPrefixes(run.provider))
-        self._given = cases
-        self._digests: set[str] = set()
-
-    def _cases(self) -> Iterator[RunCase]:
-        for case in self._given:
-            if case.result.digest not in self._digests:  # cases with one request share it
-                self.estimate.add(case)
-            self._digests.add(case.result.digest)
-            yield case
 
     def _ask(self, asked: Waiting) -> None:
         """Record nothing."""
