@@ -11,15 +11,15 @@ from multiturn.engine.expected import expected_messages, expected_turns, text_of
 from multiturn.engine.project import chosen_pipeline, chosen_suites, from_project
 from multiturn.engine.selection import select
 from multiturn.errors import MultiturnError
-from multiturn.files.media import EXTENSIONS, Media
+from multiturn.files.media import EXTENSIONS, Media, address_or_uri, file_name
 from multiturn.logs import Notice, warn
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ChatMessage, ProviderRequest, message_of, turn_of
 from multiturn.model.turns import Turn, Turns, is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers.layout import Layout
-from multiturn.providers.media_parts import address_or_uri, file_name
-from multiturn.providers.openai.chat import chat_choice, chat_message, chat_tool, lay_out_for_chat
+from multiturn.providers.openai.chat import chat_choice, chat_message, chat_tool
+from multiturn.providers.openai.repairs import lay_out_for_chat
 from multiturn.text import utf8
 
 # Each provider of promptfoo reads the limit by its vendor's own name, and ignores the other names.

@@ -97,6 +97,7 @@ def _append(file: IO[bytes], data: bytes) -> tuple[int, int]:
     return start, start + len(data)
 
 
+Detail = Literal["auto", "low", "high", "original"]  # how closely a model looks at an image
 MediaKind = Literal["image", "document", "audio"]
 MEDIA_KINDS: tuple[MediaKind, ...] = get_args(MediaKind)
 FILE_TYPES: tuple[str, ...] = ("file", *MEDIA_KINDS)  # of segments that are no text
@@ -403,3 +404,13 @@ def with_bytes(value: Any) -> str:
 def without_bytes(value: Any) -> str:
     """Return a value of a body as readers see it: in place of bytes, what they are."""
     return value.shown if isinstance(value, Base64) else with_bytes(value)
+
+
+def address_or_uri(media: Media) -> Any:
+    """Return the address of media, or their bytes as a ``data:`` URI of a body."""
+    return media.url or Base64(media, is_uri=True)
+
+
+def file_name(media: Media) -> str:
+    """Return the name of a file without its folders, which are nobody else's affair."""
+    return media.name.replace("\\", "/").rstrip("/").rpartition("/")[2]

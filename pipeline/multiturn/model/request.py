@@ -15,6 +15,7 @@ from multiturn.text import brief
 DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."
 GUIDELINES_HEADING = "[[ ## Guidelines ## ]]"
 Content = str | tuple[str | Media, ...]  # of a message
+Choice = str | Mapping[str, str]  # auto, none, required, or {"name": "weather"}
 DEFAULT: Parts = (Part("text", DEFAULT_SYSTEM_PROMPT, stage="the provider"),)
 
 
@@ -68,6 +69,14 @@ def content_of(turn: Turn) -> Content:
         else:
             content += [part.media for part in parts if part.media is not None]
     return tuple(content)
+
+
+def pieces_of(turn: Turn) -> tuple[str | Media, ...]:
+    """Return the content of a turn in pieces; none if there is nothing in it."""
+    content = content_of(turn)
+    if isinstance(content, str):
+        return (content,) if turn.parts else ()
+    return content
 
 
 def part_of(content: str | Media) -> Part:
@@ -176,7 +185,7 @@ class ProviderRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     eval_id: str = ""
     temperature: float | None = None
     max_output_tokens: int | None = None
-    tool_choice: str | Mapping[str, str] | None = None
+    tool_choice: Choice | None = None
     suite: str = ""
     conversation_id: Any = None
     outcome: Any = None
@@ -206,7 +215,7 @@ class PreparedRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     system: Turn | None = None
     model: str = ""
     tools: tuple[Tool, ...] = ()
-    tool_choice: str | Mapping[str, str] | None = None
+    tool_choice: Choice | None = None
     temperature: float | None = None
     max_output_tokens: int | None = None
     form: Mapping[str, Any] = {}

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from multiturn.errors import ENDS_RUN, ProviderError
 from multiturn.files.media import with_bytes
-from multiturn.model.request import PreparedRequest, ProviderRequest
+from multiturn.model.request import Choice, PreparedRequest, ProviderRequest
 from multiturn.providers.ax import ChatProvider
 from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.client import Client, Reply, Upload
@@ -21,7 +21,7 @@ from multiturn.providers.refusals import lesson_of
 from multiturn.providers.replies import receive
 from multiturn.providers.secrets import hide
 from multiturn.providers.tokens import Tokenizer
-from multiturn.providers.tool_layout import Choice, Names, choice_of, want_names
+from multiturn.providers.tool_layout import Names, choice_of, want_names
 
 _S = TypeVar("_S")
 _T = TypeVar("_T")

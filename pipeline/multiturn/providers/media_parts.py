@@ -5,13 +5,12 @@ A body has a ``Base64`` where the bytes belong; they are read from the store as 
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import structs
 
 from multiturn.errors import quoted
-from multiturn.files.media import MEDIA_KINDS, Base64, Media, MediaKind
-from multiturn.model.request import content_of
+from multiturn.files.media import MEDIA_KINDS, Media, MediaKind
 from multiturn.model.turns import Part, Turn
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities, Accepted
@@ -22,24 +21,6 @@ _FEATURES: dict[MediaKind, Accepted] = {  # by which models differ
     "document": "documents",
     "audio": "audio",
 }
-
-
-def address_or_uri(media: Media) -> Any:
-    """Return the address of media, or their bytes as a ``data:`` URI."""
-    return media.url or Base64(media, is_uri=True)
-
-
-def file_name(media: Media) -> str:
-    """Return the name of a file without its folders, which are nobody else's affair."""
-    return media.name.replace("\\", "/").rstrip("/").rpartition("/")[2]
-
-
-def pieces_of(turn: Turn) -> tuple[str | Media, ...]:
-    """Return the content of a turn in pieces; none if there is nothing in it."""
-    content = content_of(turn)
-    if isinstance(content, str):
-        return (content,) if turn.parts else ()
-    return content
 
 
 def media_in(turns: Iterable[Turn]) -> Iterator[Media]:

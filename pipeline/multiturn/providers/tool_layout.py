@@ -2,14 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from msgspec import structs
 
 from multiturn.model.calls import Thinking, unpaired
-from multiturn.model.request import ProviderRequest
+from multiturn.model.request import Choice, ProviderRequest
 from multiturn.model.turns import Part, Turn, is_blank, separate_first
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities
@@ -19,8 +19,6 @@ from multiturn.text import number_of
 STAND_IN = "skip_thought_signature_validator"
 _LONGEST_ID = 40  # of those that are made here
 _LONGEST_STEM = 30  # of what a number is counted for
-
-Choice = str | Mapping[str, str]  # auto, none, required, or {"name": "weather"}
 
 
 class Names(NamedTuple):

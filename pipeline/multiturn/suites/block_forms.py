@@ -1,50 +1,23 @@
 """The blocks of contents as other tools write them: their keys, and text and media as ours.
 
-The forms are those of OpenAI's chat and Responses APIs, Anthropic, inspect_ai and AgentV, November
-2026. Types of media that they declare are not believed: the bytes tell.
+The forms are those of OpenAI's chat and Responses APIs and of Anthropic, which their vendors' own
+modules know, and those of inspect_ai and AgentV, November 2026. Types of media that they declare
+are not believed: the bytes tell. Only a suite that has such blocks imports a vendor's module.
 """
 
-import re
 from collections.abc import Mapping
+from functools import cache
 from types import NoneType
 from typing import Any, get_args
 
 from msgspec import Struct, defstruct
 
-from multiturn.files.media import EXTENSIONS, is_data, kind_of_type
-from multiturn.suites.schema import Detail, Vendor
+from multiturn.files.media import EXTENSIONS, Detail, kind_of_type
+from multiturn.suites.schema import Vendor
 
 Segment = dict[str, str]
-_TYPE = r"(?a)[\w.+-]+/[\w.+-]+"
-_Mapping = dict[str, Any]
-# The keys of each form of other tools; those that may be None may be missing.
+# The keys of each form; those that may be None may be missing.
 _FORMS: Mapping[str, Mapping[str, Any]] = {
-    # OpenAI
-    "text": {"type": str, "text": str},
-    "image_url": {"type": str, "image_url": _Mapping | str},
-    "image_url.image_url": {"url": str, "detail": Detail | None},
-    "file": {"type": str, "file": _Mapping},
-    "file.file": {"file_data": str, "filename": str | None},
-    "input_audio": {"type": str, "input_audio": _Mapping},
-    "input_audio.input_audio": {"data": str, "format": str},
-    "input_image": {"type": str, "image_url": str, "detail": Detail | None},
-    "input_file": {
-        "type": str,
-        **dict.fromkeys(("file_data", "file_url", "filename"), str | None),
-        "detail": Detail | None,
-    },
-    # Anthropic
-    "source": {"type": str, "source": _Mapping},
-    "source.base64": {"type": str, "data": str, "media_type": str},
-    "source.url": {"type": str, "url": str},
-    "source.text": {"type": str, "data": str, "media_type": str | None},
-    "tool_use": {"type": str, "id": str, "name": str, "input": _Mapping | None},
-    "tool_result": {
-        "type": str,
-        "tool_use_id": str,
-        "content": str | list[str | _Mapping] | _Mapping | None,
-        "is_error": bool | None,
-    },
     # AgentV: a path, an address or a data: URI
     "named source": {"type": str, "source": str, "media_type": str | None},
     # inspect_ai, likewise
@@ -69,50 +42,32 @@ def _form(keys: Mapping[str, Any]) -> type[Struct]:
     return defstruct("Form", fields, kw_only=True)
 
 
-# By the places that the vocabulary has them under.
-BLOCK_FORMS = {place: _form(keys) for place, keys in _FORMS.items()}
+@cache
+def block_forms() -> Mapping[str, type[Struct]]:
+    """Return the form of each kind of block, by the places that the vocabulary has them under."""
+    from multiturn.providers.anthropic import blocks as anthropic
+    from multiturn.providers.openai import blocks as openai
+
+    forms = {**openai.FORMS, **anthropic.FORMS, **_FORMS}
+    return {place: _form(keys) for place, keys in forms.items()}
 
 
 def segment_of(block: Mapping[str, Any]) -> Segment | None:
     """Return text or media of another tool's as a segment of ours; None for any other block."""
+    from multiturn.providers.anthropic import blocks as anthropic
+    from multiturn.providers.openai import blocks as openai
+    from multiturn.providers.reading import segment
+
     match block:
-        case {"type": "text" | "input_text" | "output_text", "text": str(text)}:
-            return _segment("text", text)
-        case {"type": "image_url", "image_url": {"url": str(url), **keys}}:
-            return _segment("image", url, keys)
-        case {"type": "image_url" | "input_image", "image_url": str(url), **keys}:
-            return _segment("image", url, keys)
-        case {"type": "file", "file": {"file_data": str(data), **keys}}:
-            return _segment("file", data_uri(data), keys)
-        case {"type": "input_file", "file_data": str(data), **keys}:
-            return _segment("file", data_uri(data), keys)
-        case {"type": "input_file", "file_url": str(url), **keys}:
-            return _segment("document", url, keys)
-        case {"type": "input_audio", "input_audio": {"data": str(data), **keys}}:
-            return _segment("audio", data_uri(data, f"audio/{keys.get('format')}"))
-        case {"type": "image" | "document" | "audio" as kind, "source": source}:
-            return _of_source(kind, source)
+        case {"type": "image" | "document" | "audio" as kind, "source": str(value)}:
+            return segment(kind, value)
         case {"type": "image", "image": str(value), **keys}:
-            return _segment("image", value, keys)
+            return segment("image", value, keys)
         case {"type": "audio", "audio": str(value)}:
-            return _segment("audio", value)
+            return segment("audio", value)
         case {"type": "document", "document": str(value), **keys}:
-            return _segment(_kind_of(value, keys.get("mime_type")), value, keys)
-    return None
-
-
-def _of_source(kind: str, source: object) -> Segment | None:
-    """Return what Anthropic, or AgentV by a text, names as a source."""
-    match source:
-        case str(value):
-            return _segment(kind, value)
-        case {"type": "base64", "data": str(data), **keys}:
-            return _segment(kind, data_uri(data, keys.get("media_type")))
-        case {"type": "url", "url": str(url)}:
-            return _segment(kind, url)
-        case {"type": "text", "data": str(text)}:
-            return _segment("text", text)
-    return None
+            return segment(_kind_of(value, keys.get("mime_type")), value, keys)
+    return openai.segment_of(block) or anthropic.segment_of(block)
 
 
 def _kind_of(value: str, declared: object) -> str:
@@ -120,17 +75,3 @@ def _kind_of(value: str, declared: object) -> str:
     if declared in EXTENSIONS:
         return kind_of_type(str(declared))
     return "document" if "://" in value else "file"
-
-
-def _segment(kind: str, value: str, keys: Mapping[Any, Any] = {}) -> Segment:
-    given = {"detail": keys.get("detail"), "name": keys.get("filename")}
-    more = {key: text for key, text in given.items() if isinstance(text, str) and text}
-    return {"type": kind, "value": value, **more}
-
-
-def data_uri(data: str, media_type: object = None) -> str:
-    """Return bytes in base64 as a ``data:`` URI, with the type that is declared of them."""
-    if is_data(data):
-        return data
-    declared = str(media_type).partition(";")[0].strip()
-    return f"data:{declared if re.fullmatch(_TYPE, declared) else ''};base64,{data}"

@@ -9,7 +9,7 @@ from multiturn.documents.json_lines import read_value, values_in_json
 from multiturn.documents.node import Node, Repeats, list_of, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, RepeatsError, quoted
-from multiturn.suites.block_forms import BLOCK_FORMS
+from multiturn.suites.block_forms import block_forms
 from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.messages import Wording, WrittenMessage
 
@@ -159,7 +159,7 @@ class _Blocks:
         label = f"{label}.content[{at}]"
         self._check_role(block, message, "assistant", label)
         self.check.check(block, "tool_use", "block", label=label)
-        read_as(block, BLOCK_FORMS["tool_use"], where=self.check.name, label=label)
+        read_as(block, block_forms()["tool_use"], where=self.check.name, label=label)
         given = block.children
         keys = {"id": given["id"], "name": given["name"]}
         return with_keys(block, keys | ({"arguments": given["input"]} if "input" in given else {}))
@@ -168,7 +168,7 @@ class _Blocks:
         """Return a result of Anthropic's as a message of a tool."""
         self._check_role(block, message, "user", label)
         self.check.check(block, "tool_result", "block", label=label)
-        read_as(block, BLOCK_FORMS["tool_result"], where=self.check.name, label=label)
+        read_as(block, block_forms()["tool_result"], where=self.check.name, label=label)
         given = dict(block.children)
         keys = {"role": Node("tool", block.mark), "tool_call_id": given["tool_use_id"]}
         content = given.get("content")
@@ -186,7 +186,7 @@ class _Blocks:
         if _type_of(block) != "reasoning":
             return block
         self.check.check(block, "reasoning", "block", label=label)
-        read_as(block, BLOCK_FORMS["reasoning"], where=self.check.name, label=label)
+        read_as(block, block_forms()["reasoning"], where=self.check.name, label=label)
         given = block.children
         summary, redacted = value_at(given, "summary"), value_at(given, "redacted")
         if summary and not redacted:

@@ -15,7 +15,7 @@ from multiturn.documents.node import MAX_VALUES, Node
 from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, nearest, nearly
 from multiturn.logs import Notice
 from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS
-from multiturn.suites.block_forms import BLOCK_FORMS
+from multiturn.suites.block_forms import block_forms
 from multiturn.suites.schema import (
     CallKeys,
     CaseKeys,
@@ -170,7 +170,6 @@ _OURS: Mapping[str, frozenset[str]] = {
     "thinking": _fields(ThinkingKeys),
     "redacted_thinking": _fields(HiddenKeys),
     "media": _fields(MediaKeys),
-    **{place: _fields(keys) for place, keys in BLOCK_FORMS.items()},
 }
 _OF_OTHERS: Mapping[str, Collection[str]] = {
     "suite": {*SUITE_NAMES, *DEFAULTS_KEYS, "input", "input_files", "options", "prompts", "vars"},
@@ -183,10 +182,20 @@ _OF_OTHERS: Mapping[str, Collection[str]] = {
 }
 
 
+def _fields_at(place: str) -> Collection[str]:
+    """Return our keys of a place, or those of another tool's block."""
+    if place in _OURS:
+        return _OURS[place]
+    return () if place in _WITHOUT_KEYS else _fields(block_forms()[place])
+
+
+_WITHOUT_KEYS = {*_OF_OTHERS, "block", "options"}  # of ours
+
+
 @cache
 def vocabulary(*places: str) -> Vocabulary:
     """Return the keys of what stands in one or more places: a bare case is a suite and a case."""
-    ours = frozenset(key for place in places for key in _OURS.get(place, ()))
+    ours = frozenset(key for place in places for key in _fields_at(place))
     used = ours.union(*(_OF_OTHERS.get(place, ()) for place in places))
     asked = ["case" if place == "defaults" else place for place in places]
     irrelevant = frozenset(key for place in asked for key in IRRELEVANT.get(place, ()))

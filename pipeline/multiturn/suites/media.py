@@ -7,7 +7,7 @@ from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, did_you_mean, quoted
 from multiturn.files.media import FILE_TYPES, is_data
-from multiturn.suites.block_forms import BLOCK_FORMS, segment_of
+from multiturn.suites.block_forms import block_forms, segment_of
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.schema import MediaKeys
 
@@ -34,12 +34,12 @@ def as_segment(block: Node, check: KeyCheck, label: str) -> Node:
     if "citations" in block.value:
         block = _without_citations(block, check)
     check.check(block, place, "block", label=label)
-    read_as(block, BLOCK_FORMS[place], where=check.name, label=label)
+    read_as(block, block_forms()[place], where=check.name, label=label)
     if place in _NESTED and isinstance(block.value[place], dict):
         inner, below = block.children[place], f"{label}.{place}"
         place = _place_of_source(inner, check, below) if place == "source" else f"{place}.{place}"
         check.check(inner, place, label=below)
-        read_as(inner, BLOCK_FORMS[place], where=check.name, label=below)
+        read_as(inner, block_forms()[place], where=check.name, label=below)
     segment = segment_of(block.value)
     if segment is None:
         what = "there is neither 'file_data' nor 'file_url'; add one of them"

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from multiturn.documents.validation import LARGEST_NUMBER
+from multiturn.files.media import Detail
 
-Detail = Literal["auto", "low", "high", "original"]
 Metadata = dict[str, Any]
 
 _Unused = Annotated[Any, Meta(description="for other tools; not used here.")]

@@ -7,7 +7,7 @@ from typing import Any
 
 from multiturn.errors import MultiturnError
 from multiturn.files.media import kind_of_type
-from multiturn.suites.block_forms import data_uri
+from multiturn.providers.reading import data_uri
 from multiturn.traces.trace import (
     OF_PROGRAMS,
     Trace,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from multiturn.files.media import kind_of_type
-from multiturn.suites.block_forms import data_uri
+from multiturn.providers.reading import data_uri
 from multiturn.traces.trace import (
     Trace,
     Values,

@@ -1,15 +1,28 @@
 """Requests in the form of Anthropic's Messages API."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
 from multiturn.files.media import Base64, Media
-from multiturn.model.calls import Tool
-from multiturn.model.request import PreparedRequest
+from multiturn.model.calls import Thinking, Tool
+from multiturn.model.request import Choice, PreparedRequest, pieces_of
 from multiturn.model.turns import Turn
-from multiturn.providers.media_parts import pieces_of
-from multiturn.providers.tool_layout import Choice
+from multiturn.providers.anthropic.blocks import pieces, segment_of
+from multiturn.providers.reading import (
+    MediaReader,
+    Piece,
+    Values,
+    assistant_turns,
+    mappings,
+    other_keys,
+    read_call,
+    read_media,
+    read_thinking,
+    read_tool,
+    texts,
+    turn,
+)
 
 SPOKEN = ("system", "messages", "tools")  # keys of a body that messages and tools are in
 _CHOICES = {"required": "any"}  # what the API calls them
@@ -102,3 +115,76 @@ def _choice(choice: Choice) -> dict[str, Any]:
     if isinstance(choice, str):
         return {"type": _CHOICES.get(choice, choice)}
     return {"type": "tool", **choice}
+
+
+_READ = ("system", "messages", "tools", "tool_choice", "temperature", "max_tokens")
+_NAMES_OF_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
+
+
+def read_message(body: Mapping[str, Any], media: MediaReader = read_media) -> PreparedRequest:
+    """Return the request that a body was written of."""
+    system = texts(pieces(body.get("system")))
+    messages = (t for each in mappings(body.get("messages")) for t in _read_turns(each, media))
+    # Tools of another type are the vendor's own.
+    own = (each for each in mappings(body.get("tools")) if each.get("type") in (None, "custom"))
+    control = [each.get("cache_control") for each in mappings(body.get("system"))]
+    caching = control[0].get("ttl", True) if control and isinstance(control[0], dict) else None
+    return PreparedRequest(
+        messages=tuple(messages),
+        system=turn("system", system, media) if system else None,
+        model=str(body.get("model") or ""),
+        tools=tuple(read_tool(each, "input_schema") for each in own),
+        tool_choice=_read_choice(body.get("tool_choice")),
+        temperature=body.get("temperature"),
+        max_output_tokens=body.get("max_tokens"),
+        form={"prompt_caching": caching} if caching else {},
+        others=other_keys(body, _READ),
+    )
+
+
+def _read_turns(given: Values, media: MediaReader) -> Iterator[Turn]:
+    """Yield the turns that a message is: each result is one of its own."""
+    role, content = given.get("role"), given.get("content")
+    if role == "user":
+        for block in mappings(content):
+            if block.get("type") == "tool_result":
+                said, is_error = pieces(block.get("content")), block.get("is_error")
+                name = block.get("tool_use_id")
+                yield turn("tool", said, media, answers=name, is_error=is_error)
+        spoken = [*pieces(content)]
+        if spoken or not isinstance(content, list):
+            yield turn("user", spoken, media)
+    elif role == "assistant":
+        listed = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        found = [piece for each in mappings(listed) for piece in _read_block(each)]
+        yield from assistant_turns(found, media)
+    elif role == "system":
+        yield turn("system", texts(pieces(content)), media)
+
+
+def _read_block(block: Values) -> Iterator[Piece]:
+    """Yield what a block of the assistant's is."""
+    if block.get("type") == "tool_use":
+        yield read_call(block.get("id"), block.get("name"), block.get("input") or {})
+    elif (thinking := read_thought(block)) is not None:
+        yield thinking
+    elif (found := segment_of(block)) is not None and found["type"] == "text":
+        yield found["value"]
+
+
+def read_thought(block: Values) -> Thinking | None:
+    """Return a block of thinking; None for any other block."""
+    if block.get("type") == "thinking":
+        return read_thinking("anthropic", block.get("thinking"), block.get("signature"))
+    if block.get("type") == "redacted_thinking":
+        return read_thinking("anthropic", data=block.get("data"))
+    return None
+
+
+def _read_choice(choice: Any) -> Choice | None:
+    match choice:
+        case {"type": "tool", "name": str(name)}:
+            return {"name": name}
+        case {"type": str(kind)}:
+            return _NAMES_OF_CHOICES.get(kind)
+    return None

@@ -36,7 +36,6 @@ from multiturn.providers.usage import counts
 
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _IDS = Names("T2", re.compile("[A-Za-z0-9_-]+"))
-_CHOICES = {"required": "any"}  # what the API calls them
 _DEFAULT_LIMIT = 4096  # the API requires one
 _KINDS: tuple[MediaKind, ...] = ("image", "document")
 _LIMITS = (

@@ -1,16 +1,33 @@
 """Requests in the form of Gemini's generateContent."""
 
+import json
+import re
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 from urllib.parse import urlsplit
 
-from multiturn.files.media import EXTENSIONS, Base64, Media
-from multiturn.model.calls import Tool
-from multiturn.model.request import PreparedRequest
+from multiturn.errors import MultiturnError
+from multiturn.files.media import EXTENSIONS, Base64, Media, kind_of_type
+from multiturn.model.calls import Call, Thinking, Tool
+from multiturn.model.request import Choice, PreparedRequest, pieces_of
 from multiturn.model.turns import Turn
-from multiturn.providers.media_parts import pieces_of
-from multiturn.providers.tool_layout import Choice
+from multiturn.providers.reading import (
+    MediaReader,
+    Piece,
+    Values,
+    assistant_turns,
+    data_uri,
+    mappings,
+    other_keys,
+    read_call,
+    read_media,
+    read_thinking,
+    read_tool,
+    texts,
+    turn,
+)
 
 SPOKEN = ("systemInstruction", "contents", "tools")  # keys that messages and tools are in
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
@@ -97,3 +114,195 @@ def _choice(choice: Choice) -> dict[str, Any]:
     if isinstance(choice, str):
         return {"mode": _MODES[choice]}
     return {"mode": "ANY", "allowedFunctionNames": [choice["name"]]}
+
+
+_MODES_READ = {mode: choice for choice, mode in _MODES.items()}
+_READ = ("systemInstruction", "contents", "tools", "toolConfig", "generationConfig")
+_READ_CONFIG = ("temperature", "maxOutputTokens")
+_SNAKE = re.compile("_([a-z])")
+# Keys of what programs write, whose own keys and values are left as they are.
+OF_PROGRAMS = (
+    *("args", "arguments", "input", "response"),
+    *("input_schema", "parameters", "parametersJsonSchema", "properties"),
+)
+
+
+def read_content(body: Mapping[str, Any], media: MediaReader = read_media) -> PreparedRequest:
+    """Return the request that a body was written of; the name of the model is not in it.
+
+    Raises:
+        MultiturnError: a part of the body has no place in a request.
+    """
+    body = camel(body)
+    if body.get("cachedContent"):
+        what = "refers to messages that Google stores; import a request that has all of them"
+        raise MultiturnError(f"cachedContent {what}")
+    reader = _Reader(media)
+    system = texts(_pieces_in(body.get("systemInstruction")))
+    contents = _listed(body.get("contents"))
+    config = body.get("generationConfig")
+    config = config if isinstance(config, dict) else {}
+    listed = (each.get("functionDeclarations") for each in mappings(body.get("tools")))
+    declared = (each for functions in listed for each in mappings(functions))
+    return PreparedRequest(
+        messages=tuple(found for each in contents for found in reader.turns(each)),
+        system=turn("system", system, media) if system else None,
+        model=str(body.get("model") or ""),
+        tools=tuple(read_tool({**each, "parameters": _schema(each)}) for each in declared),
+        tool_choice=_read_choice(body.get("toolConfig")),
+        temperature=config.get("temperature"),
+        max_output_tokens=config.get("maxOutputTokens"),
+        others={**other_keys(body, _READ), **other_keys(config, _READ_CONFIG)},
+    )
+
+
+def camel(value: Any) -> Any:
+    """Return a body with the keys of its REST form; SDKs and proxies write snake_case, too."""
+    if isinstance(value, list):
+        return [camel(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    found = {}
+    for key, child in value.items():
+        name = _SNAKE.sub(lambda match: match[1].upper(), key)
+        name = key if name in value else name  # of two spellings, none hides the other
+        found[name] = child if name in OF_PROGRAMS else camel(child)
+    return found
+
+
+def _listed(contents: Any) -> list[Any]:
+    """Return contents as a list: a text, and a mapping, stand for one."""
+    return contents if isinstance(contents, list) else [contents]
+
+
+class _Reader:
+    """Reads contents, and gives ids to calls that have none."""
+
+    def __init__(self, media: MediaReader) -> None:
+        self._media = media
+        self._count = 0
+        self._names: dict[str, Any] = {}  # of the tools of calls without a result, by their ids
+        self._open: defaultdict[Any, deque[str]] = defaultdict(deque)  # their ids, by these names
+
+    def turns(self, content: Any) -> Iterator[Turn]:
+        """Yield the turns that a content is: each result is one of its own."""
+        if isinstance(content, str):
+            yield turn("user", [content], self._media)
+            return
+        if not isinstance(content, dict):
+            return
+        parts = [*mappings(content.get("parts"))]
+        if content.get("role") == "model":
+            found = [piece for part in parts for piece in self._pieces(part)]
+            yield from assistant_turns(found, self._media)
+            return
+        results = [each["functionResponse"] for each in parts if "functionResponse" in each]
+        for result in results:
+            yield self._result(result)
+        said = [*_pieces_in(content)]
+        if said or not results:
+            yield turn("user", said, self._media)
+
+    def _pieces(self, part: Values) -> Iterator[Piece]:
+        if "functionCall" in part:
+            yield self._call(part)
+        elif (thinking := read_thought(part)) is not None:
+            yield thinking
+        else:
+            yield from _pieces_in({"parts": [part]})
+
+    def _call(self, part: Values) -> Call:
+        given = part["functionCall"]
+        if not isinstance(given, dict):
+            raise MultiturnError("a functionCall is not an object")
+        self._count += 1
+        call_id, name = given.get("id") or f"call_{self._count}", given.get("name")
+        self._names[str(call_id)] = name
+        self._open[str(name)].append(str(call_id))
+        return read_call(call_id, name, given.get("args") or {}, part.get("thoughtSignature"))
+
+    def _result(self, given: Any) -> Turn:
+        if not isinstance(given, dict):
+            raise MultiturnError("a functionResponse is not an object")
+        call_id = given.get("id")
+        if not call_id:  # it is of the first call of the tool that has no result
+            waiting = self._open[str(given.get("name"))]
+            while waiting and waiting[0] not in self._names:
+                waiting.popleft()
+            call_id = waiting[0] if waiting else call_id
+        self._names.pop(str(call_id), None)
+        is_error, said = False, json.dumps(given.get("response"), ensure_ascii=False)
+        match given.get("response"):
+            case {"output": str(text), **others} if not others:
+                said = text
+            case {"error": str(text), **others} if not others:
+                is_error, said = True, text
+        pieces = [*([said] if said or "parts" not in given else []), *_pieces_in(given)]
+        return turn("tool", pieces, self._media, answers=call_id, is_error=is_error)
+
+
+def _pieces_in(content: Any) -> Iterator[Any]:
+    """Yield the texts of a content that are no thoughts, and the media."""
+    if isinstance(content, str):
+        yield content
+    for part in mappings(content.get("parts")) if isinstance(content, dict) else ():
+        match part:
+            case {"thought": True}:
+                pass
+            case {"text": str(text)}:
+                yield text
+            case {"inlineData": {"data": str(data), **more}}:
+                kind, name = str(more.get("mimeType")), more.get("displayName")
+                named = {"name": name} if isinstance(name, str) and name else {}
+                yield {"type": kind_of_type(kind), "value": data_uri(data, kind), **named}
+            case {"fileData": {"fileUri": str(url), **more}}:
+                yield {"type": kind_of_type(str(more.get("mimeType"))), "value": url}
+
+
+def read_thought(part: Values) -> Thinking | None:
+    """Return a part that is a thought as a block of thinking; None for any other part."""
+    if part.get("thought") is not True:
+        return None
+    return read_thinking("gemini", part.get("text"), part.get("thoughtSignature"))
+
+
+def _schema(given: Values) -> Any:
+    """Return the parameters of a function as a JSON Schema."""
+    schema = given.get("parametersJsonSchema")
+    return _lower(given.get("parameters")) if schema is None else schema
+
+
+def _lower(schema: Any) -> Any:
+    """Return a schema of Gemini's as a JSON Schema, whose types are in lower case."""
+    if isinstance(schema, list):
+        return [_lower(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _lower(child) for key, child in schema.items()}
+    if isinstance(schema.get("type"), str):
+        found["type"] = schema["type"].lower()
+    return found
+
+
+def _read_choice(config: Any) -> Choice | None:
+    match config:
+        case {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [str(name)]}}:
+            return {"name": name}
+        case {"functionCallingConfig": {"mode": str(mode)}}:
+            return _MODES_READ.get(mode)
+    return None
+
+
+def same_content(body: Values) -> Values:
+    """Return a body in camelCase, with its contents as a list of mappings that have roles."""
+    same: Values = camel(body)
+    same["contents"] = [_with_role(each) for each in _listed(same.get("contents"))]
+    same["systemInstruction"] = _with_role(same.get("systemInstruction"), role="user")
+    return same
+
+
+def _with_role(content: Any, **role: str) -> Any:
+    """Return a content as a mapping with a role; a text stands for one."""
+    if isinstance(content, str):
+        content = {"parts": [{"text": content}]}
+    return {"role": "user", **content, **role} if isinstance(content, dict) else content

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from multiturn.errors import ProviderError
-from multiturn.files.media import EXTENSIONS, with_bytes
+from multiturn.files.media import with_bytes
 from multiturn.model.calls import Call
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.providers.ax import UpTo2
@@ -42,11 +42,7 @@ from multiturn.providers.usage import counts
 # Reasons to stop that are filters' (types.FinishReason of the SDK).
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
 _BASE64 = re.compile(r"(?=(?:.{4})*\Z)(?:[A-Za-z0-9+/]*|[A-Za-z0-9_-]*)={0,2}")
-_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
-_ROLES = {"user": "user", "assistant": "model"}
 _LIMITS = (Limit("G14", 100 * 2**20),)
-_TYPES = {f".{name}": media_type for media_type, name in EXTENSIONS.items()}
-_NAMES_OF_TYPES = {"audio/mpeg": "audio/mp3"}  # what Gemini's guide calls them
 
 
 class GeminiSettings(HttpSettings, frozen=True, kw_only=True):

@@ -4,60 +4,29 @@ Many other tools use this form, too.
 """
 
 import json
-import re
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from itertools import takewhile
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
-from msgspec import Meta, Struct
-
-from multiturn.files.media import EXTENSIONS, Base64, Media
+from multiturn.errors import MultiturnError
+from multiturn.files.media import EXTENSIONS, Base64, Media, address_or_uri, file_name
 from multiturn.model.calls import Call, Tool
-from multiturn.model.request import PreparedRequest, content_of
+from multiturn.model.request import Choice, PreparedRequest, content_of
 from multiturn.model.turns import Turn
-from multiturn.providers.base import ProviderResponse
-from multiturn.providers.layout import Layout
-from multiturn.providers.media_parts import (
-    address_or_uri,
-    file_name,
-    move_from_results,
-    want_types,
-    want_user_media,
+from multiturn.providers.openai.blocks import pieces
+from multiturn.providers.reading import (
+    MediaReader,
+    Values,
+    assistant_turns,
+    decoded,
+    mappings,
+    other_keys,
+    read_call,
+    read_media,
+    read_tool,
+    texts,
+    turn,
 )
-from multiturn.providers.tool_layout import (
-    Choice,
-    Names,
-    leave_out_thinking,
-    pair_results,
-    rename_ids,
-    tell_errors,
-)
-from multiturn.providers.usage import counts
-
-_IDS = Names("T1", re.compile(".{1,40}", re.DOTALL))
-
-
-def lay_out_for_chat(layout: Layout, *, is_asked: bool = True) -> None:
-    """Repair what the Chat Completions API refuses of calls, results, thinking, media and roles.
-
-    Args:
-        layout: the messages.
-        is_asked: whether a model is to answer them, and not to learn from them.
-    """
-    if layout.has_more:
-        leave_out_thinking(layout, "T8", lambda *_: "that this API does not take")
-        if is_asked:
-            pair_results(layout)
-        rename_ids(layout, _IDS)
-        tell_errors(layout, "O15")
-    layout.tools_as_user("O1")
-    if layout.has_media:
-        move_from_results(layout, lambda *_: False)
-        want_user_media(layout, "O19")
-        what = "write the path of a file"
-        want_types(layout, "O20", lambda media: media.kind == "image" or not media.url, what)
-
 
 SPOKEN = ("messages", "tools")  # keys of a body that the messages and the tools are in
 
@@ -148,13 +117,6 @@ def _written_call(call: Call) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def called(call_id: str, name: str, arguments: Any) -> Call:
-    """Return a call of an answer; arguments that are no JSON object, as models write, stay text."""
-    with suppress(ValueError):
-        arguments = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
-    return Call(call_id, name, arguments)
-
-
 def chat_choice(choice: Choice) -> str | dict[str, Any]:
     """Return whether the model must call a tool, and which.
 
@@ -180,50 +142,93 @@ def chat_tool(tool: Tool) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-class _Function(Struct):
-    name: str
-    arguments: Any = None
+_OLD = ("functions", "function_call")
+_READ = ("messages", "temperature", "max_completion_tokens", "max_tokens", "tools", "tool_choice")
 
 
-class _Call(Struct):
-    id: str
-    function: _Function
+def read_chat(body: Mapping[str, Any], media: MediaReader = read_media) -> PreparedRequest:
+    """Return the request that a body was written of.
 
-
-class _Message(Struct):
-    content: str | None = None
-    refusal: str | None = None
-    tool_calls: list[_Call] | None = None
-
-
-class _Choice(Struct):
-    message: _Message
-    finish_reason: str | None = None
-
-
-class ChatAnswer(Struct):
-    """An answer of the API."""
-
-    choices: Annotated[list[_Choice], Meta(min_length=1)]
-    usage: Any = None
-
-
-def answer_of_chat(answer: ChatAnswer) -> ProviderResponse:
-    """Return the first choice of an answer; a refusal by the model is an answer, too."""
-    choice = answer.choices[0]
-    message = choice.message
-    return ProviderResponse(
-        text=message.content or message.refusal or "",
-        tool_calls=tuple(
-            called(call.id, call.function.name, call.function.arguments)
-            for call in message.tool_calls or ()
+    Raises:
+        MultiturnError: a part of the body has no place in a request.
+    """
+    if old := [key for key in _OLD if body.get(key)]:
+        raise MultiturnError(f"{old[0]} is OpenAI's old form, which is not read")
+    given = [*mappings(body.get("messages"))]
+    limits = [key for key in ("max_completion_tokens", "max_tokens") if body.get(key) is not None]
+    form: Values = {}
+    if limits[:1] == ["max_tokens"]:
+        form["max_tokens_field"] = "max_tokens"
+    functions = (each.get("function") for each in functions_of(body))
+    caching = body.get("prompt_cache_options")
+    is_ours = caching == {"mode": "explicit"}
+    return PreparedRequest(
+        messages=tuple(
+            turn
+            for at, each in enumerate(given)
+            for turn in _read_message(each, f"messages[{at}]", media)
         ),
-        usage=counts(
-            answer.usage,
-            input_tokens="prompt_tokens",
-            output_tokens="completion_tokens",
-            cached_tokens="prompt_tokens_details.cached_tokens",
-        ),
-        finish_reason=choice.finish_reason,
-        is_refusal=bool(message.refusal) or choice.finish_reason == "content_filter",
+        model=str(body.get("model") or ""),
+        tools=tuple(read_tool(each) for each in functions if isinstance(each, dict)),
+        tool_choice=read_choice(body.get("tool_choice")),
+        temperature=body.get("temperature"),
+        max_output_tokens=body[limits[0]] if limits else None,
+        form={**form, **role_form(given), **({"prompt_caching": True} if is_ours else {})},
+        others=other_keys(body, (*_READ, *(["prompt_cache_options"] if is_ours else []))),
     )
+
+
+def _read_message(given: Values, key: str, media: MediaReader) -> Iterator[Turn]:
+    content = given.get("content")
+    match given.get("role"):
+        case "system" | "developer":
+            yield turn("system", texts(pieces(content)), media)
+        case "user":
+            yield turn("user", pieces(content), media)
+        case "assistant":
+            listed = enumerate(mappings(given.get("tool_calls")))
+            calls = [_read_call(each, f"{key}.tool_calls[{at}]") for at, each in listed]
+            yield from assistant_turns([*said_in(given), *calls], media)
+        case "tool":
+            yield turn("tool", pieces(content), media, answers=given.get("tool_call_id"))
+        case "function":
+            raise MultiturnError(f"{key}: the role function is OpenAI's old form, not read")
+
+
+def _read_call(given: Values, key: str) -> Call:
+    function = given.get("function")
+    if not isinstance(function, dict):
+        raise MultiturnError(f"{key} is not a call of a function")
+    arguments = decoded(function.get("arguments"), f"{key}.function.arguments")
+    return read_call(given.get("id"), function.get("name"), arguments)
+
+
+def said_in(given: Values) -> list[str]:
+    """Return the texts of an assistant's message, or else of its refusal."""
+    content = given.get("content")
+    refusals = [each.get("refusal") for each in (*mappings(content), given)]
+    return texts(pieces(content)) or texts(refusals)
+
+
+def functions_of(body: Mapping[str, Any]) -> Iterator[Values]:
+    """Yield the tools that are functions of the caller's, not of the vendor's."""
+    return (each for each in mappings(body.get("tools")) if each.get("type") == "function")
+
+
+def read_choice(choice: Any) -> Choice | None:
+    """Return whether the model must call a tool; None for what has no place in a request."""
+    match choice:
+        case "auto" | "none" | "required":
+            return str(choice)
+        case {"type": "function", "function": {"name": str(name)}}:
+            return {"name": name}
+        case {"type": "function", "name": str(name)}:
+            return {"name": name}
+    return None
+
+
+def role_form(messages: list[Values]) -> Values:
+    """Return the form of messages whose system messages are the developer's."""
+    roles = [each.get("role") for each in messages]
+    is_developer = "developer" in roles and "system" not in roles
+    return {"system_role": "developer"} if is_developer else {}

@@ -11,22 +11,22 @@ from multiturn.providers.http import HttpProvider
 from multiturn.providers.layout import Layout
 from multiturn.providers.media_parts import want_kinds
 from multiturn.providers.models import SERVERS
-from multiturn.providers.openai.chat import (
+from multiturn.providers.openai.answers import (
     ChatAnswer,
+    ResponsesAnswer,
     answer_of_chat,
-    lay_out_for_chat,
-    write_chat,
+    answer_of_response,
 )
-from multiturn.providers.openai.responses import (
+from multiturn.providers.openai.chat import write_chat
+from multiturn.providers.openai.repairs import (
     LOWEST_LIMIT,
     MEDIA,
-    ResponsesAnswer,
-    answer_of_response,
+    lay_out_for_chat,
     lay_out_for_responses,
     phases,
     wanted_thinking,
-    write_response,
 )
+from multiturn.providers.openai.responses import write_response
 from multiturn.providers.openai.settings import vendor_at
 from multiturn.providers.tool_layout import Names
 

@@ -1,108 +1,39 @@
 """Messages, tools and answers in the form of OpenAI's Responses API."""
 
 import json
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import msgspec
-from msgspec import Struct
-
-from multiturn.errors import ProviderError
-from multiturn.files.media import Media, MediaKind
+from multiturn.errors import MultiturnError
+from multiturn.files.media import Media, address_or_uri, file_name
 from multiturn.model.calls import Thinking, Tool
-from multiturn.model.request import PreparedRequest, content_of
-from multiturn.model.turns import Turn, is_blank
-from multiturn.providers.base import ProviderResponse
-from multiturn.providers.layout import Layout
-from multiturn.providers.media_parts import (
-    address_or_uri,
-    file_name,
-    move_from_results,
-    want_types,
-    want_user_media,
+from multiturn.model.request import Choice, PreparedRequest, content_of
+from multiturn.model.turns import Role, Turn
+from multiturn.providers.openai.blocks import pieces
+from multiturn.providers.openai.chat import (
+    caching_of,
+    functions_of,
+    read_choice,
+    role_form,
+    said_in,
 )
-from multiturn.providers.models import SERVERS, Abilities
-from multiturn.providers.openai.chat import caching_of, called
-from multiturn.providers.replies import Typed
-from multiturn.providers.tool_layout import (
-    Choice,
-    Names,
-    keep_thinking,
-    leave_out_thinking,
-    pair_results,
-    rename_ids,
-    tell_errors,
+from multiturn.providers.reading import (
+    MediaReader,
+    Piece,
+    Values,
+    decoded,
+    mappings,
+    other_keys,
+    read_call,
+    read_media,
+    read_thinking,
+    read_tool,
+    texts,
+    turn,
 )
-from multiturn.providers.usage import counts
-from multiturn.text import number_of
-
-_IDS = Names("T10", re.compile(".{1,64}", re.DOTALL))
-LOWEST_LIMIT = 16  # of the output, at OpenAI
-MEDIA: tuple[MediaKind, ...] = ("image", "document")  # what the API takes
-_KINDS = {"rate_limit_exceeded": "rate_limit"}  # of errors, by the vendor's code
 
 
-def lay_out_for_responses(layout: Layout, abilities: Abilities) -> None:
-    """Repair what the Responses API refuses of calls, results, thinking, media and roles."""
-    if layout.has_more:
-        if abilities.takes("encrypted_thinking").takes is False:
-            leave_out_thinking(layout, "T9", lambda *_: "that the model does not take")
-        keep_thinking(layout, "openai", lambda block: True)
-        pair_results(layout)
-        rename_ids(layout, _IDS)
-        tell_errors(layout, "O15")
-        _keep_reasoning(layout, abilities.vendor)
-    layout.tools_as_user("O1")
-    if layout.has_media:
-        takes_them = bool(abilities.takes("result_media").takes)
-        move_from_results(layout, lambda *_: takes_them)
-        want_user_media(layout, "O21")
-        what = "attach an image or a PDF"
-        want_types(layout, "O22", lambda media: media.kind in MEDIA, what)
-
-
-def _keep_reasoning(layout: Layout, vendor: str) -> None:
-    """Leave out thinking that is no reasoning item which the API takes (T9)."""
-    whys: dict[tuple[int, int], str] = {}
-    kept: set[str] = set()
-    for at, message in enumerate(layout.messages):
-        is_followed = any(map(_says_something, layout.messages[at : at + 2]))
-        number = 0
-        for name, blocks in _items_of(message.thinking):
-            why = "" if is_followed else "that nothing follows"
-            if not blocks[0].data:
-                why = "without encrypted content"
-            elif name in kept:
-                why = "that was there before"
-            elif name and vendor != SERVERS and not name.startswith("rs"):
-                why = "whose id does not begin with rs"
-            if name and not why:
-                kept.add(name)
-            whys |= {(at, number + each): why for each in range(len(blocks))}
-            number += len(blocks)
-    leave_out_thinking(layout, "T9", lambda at, number: whys[at, number])
-    _doubt_reasoning(layout)
-
-
-def _doubt_reasoning(layout: Layout) -> None:
-    """Note where sources disagree whether OpenAI takes thinking."""
-    sent = [[*_items_of(message.thinking)] for message in layout.messages]
-    disputed = "sources disagree whether OpenAI takes"
-    if any(len(items) > 1 for items in sent):
-        what = f"{disputed} two reasoning items in a row (T9: inspect_ai #1990, #1745)"
-        layout.doubts.append(f"{what}; keep the last of them")
-    if any(not name for items in sent for name, _ in items):
-        what = f"{disputed} a reasoning item without its id (T9: inspect_ai 0.3, opencode #49574)"
-        layout.doubts.append(f"{what}; add the signature that the API gave, if it did")
-
-
-def _says_something(message: Turn) -> bool:
-    """Return whether a reasoning item may stand before a message."""
-    return message.role == "assistant" and bool(message.calls or not is_blank(message.content))
-
-
-def _items_of(thinking: Iterable[Thinking]) -> Iterator[tuple[str, list[Thinking]]]:
+def reasoning_items(thinking: Iterable[Thinking]) -> Iterator[tuple[str, list[Thinking]]]:
     """Yield the id and the blocks of each reasoning item: one for each text of its summary.
 
     Only the first of them has the encrypted content.
@@ -115,41 +46,6 @@ def _items_of(thinking: Iterable[Thinking]) -> Iterator[tuple[str, list[Thinking
         blocks.append(block)
     if blocks:
         yield blocks[0].signature, blocks
-
-
-def phases(layout: Layout, abilities: Abilities) -> dict[int, str]:
-    """Return the phase of each assistant text, by its index, for a model that wants it (T11).
-
-    ``final_answer`` is the text that ends a turn: before a message of another role. All others are
-    ``commentary``, and so is the last message, which the model is to continue.
-    """
-    messages = layout.messages
-    spoken = [at for at, each in enumerate(messages) if each.role == "assistant" and each.content]
-    verdict = abilities.takes("phase")
-    if spoken and verdict.takes is None and abilities.vendor != SERVERS:
-        layout.doubts.append(verdict.doubt)
-    if not spoken or not verdict.takes:
-        return {}
-    count = number_of(len(spoken), "assistant message")
-    layout.repair("T11", f"marked {count} as commentary or final_answer")
-    return {
-        at: "commentary"
-        if messages[at].calls or at + 1 == len(messages) or messages[at + 1].role == "assistant"
-        else "final_answer"
-        for at in spoken
-    }
-
-
-def wanted_thinking(layout: Layout, abilities: Abilities) -> list[str] | None:
-    """Return what makes the API give thinking in a form that can be sent again; None if nothing.
-
-    Models that do not think refuse it. Others are asked for it where it is known that they think,
-    or where the conversation has such thinking, and nobody says that they do not.
-    """
-    verdict = abilities.takes("encrypted_thinking")
-    has_thinking = any(message.thinking for message in layout.messages)
-    is_wanted = verdict.takes or (has_thinking and not verdict.rows)
-    return ["reasoning.encrypted_content"] if is_wanted else None
 
 
 def write_response(request: PreparedRequest) -> dict[str, Any]:
@@ -200,7 +96,7 @@ def response_items(turn: Turn, role: str = "", phase: str = "") -> Iterator[dict
             "output": _content(turn),
         }
         return
-    for name, blocks in _items_of(turn.thinking):
+    for name, blocks in reasoning_items(turn.thinking):
         yield {
             "type": "reasoning",
             **({"id": name} if name else {}),
@@ -262,83 +158,123 @@ def response_choice(choice: Choice) -> str | dict[str, Any]:
     return choice if isinstance(choice, str) else {"type": "function", **choice}
 
 
-class _Error(Struct):
-    code: str
-    message: str
+_STORED = ("previous_response_id", "conversation", "prompt")
+_READ = ("instructions", "input", "tools", "tool_choice", "temperature", "max_output_tokens")
+_OF_US = ("store", "include")  # that every body of ours has, whatever the case says
 
 
-class _Text(Struct, tag_field="type", tag="output_text"):
-    text: str
-
-
-class _Refusal(Struct, tag_field="type", tag="refusal"):
-    refusal: str
-
-
-class _Said(Struct, tag_field="type", tag="message"):
-    content: list[_Text | _Refusal]
-
-
-class _Called(Struct, tag_field="type", tag="function_call"):
-    call_id: str
-    name: str
-    arguments: Any = None
-
-
-class _Incomplete(Struct):
-    reason: str | None = None
-
-
-class ResponsesAnswer(Struct):
-    """An answer of the API."""
-
-    output: list[dict[str, Any]] | None = None
-    status: str | None = None  # other servers may leave it out
-    error: _Error | None = None
-    incomplete_details: _Incomplete | None = None
-    usage: Any = None
-
-
-def answer_of_response(answer: ResponsesAnswer) -> ProviderResponse:
-    """Return what an answer says; a refusal by the model is an answer, too.
+def read_response(body: Mapping[str, Any], media: MediaReader = read_media) -> PreparedRequest:
+    """Return the request that a body was written of.
 
     Raises:
-        ProviderError: the vendor says that there is none.
+        MultiturnError: a part of the body has no place in a request.
     """
-    if error := answer.error:
-        kind = _KINDS.get(error.code, "http")
-        raise ProviderError(f"{error.code}: {error.message}", kind=kind)
-    if answer.status not in ("completed", "incomplete", None):
-        what = f"the response is no answer: its status is {answer.status!r}"
-        raise ProviderError(what, kind="malformed")
-    if answer.output is None:
-        raise ValueError("there is no output")
-    kinds = [item.type for item in msgspec.convert(answer.output, list[Typed])]
-    items = [
-        msgspec.convert(item, _Said | _Called)
-        for item, kind in zip(answer.output, kinds, strict=True)
-        if kind in ("message", "function_call")
-    ]
-    parts = [part for item in items if isinstance(item, _Said) for part in item.content]
-    said = "".join(part.text for part in parts if isinstance(part, _Text))
-    refused = "".join(part.refusal for part in parts if isinstance(part, _Refusal))
-    details = answer.incomplete_details
-    stopped = (details and details.reason) or answer.status
-    return ProviderResponse(
-        text=said or refused,
-        tool_calls=tuple(
-            called(item.call_id, item.name, item.arguments)
-            for item in items
-            if isinstance(item, _Called)
-        ),
-        thinking=[item for item in answer.output if item.get("type") == "reasoning"],
-        usage=counts(
-            answer.usage,
-            input_tokens="input_tokens",
-            output_tokens="output_tokens",
-            cached_tokens="input_tokens_details.cached_tokens",
-            cache_write_tokens="input_tokens_details.cache_write_tokens",
-        ),
-        finish_reason=stopped,
-        is_refusal=bool(refused) or stopped == "content_filter",
+    if stored := [key for key in _STORED if body.get(key)]:
+        what = "refers to messages that OpenAI stores; import a request that has all of them"
+        raise MultiturnError(f"{stored[0]} {what}")
+    items = [*mappings(_items(body.get("input")))]
+    instructions = texts(pieces(body.get("instructions")))
+    phases: dict[int, str] = {}
+    messages = []
+    for at, (each, phase) in enumerate(_Reader(items, media).turns()):
+        messages.append(each)
+        phases |= {at: phase} if phase else {}
+    is_cached = body.get("prompt_cache_options") == {"mode": "explicit"}
+    form = {
+        "phases": phases,
+        "include": body.get("include"),
+        "prompt_caching": is_cached,
+        **role_form(items),
+    }
+    return PreparedRequest(
+        messages=tuple(messages),
+        system=turn("system", instructions, media) if instructions else None,
+        model=str(body.get("model") or ""),
+        tools=tuple(read_tool(_strict(each)) for each in functions_of(body)),
+        tool_choice=read_choice(body.get("tool_choice")),
+        temperature=body.get("temperature"),
+        max_output_tokens=body.get("max_output_tokens"),
+        form={name: given for name, given in form.items() if given},
+        others=other_keys(body, (*_READ, *(["prompt_cache_options"] if is_cached else []))),
     )
+
+
+class _Reader:
+    """Reads items: thinking, a text and calls in this order are one turn of the assistant's."""
+
+    def __init__(self, items: Iterable[Values], media: MediaReader) -> None:
+        self._items, self._media = items, media
+        self._found: list[Piece] = []
+        self._phase, self._is_open = "", False  # whether there is a message of the assistant's
+
+    def turns(self) -> Iterator[tuple[Turn, str]]:
+        """Yield each turn with its phase."""
+        for at, item in enumerate(self._items):
+            kind, role = item.get("type", "message"), item.get("role")
+            is_said = kind == "message" and role == "assistant"
+            if kind == "function_call":
+                arguments = decoded(item.get("arguments"), f"input[{at}].arguments")
+                self._add(read_call(item.get("call_id"), item.get("name"), arguments))
+            elif kind == "reasoning" or is_said:
+                if (
+                    self._is_open and not all(isinstance(each, Thinking) for each in self._found)
+                ) or (is_said and self._is_open and not self._found):
+                    yield from self._done()
+                self._add(*(said_in(item) if is_said else read_reasoning(item)))
+                self._is_open = self._is_open or is_said
+                self._phase = item.get("phase") or "" if is_said else self._phase
+            else:
+                yield from self._done()
+                if kind == "function_call_output":
+                    yield self._turn("tool", item.get("output"), item.get("call_id")), ""
+                elif kind == "message" and role == "user":
+                    yield self._turn("user", item.get("content")), ""
+                elif kind == "message" and role in ("system", "developer"):
+                    yield turn("system", texts(pieces(item.get("content"))), self._media), ""
+        yield from self._done()
+
+    def _turn(self, role: Role, content: Any, answers: Any = None) -> Turn:
+        return turn(role, pieces(content), self._media, answers=answers)
+
+    def _add(self, *found: Piece) -> None:
+        self._found += found
+        self._is_open = self._is_open or bool(found)
+
+    def _done(self) -> Iterator[tuple[Turn, str]]:
+        """Yield the turn of the assistant's, if there is one, and begin another."""
+        if self._is_open:
+            yield turn("assistant", self._found, self._media), self._phase
+        self._found, self._phase, self._is_open = [], "", False
+
+
+def read_reasoning(item: Values) -> list[Thinking]:
+    """Return an item of reasoning as blocks of thinking: one for each text of its summary."""
+    data = item.get("encrypted_content")
+    summary = [each["text"] for each in mappings(item.get("summary")) if each.get("text")]
+    if not summary and not data:  # OpenAI has stored the rest
+        return []
+    first, *others = summary or [None]
+    found = [read_thinking("openai", first, item.get("id"), data)]
+    return found + [read_thinking("openai", text, item.get("id")) for text in others]
+
+
+def _items(given: Any) -> list[Any]:
+    """Return the items of an input: a text stands for one."""
+    if isinstance(given, str):
+        return [{"role": "user", "content": given}]
+    return given if isinstance(given, list) else []
+
+
+def _strict(given: Values) -> Values:
+    """Return a tool, strict if it does not say: so the API takes it."""
+    return {"strict": True, **{key: value for key, value in given.items() if value is not None}}
+
+
+def same_response(body: Values) -> Values:
+    """Return a body with its input as a list, and without what each body of ours has."""
+    same = {key: value for key, value in body.items() if key not in _OF_US}
+    if isinstance(same.get("tools"), list):
+        same["tools"] = [
+            _strict(each) if isinstance(each, dict) else each for each in same["tools"]
+        ]
+    return {**same, "input": _items(body.get("input"))}

@@ -1,0 +1,141 @@
+"""What OpenAI's APIs refuse of calls, results, thinking, media and roles, and its repairs."""
+
+import re
+
+from multiturn.files.media import MediaKind
+from multiturn.model.turns import Turn, is_blank
+from multiturn.providers.layout import Layout
+from multiturn.providers.media_parts import move_from_results, want_types, want_user_media
+from multiturn.providers.models import SERVERS, Abilities
+from multiturn.providers.openai.responses import reasoning_items
+from multiturn.providers.tool_layout import (
+    Names,
+    keep_thinking,
+    leave_out_thinking,
+    pair_results,
+    rename_ids,
+    tell_errors,
+)
+from multiturn.text import number_of
+
+_CHAT_IDS = Names("T1", re.compile(".{1,40}", re.DOTALL))
+
+
+def lay_out_for_chat(layout: Layout, *, is_asked: bool = True) -> None:
+    """Repair what the Chat Completions API refuses of calls, results, thinking, media and roles.
+
+    Args:
+        layout: the messages.
+        is_asked: whether a model is to answer them, and not to learn from them.
+    """
+    if layout.has_more:
+        leave_out_thinking(layout, "T8", lambda *_: "that this API does not take")
+        if is_asked:
+            pair_results(layout)
+        rename_ids(layout, _CHAT_IDS)
+        tell_errors(layout, "O15")
+    layout.tools_as_user("O1")
+    if layout.has_media:
+        move_from_results(layout, lambda *_: False)
+        want_user_media(layout, "O19")
+        what = "write the path of a file"
+        want_types(layout, "O20", lambda media: media.kind == "image" or not media.url, what)
+
+
+_RESPONSE_IDS = Names("T10", re.compile(".{1,64}", re.DOTALL))
+LOWEST_LIMIT = 16  # of the output, at OpenAI
+MEDIA: tuple[MediaKind, ...] = ("image", "document")  # what the API takes
+
+
+def lay_out_for_responses(layout: Layout, abilities: Abilities) -> None:
+    """Repair what the Responses API refuses of calls, results, thinking, media and roles."""
+    if layout.has_more:
+        if abilities.takes("encrypted_thinking").takes is False:
+            leave_out_thinking(layout, "T9", lambda *_: "that the model does not take")
+        keep_thinking(layout, "openai", lambda block: True)
+        pair_results(layout)
+        rename_ids(layout, _RESPONSE_IDS)
+        tell_errors(layout, "O15")
+        _keep_reasoning(layout, abilities.vendor)
+    layout.tools_as_user("O1")
+    if layout.has_media:
+        takes_them = bool(abilities.takes("result_media").takes)
+        move_from_results(layout, lambda *_: takes_them)
+        want_user_media(layout, "O21")
+        what = "attach an image or a PDF"
+        want_types(layout, "O22", lambda media: media.kind in MEDIA, what)
+
+
+def _keep_reasoning(layout: Layout, vendor: str) -> None:
+    """Leave out thinking that is no reasoning item which the API takes (T9)."""
+    whys: dict[tuple[int, int], str] = {}
+    kept: set[str] = set()
+    for at, message in enumerate(layout.messages):
+        is_followed = any(map(_says_something, layout.messages[at : at + 2]))
+        number = 0
+        for name, blocks in reasoning_items(message.thinking):
+            why = "" if is_followed else "that nothing follows"
+            if not blocks[0].data:
+                why = "without encrypted content"
+            elif name in kept:
+                why = "that was there before"
+            elif name and vendor != SERVERS and not name.startswith("rs"):
+                why = "whose id does not begin with rs"
+            if name and not why:
+                kept.add(name)
+            whys |= {(at, number + each): why for each in range(len(blocks))}
+            number += len(blocks)
+    leave_out_thinking(layout, "T9", lambda at, number: whys[at, number])
+    _doubt_reasoning(layout)
+
+
+def _doubt_reasoning(layout: Layout) -> None:
+    """Note where sources disagree whether OpenAI takes thinking."""
+    sent = [[*reasoning_items(message.thinking)] for message in layout.messages]
+    disputed = "sources disagree whether OpenAI takes"
+    if any(len(items) > 1 for items in sent):
+        what = f"{disputed} two reasoning items in a row (T9: inspect_ai #1990, #1745)"
+        layout.doubts.append(f"{what}; keep the last of them")
+    if any(not name for items in sent for name, _ in items):
+        what = f"{disputed} a reasoning item without its id (T9: inspect_ai 0.3, opencode #49574)"
+        layout.doubts.append(f"{what}; add the signature that the API gave, if it did")
+
+
+def _says_something(message: Turn) -> bool:
+    """Return whether a reasoning item may stand before a message."""
+    return message.role == "assistant" and bool(message.calls or not is_blank(message.content))
+
+
+def phases(layout: Layout, abilities: Abilities) -> dict[int, str]:
+    """Return the phase of each assistant text, by its index, for a model that wants it (T11).
+
+    ``final_answer`` is the text that ends a turn: before a message of another role. All others are
+    ``commentary``, and so is the last message, which the model is to continue.
+    """
+    messages = layout.messages
+    spoken = [at for at, each in enumerate(messages) if each.role == "assistant" and each.content]
+    verdict = abilities.takes("phase")
+    if spoken and verdict.takes is None and abilities.vendor != SERVERS:
+        layout.doubts.append(verdict.doubt)
+    if not spoken or not verdict.takes:
+        return {}
+    count = number_of(len(spoken), "assistant message")
+    layout.repair("T11", f"marked {count} as commentary or final_answer")
+    return {
+        at: "commentary"
+        if messages[at].calls or at + 1 == len(messages) or messages[at + 1].role == "assistant"
+        else "final_answer"
+        for at in spoken
+    }
+
+
+def wanted_thinking(layout: Layout, abilities: Abilities) -> list[str] | None:
+    """Return what makes the API give thinking in a form that can be sent again; None if nothing.
+
+    Models that do not think refuse it. Others are asked for it where it is known that they think,
+    or where the conversation has such thinking, and nobody says that they do not.
+    """
+    verdict = abilities.takes("encrypted_thinking")
+    has_thinking = any(message.thinking for message in layout.messages)
+    is_wanted = verdict.takes or (has_thinking and not verdict.rows)
+    return ["reasoning.encrypted_content"] if is_wanted else None

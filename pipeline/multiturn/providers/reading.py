@@ -1,0 +1,163 @@
+"""What the readers of the vendors' request bodies share.
+
+A reader takes a decoded body, of ours or of another program's, and returns it as the request that
+it was written of. What it does not know stays in ``others``; of messages, nothing is lost that has
+a place in ours.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from multiturn.documents.json_lines import read_value
+from multiturn.errors import MultiturnError
+from multiturn.files.media import Store, given_media, is_data
+from multiturn.model.calls import Call, Thinking, Tool
+from multiturn.model.request import part_of
+from multiturn.model.turns import Part, Role, Turn
+
+_TYPE = r"(?a)[\w.+-]+/[\w.+-]+"
+Values = dict[str, Any]
+Segment = dict[str, str]  # media as a suite has them: their type and value, a name and a detail
+MediaReader = Callable[[Segment], Part | None]
+Piece = str | Segment | Thinking | Call
+
+
+def read_media(segment: Segment) -> Part:
+    """Return media of a body as a part, with their bytes.
+
+    Raises:
+        AttachmentError: they are not what they are said to be.
+    """
+    name, detail = segment.get("name"), segment.get("detail")
+    return part_of(given_media(segment["value"], segment["type"], name, detail, Store()))
+
+
+def turn(
+    role: Role,
+    pieces: Iterable[Piece],
+    media: MediaReader,
+    *,
+    answers: Any = None,
+    is_error: Any = False,
+) -> Turn:
+    """Return a turn of texts, media, thinking and calls; None of the media is left out."""
+    parts: list[Part] = []
+    thinking: list[Thinking] = []
+    calls: list[Call] = []
+    for piece in pieces:
+        match piece:
+            case Thinking():
+                thinking.append(piece)
+            case Call():
+                calls.append(piece)
+            case str():
+                parts.append(Part("text", piece))
+            case _:
+                part = media(piece)
+                parts += [part] if part is not None else []
+    return Turn(
+        role, tuple(parts), None, tuple(thinking), tuple(calls), _text(answers), bool(is_error)
+    )
+
+
+def assistant_turns(pieces: Iterable[Piece], media: MediaReader) -> Iterator[Turn]:
+    """Yield the turns of an assistant's message: it thinks, speaks and calls, in this order.
+
+    Thinking after a text begins another turn; after a call, whose result is next, it does not.
+    """
+    found: list[Piece] = []
+    for piece in pieces:
+        is_spoken = any(not isinstance(each, Thinking) for each in found)
+        is_calling = any(isinstance(each, Call) for each in found)
+        if isinstance(piece, Thinking) and is_spoken and not is_calling:
+            yield turn("assistant", found, media)
+            found = []
+        found.append(piece)
+    yield turn("assistant", found, media)
+
+
+def read_call(call_id: Any, name: Any, arguments: Any, signature: Any = None) -> Call:
+    """Return a call of a tool, whatever its values are: a suite says what is wrong with them."""
+    return Call(call_id, name, arguments, _text(signature) or "")
+
+
+def read_thinking(
+    vendor: str, text: Any = None, signature: Any = None, data: Any = None
+) -> Thinking:
+    """Return a block of thinking."""
+    return Thinking(_text(text) or "", _text(signature) or "", _text(data) or "", vendor)
+
+
+def read_tool(given: Mapping[str, Any], schema: str = "parameters") -> Tool:
+    """Return the definition of a tool; ``schema`` is the key of its parameters."""
+    return Tool(
+        given.get("name", ""),
+        given.get("description") or "",
+        given.get(schema) or {},
+        given.get("strict"),
+    )
+
+
+def other_keys(body: Mapping[str, Any], used: Iterable[str]) -> Values:
+    """Return the keys of a body that are none of those, and not null."""
+    used = {*used}
+    return {key: each for key, each in body.items() if key not in used and each is not None}
+
+
+def texts(pieces: Iterable[Any]) -> list[str]:
+    """Return those of some pieces that are texts."""
+    return [each for each in pieces if isinstance(each, str)]
+
+
+def blocks(content: Any) -> list[Any]:
+    """Return a content as a list of blocks: a text stands for one, and no text for none."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return content if isinstance(content, list) else []
+
+
+def mappings(value: Any) -> Iterator[Values]:
+    """Yield the mappings of a list; nothing of another value."""
+    yield from (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
+
+
+def decoded(arguments: Any, key: str) -> Any:
+    """Return arguments that are written as a JSON text; an empty one means none."""
+    if not isinstance(arguments, str):
+        return {} if arguments is None else arguments
+    try:
+        value = read_value(arguments) if arguments.strip() else {}
+    except ValueError as error:
+        raise MultiturnError(f"{key} are not JSON, as a model may write them: {error}") from None
+    if not isinstance(value, dict):
+        raise MultiturnError(f"{key} are not a JSON object")
+    return value
+
+
+def segment(kind: str, value: str, keys: Mapping[Any, Any] = {}) -> Segment:
+    """Return text or media as a segment of ours, with the name and the detail that a block has."""
+    given = {"detail": keys.get("detail"), "name": keys.get("filename")}
+    more = {key: text for key, text in given.items() if isinstance(text, str) and text}
+    return {"type": kind, "value": value, **more}
+
+
+def data_uri(data: str, media_type: object = None) -> str:
+    """Return bytes in base64 as a ``data:`` URI, with the type that is declared of them."""
+    if is_data(data):
+        return data
+    declared = str(media_type).partition(";")[0].strip()
+    return f"data:{declared if re.fullmatch(_TYPE, declared) else ''};base64,{data}"
+
+
+def pieces_of_blocks(
+    content: Any, segment_of: Callable[[Mapping[str, Any]], Segment | None]
+) -> Iterator[Any]:
+    """Yield the texts and the media of a content, as a vendor's ``segment_of`` reads its blocks."""
+    for found in map(segment_of, mappings(blocks(content))):
+        if found is not None:
+            yield found["value"] if found["type"] == "text" else found
+
+
+def _text(value: Any) -> Any:
+    return value or None

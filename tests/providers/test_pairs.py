@@ -1,0 +1,149 @@
+"""What is written of a request can be read again: two laws, for each vendor and API."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from histories import history
+from media_histories import media_history
+from multiturn import ProviderError, ProviderRequest
+from multiturn.files.media import Media
+from multiturn.model.request import PreparedRequest, content_of
+from multiturn.model.turns import Turn
+from multiturn.providers.anthropic.messages import read_message
+from multiturn.providers.base import Wire
+from multiturn.providers.gemini.contents import read_content
+from multiturn.providers.openai.chat import read_chat
+from multiturn.providers.openai.responses import read_response
+from vendors import Connect, anthropic, azure, chat, gemini, openai, responses
+
+HISTORIES = int(os.environ.get("HISTORIES", "150"))  # make test-tools tries 3000
+Reader = Callable[[Mapping[str, Any]], PreparedRequest]
+APIS: dict[str, tuple[Connect, Reader]] = {
+    "openai": (openai, read_chat),
+    "azure": (azure, read_chat),
+    "responses": (responses, read_response),
+    "anthropic": (anthropic, read_message),
+    "gemini": (gemini, read_content),
+}
+SETTINGS: dict[str, list[dict[str, Any]]] = {
+    "openai": [
+        {},
+        {"system_role": "developer", "max_tokens_field": "max_tokens", "max_output_tokens": 64},
+        {"prompt_caching": True, "model_takes": {"cache_breakpoints": True}, "temperature": 0},
+    ],
+    "azure": [{}, {"temperature": 0.5}],
+    "responses": [
+        {},
+        {"system_as": "instructions", "system_role": "developer", "model_takes": {"phase": True}},
+        {"prompt_caching": True, "model_takes": {"cache_breakpoints": True, "result_media": True}},
+    ],
+    "anthropic": [{}, {"prompt_caching": "1h"}, {"prompt_caching": True, "max_output_tokens": 9}],
+    "gemini": [{}, {"temperature": 1, "max_output_tokens": 100}],
+}
+
+
+def requests(api: str) -> Iterator[ProviderRequest]:
+    for number in range(HISTORIES):
+        yield history(number)
+        yield media_history(number, api)
+    yield chat(("user", ""), ("assistant", ""), ("user", "Hi"))
+    yield chat(("system", "Be brief."), ("system", "Be kind."), ("user", "Hi"))
+
+
+def wires(api: str) -> Iterator[Wire]:
+    """Yield what is sent of random requests with all settings, but for those that are refused."""
+    connect, _ = APIS[api]
+    for at, request in enumerate(requests(api)):
+        settings = SETTINGS[api][at % len(SETTINGS[api])]
+        try:
+            yield connect(**settings).wire(replace(request, max_output_tokens=None))
+        except ProviderError:
+            continue
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_what_is_read_of_a_body_is_written_as_the_same_bytes(api: str) -> None:
+    connect, read = APIS[api]
+    provider, count = connect(), 0
+    for wire in wires(api):
+        assert provider.encode(provider.write(read(json.loads(wire.body)))) == wire.body
+        count += 1
+    assert count > HISTORIES
+
+
+# What a body cannot hold, by API, and what becomes of it.
+def same_turn(turn: Turn, api: str) -> Any:
+    """Return what a body of an API holds of a turn."""
+    pieces = content_of(turn)
+    listed = [pieces] if isinstance(pieces, str) else [*pieces]
+    if api == "gemini" and turn.answers is not None:  # the text of a result comes first
+        words = [piece for piece in listed if isinstance(piece, str)]
+        listed = ["\n".join(words), *(each for each in listed if not isinstance(each, str))]
+    content = [same_media(each, api) for each in listed if each != ""]
+    thinking = () if api in ("openai", "azure") else turn.thinking  # T8: the form has no thinking
+    calls = [
+        (call.id, call.name, call.arguments, call.signature if api == "gemini" else "")
+        for call in turn.calls
+    ]
+    has_errors = api in ("anthropic", "gemini")  # O15: OpenAI's forms do not tell them
+    is_error = turn.is_error and has_errors
+    return turn.role, content, thinking, calls, turn.answers, is_error
+
+
+def same_media(piece: str | Media, api: str) -> Any:
+    if isinstance(piece, str):
+        return piece
+    # An address without a type is a document to Gemini's reader; no other form knows details.
+    kind = "" if piece.url else piece.kind
+    detail = (piece.detail or "auto" if api == "responses" else piece.detail) or ""
+    has_detail = api in ("openai", "azure", "responses") and piece.kind == "image"
+    return kind, piece.url, piece.digest, detail if has_detail else ""
+
+
+def same_request(request: PreparedRequest, api: str) -> Any:
+    tools = [
+        (
+            tool.name,
+            tool.description,
+            # Anthropic's schemas must be of objects.
+            {"type": "object", **tool.parameters} if api == "anthropic" else tool.parameters,
+            # G9: Gemini's tools are never strict; those of Responses say that they are not.
+            {"gemini": None, "responses": bool(tool.strict)}.get(api, tool.strict),
+        )
+        for tool in request.tools
+    ]
+    system = request.system and request.system.content
+    turns = [same_turn(turn, api) for turn in request.messages]
+    return (
+        [*items(turns)] if api == "responses" else turns,
+        system,
+        "" if api == "gemini" else request.model,  # Gemini's is in the path
+        tools,
+        request.tool_choice,
+        request.temperature,
+        request.max_output_tokens,
+    )
+
+
+def items(turns: list[Any]) -> Iterator[Any]:
+    """Yield the items of turns: those of neighboring turns of the assistant's are not apart."""
+    for role, content, thinking, calls, answers, is_error in turns:
+        yield from ((role, "thinking", block) for block in thinking)
+        if content or not (thinking or calls):
+            yield role, content, answers, is_error
+        yield from ((role, "call", call) for call in calls)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_what_is_read_of_a_body_is_the_request_as_the_rules_left_it(api: str) -> None:
+    _, read = APIS[api]
+    for wire in wires(api):
+        found = read(json.loads(wire.body))
+        assert wire.prepared is not None
+        assert same_request(found, api) == same_request(wire.prepared, api)
+        assert not {*found.others} - {"model", "store"}
