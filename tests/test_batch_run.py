@@ -512,6 +512,25 @@ def test_requests_are_sent_in_parts(
     assert all(part.size <= most_bytes for part in dry.parts) or most_bytes == 10
 
 
+def test_a_part_may_be_as_large_as_the_vendor_takes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_suite(folder, ["one", "two", "six"])
+
+    def sizes() -> list[tuple[int, int]]:
+        given = ("a.eval.yaml", PIPELINE, openai())
+        run = Run(*given, results="out.jsonl", batch=True, is_dry=True)
+        dry = DryBatchRun(run)
+        assert list(dry.submit(run.cases())) == []
+        return [(part.requests, part.size) for part in dry.parts]
+
+    ((_, whole),) = sizes()
+    monkeypatch.setattr(OpenAIBatchApi, "most_bytes", whole)
+    assert sizes() == [(3, whole)]
+    monkeypatch.setattr(OpenAIBatchApi, "most_bytes", whole - 1)
+    assert [requests for requests, _ in sizes()] == [2, 1]
+
+
 def test_parts_keep_to_the_limits_of_the_vendors() -> None:
     """From the vendors' documentation; Anthropic's parts are smaller than it takes."""
     apis = [batches_of(connect()) for connect in (openai, azure, anthropic, gemini)]

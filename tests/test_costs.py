@@ -162,6 +162,39 @@ def test_a_run_beyond_a_limit_is_refused_before_anything_is_sent(
     assert done.stderr.splitlines()[-1] == f"Error: {error}; nothing was sent"
 
 
+# 24 tokens cost 6 dollars, and an answer of 120 tokens 30: binary fractions have all of these.
+EXACT = "gpt-4o: {input: 250000, output: 250000}"
+
+
+@pytest.mark.parametrize("limit", [("--max-tokens", "240"), ("--max-cost", "60")])
+def test_a_run_may_have_as_much_input_as_its_limit(folder: Path, limit: tuple[str, str]) -> None:
+    (folder / "prices.yaml").write_text(EXACT)
+    assert summary(folder, "--target", "gpt", *limit)[0].startswith("10 to send")
+
+
+# The first answer is counted as 120 tokens, and the second request as 24.
+@pytest.mark.parametrize(
+    ("limit", "sent"),
+    [
+        (("--max-tokens", "144"), 2),
+        (("--max-tokens", "143"), 1),
+        (("--max-cost", "36"), 2),
+        (("--max-cost", "35.9"), 1),
+    ],
+)
+def test_a_request_is_sent_that_reaches_the_limit_exactly(
+    folder: Path, server: Server, limit: tuple[str, str], sent: int
+) -> None:
+    (folder / "prices.yaml").write_text(EXACT)
+    write_suite(folder, ["2 + 2 = 4"] * 2)
+    usage = {"prompt_tokens": 100, "completion_tokens": 20}
+    body = {"choices": [{"message": {"content": "4"}}], "usage": usage}
+    server.answer(body=body, times=None)
+    given = ("--target", "dear", "--prices", "prices.yaml", "--concurrency", "1", *limit)
+    done = run("a.eval.yaml", *given, "--output", "out.jsonl", folder=folder)
+    assert (done.returncode, len(server.requests)) == (2 - sent, sent)
+
+
 def test_a_limit_of_cost_needs_a_price(folder: Path, server: Server) -> None:
     done = run("a.eval.yaml", "--target", "house", "--max-cost", "5", folder=folder)
     assert (done.returncode, server.requests) == (2, [])

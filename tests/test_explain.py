@@ -366,6 +366,63 @@ def test_spans_concatenate_to_the_text_and_nothing_is_lost(
     assert [fate for fate in explained.fates if fate.fate == "lost"] == []
 
 
+@stage(requires={"turns"})
+def mark(conversion: Conversion) -> Conversion:
+    """Change every second text."""
+    return conversion.map_parts(
+        lambda part: replace(part, text=f"{part.text}\u2603") if len(part.text) % 2 else part
+    )
+
+
+# The pipeline agentv trims the texts of files.
+@pytest.mark.parametrize("stages", [[], [mark]])
+@given(name=st.sampled_from(sorted({*pipeline_names()} - {"agentv"})), case=cases)
+def test_only_a_text_that_a_stage_has_changed_names_it(
+    tmp_path_factory: pytest.TempPathFactory, stages: list[Stage], name: str, case: Case
+) -> None:
+    files = files_in(tmp_path_factory.getbasetemp() / "changed")
+    pipeline = load_pipeline(name)
+    for each in stages:
+        pipeline = pipeline.insert(each, after="resolve_segments")
+    try:
+        explained = explain(pipeline(Conversion(replace(case, files=files))))
+    except MultiturnError:
+        return
+    shown = [span for message in explained.chat or () for span in message.shown]
+    for span in (*shown, *explained.system, *explained.question):
+        is_marked = span.stage is None and "\u2603" in span.text
+        assert span.changed_by == ("mark" if is_marked else None)
+
+
+def test_what_is_between_two_parts_belongs_to_a_file_only_between_parts_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, {"a.md": "A", "b.md": "B"})
+    (tmp_path / ".git").mkdir()
+    files = [{"type": "file", "value": name} for name in ("a.md", "b.md")]
+    message = {"role": "user", "content": ["Look:", *files, "Thanks"]}
+    suite = {"evalcases": [{"id": "x", "input_messages": [message]}]}
+    write(tmp_path, {"s.eval.yaml": json.dumps(suite)})
+    (case,) = load_suite("s.eval.yaml")
+    said = explain(SPEC(Conversion(case))).chat
+    assert said is not None
+    # The header of a file, and its text, are two parts; the line feed between them is the file's.
+    assert [(span.text, span.path) for span in said[-1].spans] == [
+        ("Look:", ""),
+        ("\n", ""),
+        ("=== a.md ===", "a.md"),
+        ("\n", "a.md"),
+        ("A", "a.md"),
+        ("\n", ""),
+        ("=== b.md ===", "b.md"),
+        ("\n", "b.md"),
+        ("B", "b.md"),
+        ("\n", ""),
+        ("Thanks", ""),
+    ]
+
+
 def test_a_text_in_a_file_of_cases_is_placed_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

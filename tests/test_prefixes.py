@@ -259,6 +259,15 @@ def test_nobody_waits_for_a_few_characters_more() -> None:
     assert {*ids(sendable(cases))} == {"1", "2", "3"}  # B waits for the other one
 
 
+def test_another_one_waits_for_a_few_hundred_words() -> None:
+    more = words(300, "more")
+    prompts = [(A, "0"), (A, f"{more} one?"), (A, f"{more} two?")]
+    cases = queue(deliveries(openai(), *prompts))
+    (first,) = sendable(cases)
+    cases.answered(first)
+    assert ids(sendable(cases)) == ["1"]
+
+
 def test_the_first_case_is_sent_before_another_one_is_read() -> None:
     def slow() -> Iterator[RunCase]:
         yield from deliveries(openai(), (A, "0"))

@@ -61,6 +61,12 @@ def actions(deliveries: Iterator[RunCase]) -> list[tuple[str, str]]:
     return [(delivery.result.id, delivery.action) for delivery in deliveries]
 
 
+def test_an_unknown_option_of_a_run_is_refused(folder: Path) -> None:
+    write_suite(folder, ["one"])
+    with pytest.raises(TypeError, match=r"a run has no option 'resum'; did you mean \"resume\"\?"):
+        results_of("a.eval.yaml", results="out.jsonl", resum=True)
+
+
 # The file of results
 
 
