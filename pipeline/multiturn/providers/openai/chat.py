@@ -15,6 +15,7 @@ from multiturn.model.request import Choice, PreparedRequest, content_of
 from multiturn.model.turns import Turn
 from multiturn.providers.openai.blocks import pieces
 from multiturn.providers.reading import (
+    BodyForm,
     MediaReader,
     Values,
     assistant_turns,
@@ -24,6 +25,7 @@ from multiturn.providers.reading import (
     read_call,
     read_media,
     read_tool,
+    same_spelling,
     texts,
     turn,
 )
@@ -232,3 +234,36 @@ def role_form(messages: list[Values]) -> Values:
     roles = [each.get("role") for each in messages]
     is_developer = "developer" in roles and "system" not in roles
     return {"system_role": "developer"} if is_developer else {}
+
+
+# What only bodies of OpenAI's have, among those with messages.
+_ROLES = ("developer", "tool", "function")
+
+
+def _likeness(body: Values) -> int:
+    messages, tools = [*mappings(body.get("messages"))], [*mappings(body.get("tools"))]
+    roles = [each.get("role") for each in messages]
+    is_sure = (
+        roles[:1] == ["system"]
+        or any(each in roles for each in _ROLES)
+        or any("tool_calls" in each for each in messages)
+        or any("function" in each for each in tools)
+    )
+    return 3 if is_sure else 1
+
+
+def _same(body: Values) -> Values:
+    same: Values = same_spelling(
+        body,
+        contents=("content",),
+        defaults=(("detail", "auto"), ("type", "function")),
+        programs=("parameters",),
+    )
+    return same
+
+
+def _settings(request: PreparedRequest) -> Values:
+    return dict(request.form)
+
+
+FORM = BodyForm(_likeness, read_chat, _same, _settings)
