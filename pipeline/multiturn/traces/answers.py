@@ -10,14 +10,13 @@ from msgspec import Struct
 from multiturn.errors import MultiturnError, Place
 from multiturn.files.media import Media
 from multiturn.logs import Notice
-from multiturn.model.calls import Call, Thinking
-from multiturn.model.request import turn_of
+from multiturn.model.calls import Call, Thinking, Tool
+from multiturn.model.request import ChatMessage, InputFile, turn_of
 from multiturn.model.turns import Part, Turn
 from multiturn.providers.anthropic.messages import read_thought as thought_of_anthropic
 from multiturn.providers.gemini.contents import read_thought as thought_of_gemini
 from multiturn.providers.openai.responses import read_reasoning
 from multiturn.providers.reading import Values, mappings
-from multiturn.providers.results import RawRequest
 from multiturn.traces.again import case_in
 from multiturn.traces.bodies import values_in
 from multiturn.traces.suite import Ids, Imported, placed, refuse_keys
@@ -26,11 +25,19 @@ from multiturn.traces.trace import suite_message, suite_tool
 _TO_FILL_IN = "(to fill in)"
 
 
+class _Asked(Struct):
+    question: str
+    chat_prompt: tuple[ChatMessage, ...] | None = None
+    system: str | None = None
+    tools: tuple[Tool, ...] = ()
+    input_files: tuple[InputFile, ...] = ()
+
+
 class _Answered(Struct):
     """The part of a result that a case is made of."""
 
     id: str
-    raw_request: RawRequest
+    raw_request: _Asked
     response: str
     tool_calls: list[dict[str, Any]] = []
     thinking: Any = None
@@ -58,7 +65,7 @@ def _case_of(value: Any, where: Place, ids: Ids) -> Imported | Notice:
         result = msgspec.convert(value, _Answered)
     except msgspec.ValidationError:
         match value:
-            case {"suite": str(), "id": str(name)} if value.get("response") is None:
+            case {"suite": str(), "id": str(name)}:
                 return _without_answer(name, where)
         raise MultiturnError("this is not a result of multiturn run") from None
     calls = tuple(map(_call, result.tool_calls))
@@ -66,8 +73,7 @@ def _case_of(value: Any, where: Place, ids: Ids) -> Imported | Notice:
     if not said.strip() and not calls:
         return _without_answer(result.id, where)
     asked = result.raw_request
-    files = asked.input_files or ()
-    unread = {file.path for file in files if not file.resolved_path}
+    unread = {file.path for file in asked.input_files if not file.resolved_path}
     turns = [*map(turn_of, asked.chat_prompt or ())]
     if not turns:
         turns = [Turn("system", (Part("text", asked.system),))] if asked.system else []

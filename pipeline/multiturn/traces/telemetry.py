@@ -83,7 +83,8 @@ def same_telemetry(attributes: Values) -> Values:
             messages.append({**each, "parts": rest})
     tools = [*map(_function, blocks(parsed(attributes.get(_TOOLS))))]
     found = {INPUT: messages, SYSTEM: parsed(attributes.get(SYSTEM)), _TOOLS: tools}
-    same: Values = same_spelling(found, programs=("arguments", "parameters", "response"))
+    of_programs = ("arguments", "parameters", "response")
+    same: Values = same_spelling(found, defaults=(("type", "function"),), programs=of_programs)
     return same
 
 

@@ -70,7 +70,11 @@ def suite_message(turn: Turn, piece_of: Callable[[Media], Values]) -> Values:
     {'role': 'assistant', 'tool_calls': [{'id': 'c1', 'name': 'now', 'arguments': {}}]}
     """
     content: Any = [*map(suite_thought, turn.thinking)]
-    content += [part.text if part.media is None else piece_of(part.media) for part in turn.parts]
+    content += [
+        part.text if part.media is None else piece_of(part.media)
+        for part in turn.parts
+        if part.text or not turn.is_more
+    ]
     if len(content) < 2 and not any(isinstance(each, dict) for each in content):
         content = content[0] if content else ""
     said = {} if turn.calls and not content else {"content": content}

@@ -158,7 +158,7 @@ def read_chat(body: Mapping[str, Any], media: MediaReader = read_media) -> Prepa
         raise MultiturnError(f"{old[0]} is OpenAI's old form, which is not read")
     given = [*mappings(body.get("messages"))]
     limits = [key for key in ("max_completion_tokens", "max_tokens") if body.get(key) is not None]
-    form: Values = {}
+    form = role_form(given)
     if limits[:1] == ["max_tokens"]:
         form["max_tokens_field"] = "max_tokens"
     functions = (each.get("function") for each in functions_of(body))
@@ -175,7 +175,7 @@ def read_chat(body: Mapping[str, Any], media: MediaReader = read_media) -> Prepa
         tool_choice=read_choice(body.get("tool_choice")),
         temperature=body.get("temperature"),
         max_output_tokens=body[limits[0]] if limits else None,
-        form={**form, **role_form(given), **({"prompt_caching": True} if is_ours else {})},
+        form={**form, **({"prompt_caching": True} if is_ours else {})},
         others=other_keys(body, (*_READ, *(["prompt_cache_options"] if is_ours else []))),
     )
 
