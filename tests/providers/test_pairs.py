@@ -146,4 +146,4 @@ def test_what_is_read_of_a_body_is_the_request_as_the_rules_left_it(api: str) ->
         found = read(json.loads(wire.body))
         assert wire.prepared is not None
         assert same_request(found, api) == same_request(wire.prepared, api)
-        assert not {*found.others} - {"model", "store"}
+        assert not {*found.others} - {"include", "model", "store"}

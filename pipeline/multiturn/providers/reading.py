@@ -6,21 +6,78 @@ a place in ours.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from multiturn.documents.json_lines import read_value
 from multiturn.errors import MultiturnError
 from multiturn.files.media import Store, given_media, is_data
 from multiturn.model.calls import Call, Thinking, Tool
-from multiturn.model.request import part_of
+from multiturn.model.request import PreparedRequest, part_of
 from multiturn.model.turns import Part, Role, Turn
 
 _TYPE = r"(?a)[\w.+-]+/[\w.+-]+"
 Values = dict[str, Any]
 Segment = dict[str, str]  # media as a suite has them: their type and value, a name and a detail
 MediaReader = Callable[[Segment], Part | None]
+_EMPTY: tuple[Any, ...] = (None, "", [], {})  # what says the same as nothing
 Piece = str | Segment | Thinking | Call
+
+
+class BodyForm(NamedTuple):
+    """A form of request bodies, for whoever reads those of other programs.
+
+    Attributes:
+        likeness: returns how surely a body is of this form; 0 for one that is not.
+        read: returns the request of a body; media go where its second argument says.
+        same: returns a body in one of the spellings that the vendor takes.
+        settings: returns those of a target that sends a request as such a body.
+    """
+
+    likeness: Callable[[Values], int]
+    read: Callable[[Values, MediaReader], PreparedRequest]
+    same: Callable[[Values], Values]
+    settings: Callable[[PreparedRequest], Values]
+
+
+def same_spelling(
+    value: Any,
+    *,
+    contents: Collection[str] = (),
+    types: Mapping[str, str] = {},
+    defaults: Collection[tuple[str, Any]] = (),
+    programs: Collection[str] = (),
+) -> Any:
+    """Return a value of a body in one of the spellings that mean the same.
+
+    Args:
+        value: the body, or a value in it.
+        contents: keys whose texts stand for a list with a text.
+        types: other names of types.
+        defaults: keys with values that say the same as nothing.
+        programs: keys of what programs write, which stays as it is.
+    """
+
+    def spelled(value: Any, key: str) -> Any:
+        match value:
+            case str() if key in contents:
+                return blocks(value)
+            case str() if key == "type":
+                return types.get(value, value)
+            case str() if key == "arguments":
+                return decoded(value, key)
+            case dict() if key not in programs:
+                found = {name: spelled(child, name) for name, child in value.items()}
+                return {
+                    name: child
+                    for name, child in found.items()
+                    if child not in _EMPTY and (name, child) not in defaults
+                }
+            case list():
+                return [spelled(each, "") for each in value]
+        return value
+
+    return spelled(value, "")
 
 
 def read_media(segment: Segment) -> Part:

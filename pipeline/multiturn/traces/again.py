@@ -18,13 +18,13 @@ from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import read_pipeline
 from multiturn.providers.ax import ChatProvider
 from multiturn.providers.layout import Layout
+from multiturn.providers.reading import Values
 from multiturn.providers.targets import KINDS
 from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.dialects import Dialect
 from multiturn.traces.differences import differences
-from multiturn.traces.forms import same_body
-from multiturn.traces.telemetry import INPUT, SYSTEM, telemetry_again
-from multiturn.traces.trace import Trace, Values
+from multiturn.traces.telemetry import INPUT, SYSTEM, same_telemetry, telemetry_again
+from multiturn.traces.trace import Trace, execution_of, form_of
 
 _OURS = ("temperature", "max_output_tokens", "tool_choice")  # settings that targets send
 _CONFIG = "generationConfig"
@@ -77,11 +77,15 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
     Raises:
         MultiturnError: the pipeline refuses the case.
     """
-    given, is_telemetry = same_body(body), INPUT in body
+    is_telemetry = INPUT in body
+    same = same_telemetry if is_telemetry else form_of(body)[1].same
+    given, execution = same(body), execution_of(trace.request)
     conversion = _pipeline()(Conversion(case))
-    again = telemetry_again(trace, SYSTEM in given) if is_telemetry else _sent(trace, conversion)
-    again = same_body(again)
-    for key in trace.execution.keys() - {*_OURS}:
+    if is_telemetry:
+        again = same(telemetry_again(trace.request, SYSTEM in given))
+    else:
+        again = same(_sent(trace, conversion))
+    for key in execution.keys() - {*_OURS}:
         given.pop(key, None)
         if isinstance(config := given.get(_CONFIG), dict):
             given[_CONFIG] = {name: value for name, value in config.items() if name != key}
@@ -91,7 +95,7 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
         given.pop(_CONFIG, None)
     yield from differences(given, again)
     if not is_telemetry:  # which names settings apart from all else
-        for key in (each for each in trace.execution if each not in {*_SETTINGS, *_OURS}):
+        for key in (each for each in execution if each not in {*_SETTINGS, *_OURS}):
             yield f"{cut(key)} is not known; it stays in execution, and no target sends it"
 
 
@@ -113,5 +117,5 @@ def _provider_of(trace: Trace) -> ChatProvider:
     """Return the provider of a target that sends the body of a trace as it was."""
     kind = KINDS[trace.provider]
     settings: dict[str, Any] = {"name": "trace", "provider": trace.provider, "api_key": "-"}
-    settings["model"] = str(trace.execution.get("model") or "unknown")
+    settings["model"] = trace.request.model or "unknown"
     return cast("ChatProvider", kind.provider(kind.settings(**settings, **trace.target)))

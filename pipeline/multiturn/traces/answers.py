@@ -1,20 +1,47 @@
 """Cases that go on after the answers of a run."""
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from multiturn.errors import MultiturnError, Place
+from multiturn.files.media import Media
 from multiturn.logs import Notice
+from multiturn.model.calls import Call, Thinking, Tool
+from multiturn.model.request import ChatMessage, InputFile, turn_of
+from multiturn.model.turns import Part, Turn
+from multiturn.providers.anthropic.messages import read_thought as thought_of_anthropic
+from multiturn.providers.gemini.contents import read_thought as thought_of_gemini
+from multiturn.providers.openai.responses import read_reasoning
+from multiturn.providers.reading import Values, mappings
 from multiturn.traces.again import case_in
-from multiturn.traces.anthropic import thoughts as thoughts_of_anthropic
 from multiturn.traces.bodies import values_in
-from multiturn.traces.gemini import thoughts as thoughts_of_gemini
-from multiturn.traces.responses import reasoning
 from multiturn.traces.suite import Ids, Imported, placed, refuse_keys
-from multiturn.traces.trace import Values, call, mappings, message, thought
+from multiturn.traces.trace import suite_message, suite_tool
 
 _TO_FILL_IN = "(to fill in)"
+
+
+class _Asked(Struct):
+    question: str
+    chat_prompt: tuple[ChatMessage, ...] | None = None
+    system: str | None = None
+    tools: tuple[Tool, ...] = ()
+    input_files: tuple[InputFile, ...] = ()
+
+
+class _Answered(Struct):
+    """The part of a result that a case is made of."""
+
+    id: str
+    raw_request: _Asked
+    response: str
+    tool_calls: list[dict[str, Any]] = []
+    thinking: Any = None
+    conversation_id: Any = None
 
 
 def answered(paths: Iterable[str]) -> Iterator[Imported | MultiturnError | Notice]:
@@ -33,34 +60,36 @@ def answered(paths: Iterable[str]) -> Iterator[Imported | MultiturnError | Notic
                 yield placed(error, where)
 
 
-def _case_of(result: Any, where: Place, ids: Ids) -> Imported | Notice:
-    match result:
-        case {"raw_request": dict(asked), "id": str(name), "response": str(said)}:
-            pass
-        case {"suite": str(), "id": str(name)}:
-            return Notice("import.no_answer", where, f"case {name!r} has no answer; it is left out")
-        case _:
-            raise MultiturnError("this is not a result of multiturn run")
-    calls = [_call(each) for each in mappings(result.get("tool_calls"))]
+def _case_of(value: Any, where: Place, ids: Ids) -> Imported | Notice:
+    try:
+        result = msgspec.convert(value, _Answered)
+    except msgspec.ValidationError:
+        match value:
+            case {"suite": str(), "id": str(name)}:
+                return _without_answer(name, where)
+        raise MultiturnError("this is not a result of multiturn run") from None
+    calls = tuple(map(_call, result.tool_calls))
+    said = result.response
     if not said.strip() and not calls:
-        return Notice("import.no_answer", where, f"case {name!r} has no answer; it is left out")
-    files = [*mappings(asked.get("input_files"))]
-    unread = {str(each.get("path")) for each in files if not each.get("resolved_path")}
-    messages = [_message(each, unread) for each in mappings(asked.get("chat_prompt"))]
-    if not messages:
-        system, question = asked.get("system"), asked.get("question")
-        messages = [message("system", [system])] if system else []
-        messages.append(message("user", [question]))
-    pieces = [*_thoughts(result.get("thinking")), *([said] if said.strip() else [])]
-    messages.append(message("assistant", pieces, tool_calls=calls))
-    number = sum(each["role"] == "user" for each in messages) + 1
-    case_id = ids.new(f"{re.sub('-turn-[0-9]+$', '', name)}-turn-{number}")
-    case: Values = {"id": case_id}
-    for key, given in {"conversation_id": result, "tools": asked}.items():
-        if given.get(key):
-            case[key] = given[key]
-    asked_of = [message("tool", [_TO_FILL_IN], tool_call_id=each["id"]) for each in calls]
-    to_fill_in = asked_of or [message("user", [_TO_FILL_IN])]
+        return _without_answer(result.id, where)
+    asked = result.raw_request
+    unread = {file.path for file in asked.input_files if not file.resolved_path}
+    turns = [*map(turn_of, asked.chat_prompt or ())]
+    if not turns:
+        turns = [Turn("system", (Part("text", asked.system),))] if asked.system else []
+        turns.append(Turn("user", (Part("text", asked.question),)))
+    parts = (Part("text", said),) if said.strip() else ()
+    turns.append(Turn("assistant", parts, None, tuple(_thoughts(result.thinking)), calls))
+    number = sum(turn.role == "user" for turn in turns) + 1
+    case: Values = {"id": ids.new(f"{re.sub('-turn-[0-9]+$', '', result.id)}-turn-{number}")}
+    if result.conversation_id:
+        case["conversation_id"] = result.conversation_id
+    if asked.tools:
+        case["tools"] = [*map(suite_tool, asked.tools)]
+    fill_in = (Part("text", _TO_FILL_IN),)
+    waiting = [Turn("tool", fill_in, answers=call.id) for call in calls] or [Turn("user", fill_in)]
+    messages = [suite_message(turn, lambda media: _piece(media, unread)) for turn in turns]
+    to_fill_in = [suite_message(turn, lambda _: {}) for turn in waiting]
     case["input_messages"] = [*messages, *to_fill_in]
     refuse_keys(case)
     case_in(case, where.file)
@@ -69,62 +98,35 @@ def _case_of(result: Any, where: Place, ids: Ids) -> Imported | Notice:
     return Imported(case, {})
 
 
-def _message(given: Values, unread: Container[str]) -> Values:
-    """Return a message of a request as a suite has it.
+def _without_answer(name: str, where: Place) -> Notice:
+    return Notice("import.no_answer", where, f"case {name!r} has no answer; it is left out")
+
+
+def _piece(media: Media, unread: Container[str]) -> Values:
+    """Return media of a request as a segment: results have only their path or address.
 
     Args:
-        given: the message.
+        media: of a message.
         unread: names of media that are no paths of files.
     """
-    thinking = [_thought(each) for each in mappings(given.get("thinking"))]
-    calls = [_call(each) for each in mappings(given.get("tool_calls"))]
-    content = given.get("content")
-    said = content if isinstance(content, list) else [content] if content else []
-    return message(
-        str(given.get("role")),
-        [*thinking, *(_piece(each, unread) for each in said)],
-        tool_calls=calls,
-        tool_call_id=given.get("tool_call_id"),
-        is_error=given.get("is_error"),
-    )
+    value = media.url or media.path
+    if value is None or (media.url is None and value in unread):
+        what = "results do not have the bytes of media that were no file"
+        raise MultiturnError(f"{what}; attach them as a file, and run the suite again")
+    detail = {"detail": media.detail} if media.detail else {}
+    return {"type": media.kind, "value": value, **detail}
 
 
-def _piece(given: Any, unread: Container[str]) -> Any:
-    """Return a piece of the content of a request: of media, results have only path or address."""
-    match given:
-        case {"kind": str(kind), "url": str(value), **keys}:
-            return _media(kind, value, keys)
-        case {"kind": str(kind), "path": str(value), **keys} if value not in unread:
-            return _media(kind, value, keys)
-        case {"kind": str()}:
-            what = "results do not have the bytes of media that were no file"
-            raise MultiturnError(f"{what}; attach them as a file, and run the suite again")
-    return given
-
-
-def _media(kind: str, value: str, keys: Mapping[Any, Any]) -> Values:
-    detail = {"detail": keys["detail"]} if keys.get("detail") else {}
-    return {"type": kind, "value": value, **detail}
-
-
-def _call(given: Values) -> Values:
-    arguments = given.get("arguments") or {}
-    if not isinstance(arguments, dict):
+def _call(given: dict[str, Any]) -> Call:
+    try:
+        return msgspec.convert(given, Call)
+    except msgspec.ValidationError:
         what = "are not a JSON object, as the model wrote them; no conversation can go on from them"
-        raise MultiturnError(f"tool_calls: the arguments {what}")
-    return call(given.get("id"), given.get("name"), arguments, given.get("signature"))
+        raise MultiturnError(f"tool_calls: the arguments {what}") from None
 
 
-def _thought(given: Values) -> Values:
-    """Return a block of thinking of ours as a suite has it."""
-    text, signature, data = (given.get(key) for key in ("text", "signature", "data"))
-    return thought(given.get("vendor", "anthropic"), text, signature, data)
-
-
-def _thoughts(given: Any) -> Iterator[Values]:
-    """Yield what a vendor's answer has as thinking, as a suite has it."""
-    yield from thoughts_of_anthropic(given)
-    yield from thoughts_of_gemini(given)
+def _thoughts(given: Any) -> Iterator[Thinking]:
+    """Yield what a vendor's answer has as thinking."""
     for block in mappings(given):
-        if block.get("type") == "reasoning":
-            yield from reasoning(block)
+        found = thought_of_anthropic(block) or thought_of_gemini(block)
+        yield from [found] if found else read_reasoning(block) if "summary" in block else ()

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from multiturn.documents.output import open_new
 from multiturn.errors import AttachmentError, MultiturnError
-from multiturn.files.media import EXTENSIONS, FILE_TYPES, Media, Store, given_media, no_room
-from multiturn.traces.trace import Values
+from multiturn.files.media import EXTENSIONS, Media, Store, given_media, no_room
+from multiturn.model.request import part_of
+from multiturn.model.turns import Part
+from multiturn.providers.reading import Segment, Values
 
 _NAME = re.compile(r"(?!\.)[\w.() -]{1,100}(?<![. ])")
 
@@ -27,32 +28,21 @@ class Attached:
     def __init__(self, folder: Path | None, name: str) -> None:
         self.folder = folder
         self.name = name
+        self.lost: list[str] = []  # what is wrong with media that were left out
 
-    def settle(self, messages: list[Values]) -> Iterator[str]:
-        """Write the media of messages as files, in place; yield what is wrong with others."""
-        for message in messages:
-            content = message.get("content")
-            if not isinstance(content, list):
-                continue
-            kept: Any = []
-            for piece in content:
-                if not isinstance(piece, dict) or piece["type"] not in FILE_TYPES:
-                    kept.append(piece)
-                    continue
-                try:
-                    kept.append(self._settled(piece))
-                except AttachmentError as error:
-                    yield f"the {piece['type']} is left out, as {error}"
-            if len(kept) < 2 and not any(isinstance(each, dict) for each in kept):
-                kept = kept[0] if kept else ""
-            message["content"] = kept
+    def read(self, segment: Segment) -> Part | None:
+        """Return media of a body as a part, and write them as a file; None if they are none."""
+        try:
+            return part_of(self._settled(segment))
+        except AttachmentError as error:
+            self.lost.append(f"the {segment['type']} is left out, as {error}")
+            return None
 
-    def _settled(self, piece: Values) -> Values:
-        value, name = piece["value"], piece.get("name")
-        media = given_media(value, piece["type"], name, piece.get("detail"), Store())
+    def _settled(self, segment: Segment) -> Media:
+        value, name = segment["value"], segment.get("name")
+        media = given_media(value, segment["type"], name, segment.get("detail"), Store())
         if media.url is not None or self.folder is None:
-            kept = {key: text for key, text in piece.items() if key != "name" or media.path}
-            return {**kept, "type": media.kind}
+            return media
         path = f"{self.name}/{media.digest}"
         # Vendors are told the name of a file, so it stays: in a folder named by the digest.
         path += f"/{name}" if name and _NAME.fullmatch(name) else f".{EXTENSIONS[media.media_type]}"
@@ -60,8 +50,17 @@ class Attached:
             _write(self.folder / path, media)
         except OSError as error:
             raise no_room(error) from None
-        kept = {key: piece[key] for key in ("detail",) if key in piece}
-        return {"type": media.kind, "value": path, **kept}
+        return media.replace(path=path)
+
+    def piece(self, media: Media) -> Values:
+        """Return media as a segment of the suite."""
+        detail = {"detail": media.detail} if media.detail else {}
+        if media.url is not None:
+            return {"type": media.kind, "value": media.url, **detail}
+        if self.folder is not None:
+            return {"type": media.kind, "value": media.path, **detail}
+        name = {"name": media.path} if media.path else {}
+        return {"type": media.kind, "value": media.data_uri, **detail, **name}
 
     def keep(self, folder: Path) -> None:
         """Copy the files to the folder of the suite.

@@ -10,13 +10,14 @@ from multiturn.documents.dump import dump
 from multiturn.documents.output import open_new, open_output
 from multiturn.errors import MultiturnError, Place, cut
 from multiturn.logs import Notice
+from multiturn.providers.reading import Values
 from multiturn.providers.secrets import key_in
 from multiturn.text import number_of
 from multiturn.traces.again import case_in, changes
 from multiturn.traces.attached import Attached
 from multiturn.traces.bodies import Body, read_bodies
-from multiturn.traces.forms import read_body
-from multiturn.traces.trace import Trace, Values
+from multiturn.traces.telemetry import INPUT, read_telemetry
+from multiturn.traces.trace import Trace, execution_of, read_body, suite_message, suite_tool
 
 # Bytes in base64, also as a data: URI, and not a key: in many of them, some look like one.
 _BYTES = re.compile(r"(?:data:[^,]{0,100},)?[A-Za-z0-9+/_-]{200,}=*")
@@ -79,11 +80,17 @@ def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, li
     """Return the case of a body, and what of the body it does not keep."""
     if not isinstance(body.value, dict):
         raise MultiturnError("the request body is not a JSON object")
-    trace = read_body(body.value)
-    lost = [*attached.settle(trace.messages)]
-    given = {"id": case_id, "tools": trace.tools, "execution": trace.execution}
+    attached.lost = []
+    is_telemetry = INPUT in body.value
+    trace = (read_telemetry if is_telemetry else read_body)(body.value, attached.read)
+    request, lost = trace.request, attached.lost
+    given = {
+        "id": case_id,
+        "tools": [suite_tool(tool) for tool in request.tools],
+        "execution": execution_of(request),
+    }
     case = {key: value for key, value in given.items() if value}
-    case["input_messages"] = trace.messages
+    case["input_messages"] = [suite_message(turn, attached.piece) for turn in request.spoken]
     refuse_keys(case)
     loaded = case_in(case, body.where.file, attached.folder)
     lost += changes(body.value, trace, loaded)
@@ -99,9 +106,9 @@ def placed(error: MultiturnError, where: Place) -> MultiturnError:
 
 def _target_of(trace: Trace) -> Values:
     """Return the settings of a target that sends the body of a trace again."""
-    model = trace.execution.get("model")
+    model = trace.request.model
     target = {"provider": trace.provider, **({"model": model} if model else {}), **trace.target}
-    if not any(each["role"] == "system" for each in trace.messages):
+    if not any(turn.role == "system" for turn in trace.request.spoken):
         target["default_system"] = "omit"
     return target
 

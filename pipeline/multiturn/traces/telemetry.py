@@ -5,28 +5,30 @@ from collections.abc import Iterator
 from typing import Any
 
 from multiturn.files.media import kind_of_type
-from multiturn.providers.reading import data_uri
-from multiturn.traces.trace import (
-    Trace,
+from multiturn.model.request import PreparedRequest
+from multiturn.model.turns import Turn
+from multiturn.providers.reading import (
+    MediaReader,
     Values,
     blocks,
-    call,
+    data_uri,
     decoded,
-    execution,
     mappings,
-    message,
-    parsed,
-    system,
-    thought,
-    tool,
+    other_keys,
+    read_call,
+    read_thinking,
+    read_tool,
+    same_spelling,
+    texts,
+    turn,
 )
+from multiturn.traces.trace import Trace, parsed, suite_call, suite_tool
 
 INPUT = "gen_ai.input.messages"
 SYSTEM = "gen_ai.system_instructions"
 _TOOLS = "gen_ai.tool.definitions"
 _REQUEST = "gen_ai.request."
 _RESULT = "tool_call_response"
-_NAMES = {"temperature": "temperature", "max_tokens": "max_output_tokens"}
 # The value of gen_ai.provider.name, or of gen_ai.system before, and the provider that asks there.
 _PROVIDERS = {
     "anthropic": "anthropic",
@@ -37,25 +39,32 @@ _PROVIDERS = {
 }
 
 
-def read_telemetry(attributes: Values) -> Trace:
+def read_telemetry(attributes: Values, media: MediaReader) -> Trace:
     """Return what the attributes of a span or an event say."""
     given = {key: parsed(value) for key, value in attributes.items() if key.startswith("gen_ai.")}
     named = given.get("gen_ai.provider.name", given.get("gen_ai.system"))
     provider = _PROVIDERS.get(str(named), "openai")
-    messages = system(_pieces(given.get(SYSTEM)))
-    for at, each in enumerate(mappings(given.get(INPUT))):
-        messages += _messages(each, provider, f"{INPUT}[{at}]")
+    system = texts(_pieces(given.get(SYSTEM)))
+    messages = [
+        each
+        for at, message in enumerate(mappings(given.get(INPUT)))
+        for each in _turns(message, provider, f"{INPUT}[{at}]", media)
+    ]
     settings = {
         key.removeprefix(_REQUEST): value
         for key, value in given.items()
-        if key.startswith(_REQUEST)
+        if key.startswith(_REQUEST) and value is not None
     }
-    return Trace(
-        provider=provider,
-        messages=messages,
-        tools=[tool(_function(each)) for each in mappings(given.get(_TOOLS))],
-        execution=execution(settings, _NAMES, None, ()),
+    request = PreparedRequest(
+        messages=tuple(messages),
+        system=turn("system", system, media) if system else None,
+        model=str(settings.get("model") or ""),
+        tools=tuple(read_tool(_function(each)) for each in mappings(given.get(_TOOLS))),
+        temperature=settings.get("temperature"),
+        max_output_tokens=settings.get("max_tokens"),
+        others=other_keys(settings, ("temperature", "max_tokens")),
     )
+    return Trace(provider=provider, request=request)
 
 
 def same_telemetry(attributes: Values) -> Values:
@@ -73,36 +82,33 @@ def same_telemetry(attributes: Values) -> Values:
         if rest or not results or each.keys() > {"role", "parts"}:
             messages.append({**each, "parts": rest})
     tools = [*map(_function, blocks(parsed(attributes.get(_TOOLS))))]
-    return {INPUT: messages, SYSTEM: parsed(attributes.get(SYSTEM)), _TOOLS: tools}
+    found = {INPUT: messages, SYSTEM: parsed(attributes.get(SYSTEM)), _TOOLS: tools}
+    of_programs = ("arguments", "parameters", "response")
+    same: Values = same_spelling(found, defaults=(("type", "function"),), programs=of_programs)
+    return same
 
 
-def telemetry_again(trace: Trace, has_system: bool) -> Values:
-    """Return the conversation of a trace as ``same_telemetry`` has it.
+def telemetry_again(request: PreparedRequest, has_system: bool) -> Values:
+    """Return the conversation of a request as attributes.
 
     Its first message is that of the system instructions, if there are some.
     """
-    system = [*_parts_of(trace.messages[0])] if has_system else None
+    system = [*_parts_of(request.spoken[0])] if has_system else None
     messages = [
-        {"role": each["role"], "parts": [*_parts_of(each)]}
-        for each in trace.messages[1 if has_system else 0 :]
+        {"role": each.role, "parts": [*_parts_of(each)]}
+        for each in request.spoken[1 if has_system else 0 :]
     ]
-    return {INPUT: messages, SYSTEM: system, _TOOLS: [*trace.tools]}
+    return {INPUT: messages, SYSTEM: system, _TOOLS: [*map(suite_tool, request.tools)]}
 
 
-def _parts_of(given: Values) -> Iterator[Values]:
-    content = given.get("content", [])
-    if "tool_call_id" in given:
-        yield {"type": _RESULT, "id": given["tool_call_id"], "response": content}
+def _parts_of(turn: Turn) -> Iterator[Values]:
+    if turn.answers is not None:
+        yield {"type": _RESULT, "id": turn.answers, "response": turn.content}
         return
-    for piece in content if isinstance(content, list) else [content]:
-        if isinstance(piece, str):
-            yield {"type": "text", "content": piece}
-        elif piece["type"] == "thinking":
-            yield {"type": "reasoning", "content": piece["thinking"]}
-        else:
-            yield {"type": "media"}
-    for each in given.get("tool_calls", ()):
-        yield {"type": "tool_call", **each}
+    yield from ({"type": "reasoning", "content": block.text} for block in turn.thinking)
+    for part in turn.parts:
+        yield {"type": "text", "content": part.text} if part.media is None else {"type": "media"}
+    yield from ({"type": "tool_call", **suite_call(call)} for call in turn.calls)
 
 
 def _same_part(part: Any) -> Any:
@@ -115,25 +121,27 @@ def _same_part(part: Any) -> Any:
     return part
 
 
-def _messages(given: Values, provider: str, key: str) -> Iterator[Values]:
-    """Yield the messages that one is: each result is one of its own."""
+def _turns(given: Values, provider: str, key: str, media: MediaReader) -> Iterator[Turn]:
+    """Yield the turns that a message is: each result is one of its own."""
     parts = [*mappings(given.get("parts"))]
     role, said = given.get("role"), [*_pieces(parts)]
     results = [each for each in parts if each.get("type") == _RESULT]
     for part in results:
-        yield message("tool", [_said_by(part)], tool_call_id=part.get("id"))
+        yield turn("tool", [_said_by(part)], media, answers=part.get("id"))
     if role == "assistant":
         vendor = provider if provider in ("anthropic", "gemini") else "openai"
         reasoning = (part for part in parts if part.get("type") == "reasoning")
-        thoughts = [thought(vendor, part.get("content")) for part in reasoning]
+        thoughts = [read_thinking(vendor, part.get("content")) for part in reasoning]
         calls = [
-            call(part.get("id"), part.get("name"), decoded(part.get("arguments"), f"{key}.{at}"))
+            read_call(
+                part.get("id"), part.get("name"), decoded(part.get("arguments"), f"{key}.{at}")
+            )
             for at, part in enumerate(parts)
             if part.get("type") == "tool_call"
         ]
-        yield message("assistant", [*thoughts, *said], tool_calls=calls)
+        yield turn("assistant", [*thoughts, *said, *calls], media)
     elif role in ("system", "user", "tool") and (said or not results):
-        yield message(role, said)
+        yield turn(role, said, media)
 
 
 def _said_by(part: Values) -> str:

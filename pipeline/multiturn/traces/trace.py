@@ -1,136 +1,113 @@
-"""What a request body says, in the form of a suite."""
+"""A request body of another program: the request that it is of, and the case of a suite for it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
 
 from multiturn.documents.json_lines import read_value
-from multiturn.errors import MultiturnError
-from multiturn.suites.block_forms import segment_of
-
-Values = dict[str, Any]
-# Keys of what programs write, whose own keys and values are left as they are.
-OF_PROGRAMS = (
-    *("args", "arguments", "input", "response"),
-    *("input_schema", "parameters", "parametersJsonSchema", "properties"),
-)
+from multiturn.files.media import Media
+from multiturn.model.calls import Call, Thinking, Tool
+from multiturn.model.request import PreparedRequest
+from multiturn.model.turns import Turn
+from multiturn.providers.reading import BodyForm, MediaReader, Values
+from multiturn.providers.targets import KINDS
 
 
 class Trace(Struct, kw_only=True):
-    """What a request body says, in the form of a suite.
+    """What a request body says.
 
     Attributes:
         provider: the kind of target that sends such bodies.
-        messages: as ``input_messages`` has them.
-        tools: as ``tools`` has them.
-        execution: the settings, those that no target sends under their own names.
+        request: the request that it was written of.
         target: the settings of a target that sends the body as it was.
     """
 
     provider: str
-    messages: list[Values]
-    tools: list[Values] = []
-    execution: Values = {}
+    request: PreparedRequest
     target: Values = {}
 
 
-def message(
-    role: str, pieces: Iterable[Any], tool_calls: Sequence[Values] = (), **more: Any
-) -> Values:
-    """Return a message; a single text is its content itself.
+@cache
+def _forms() -> list[tuple[str, BodyForm]]:
+    """Return the forms of request bodies that are read, each with the kind of its provider."""
+    found: dict[BodyForm, str] = {}
+    for kind, (provider, _) in KINDS.items():
+        for form in provider.body_forms:
+            found.setdefault(form, kind)
+    return [(kind, form) for form, kind in found.items()]
 
-    >>> message("user", ["Hello"])
-    {'role': 'user', 'content': 'Hello'}
-    >>> message("assistant", [], tool_calls=[{"id": "c1", "name": "now"}])
-    {'role': 'assistant', 'tool_calls': [{'id': 'c1', 'name': 'now'}]}
+
+def form_of(body: Values) -> tuple[str, BodyForm]:
+    """Return the form that a body is of most likely, and the kind of its provider."""
+    return max(_forms(), key=lambda each: each[1].likeness(body))
+
+
+def read_body(body: Values, media: MediaReader) -> Trace:
+    """Return what a body says; its media go where the second argument says.
+
+    Raises:
+        MultiturnError: a part of it has no place in a request.
     """
-    content: Any = [*pieces]
-    if not content:
-        content = ""
-    elif len(content) == 1 and isinstance(content[0], str):
-        content = content[0]
-    given = {key: value for key, value in more.items() if value}
-    said = {} if tool_calls and not content else {"content": content}
-    calls = {"tool_calls": tool_calls} if tool_calls else {}
-    return {"role": role, **given, **said, **calls}
+    kind, form = form_of(body)
+    request = form.read(body, media)
+    return Trace(provider=kind, request=request, target=form.settings(request))
 
 
-def system(pieces: Iterable[Any]) -> list[Values]:
-    """Return the message of a system prompt, if there is any; it has only texts."""
-    said = texts(pieces)
-    return [message("system", said)] if said else []
+def execution_of(request: PreparedRequest) -> Values:
+    """Return the settings of a request: those that targets send under our names, others as are."""
+    ours = {name: getattr(request, name) for name in ("temperature", "max_output_tokens")}
+    ours["tool_choice"] = request.tool_choice
+    return {**request.others, **{key: given for key, given in ours.items() if given is not None}}
 
 
-def call(call_id: Any, name: Any, arguments: Any, signature: Any = None) -> Values:
-    """Return a call of a tool; nothing is left out of it that a suite would want."""
-    written = {"id": call_id, "name": name, "arguments": arguments}
-    if signature:
-        written["thought_signature"] = signature
-    return written
+def suite_message(turn: Turn, piece_of: Callable[[Media], Values]) -> Values:
+    """Return a turn as a message of a suite; a single text is its content itself.
+
+    >>> suite_message(Turn("assistant", calls=(Call("c1", "now"),)), lambda _: {})
+    {'role': 'assistant', 'tool_calls': [{'id': 'c1', 'name': 'now', 'arguments': {}}]}
+    """
+    content: Any = [*map(suite_thought, turn.thinking)]
+    content += [
+        part.text if part.media is None else piece_of(part.media)
+        for part in turn.parts
+        if part.text or not turn.is_more
+    ]
+    if len(content) < 2 and not any(isinstance(each, dict) for each in content):
+        content = content[0] if content else ""
+    said = {} if turn.calls and not content else {"content": content}
+    given: Values = {"tool_call_id": turn.answers, "is_error": turn.is_error}
+    calls = {"tool_calls": [*map(suite_call, turn.calls)]} if turn.calls else {}
+    return {
+        "role": turn.role,
+        **{key: each for key, each in given.items() if each},
+        **said,
+        **calls,
+    }
 
 
-def thought(vendor: str, text: Any = None, signature: Any = None, data: Any = None) -> Values:
-    """Return a block of thinking; without a text, it is one that only the vendor can read."""
-    is_hidden = data and not text
-    said = {} if is_hidden else {"thinking": text or ""}
-    known = {"signature": signature, "data": data, "vendor": vendor}
+def suite_call(call: Call) -> Values:
+    """Return a call of a tool as a suite has it."""
+    signed = {"thought_signature": call.signature} if call.signature else {}
+    return {"id": call.id, "name": call.name, "arguments": call.arguments, **signed}
+
+
+def suite_thought(block: Thinking) -> Values:
+    """Return a block of thinking as a suite has it; without a text, only the vendor can read it."""
+    is_hidden = block.data and not block.text
+    said = {} if is_hidden else {"thinking": block.text}
+    known = {"signature": block.signature, "data": block.data, "vendor": block.vendor}
     kind = "redacted_thinking" if is_hidden else "thinking"
     return {"type": kind, **said, **{key: value for key, value in known.items() if value}}
 
 
-def tool(given: Values, schema: str = "parameters") -> Values:
-    """Return the definition of a tool; ``schema`` is the key of its parameters."""
-    found = {"name": given.get("name"), "description": given.get("description")}
-    found |= {"parameters": given.get(schema), "strict": given.get("strict")}
+def suite_tool(tool: Tool) -> Values:
+    """Return the definition of a tool as a suite has it."""
+    found: Values = {"name": tool.name, "description": tool.description or None}
+    found |= {"parameters": tool.parameters or None, "strict": tool.strict}
     return {key: value for key, value in found.items() if value is not None}
-
-
-def execution(given: Values, names: Mapping[str, str], choice: Any, used: Iterable[str]) -> Values:
-    """Return the settings of a body: those of ``names`` by our names, the others as they are.
-
-    Args:
-        given: the body.
-        names: our name of each setting that targets send; of two for one, the first counts.
-        choice: whether the model must call a tool, in our form.
-        used: the keys of the body that are no settings.
-    """
-    known = (*used, *names)
-    found = {k: value for k, value in given.items() if k not in known and value is not None}
-    ours: Values = {}
-    for theirs, name in names.items():
-        if given.get(theirs) is not None:
-            ours.setdefault(name, given[theirs])
-    return {**found, **ours, **({"tool_choice": choice} if choice else {})}
-
-
-def pieces(content: Any) -> Iterator[Any]:
-    """Yield the texts and the media of a content of OpenAI's or Anthropic's, as segments of ours.
-
-    >>> [*pieces([{"type": "text", "text": "Hi"}, {"type": "image_url", "image_url": "a"}])]
-    ['Hi', {'type': 'image', 'value': 'a'}]
-    """
-    for segment in map(segment_of, mappings(blocks(content))):
-        if segment is not None:
-            yield segment["value"] if segment["type"] == "text" else segment
-
-
-def texts(pieces: Iterable[Any]) -> list[str]:
-    """Return those of some pieces that are texts."""
-    return [each for each in pieces if isinstance(each, str)]
-
-
-def blocks(content: Any) -> list[Any]:
-    """Return a content as a list of blocks: a text stands for one, and no text for none."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    return content if isinstance(content, list) else []
-
-
-def mappings(value: Any) -> Iterator[Values]:
-    """Yield the mappings of a list; nothing of another value."""
-    yield from (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
 
 
 def parsed(value: Any) -> Any:
@@ -138,17 +115,4 @@ def parsed(value: Any) -> Any:
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         with suppress(ValueError):
             return read_value(value)
-    return value
-
-
-def decoded(arguments: Any, key: str) -> Any:
-    """Return arguments that are written as a JSON text; an empty one means none."""
-    if not isinstance(arguments, str):
-        return {} if arguments is None else arguments
-    try:
-        value = read_value(arguments) if arguments.strip() else {}
-    except ValueError as error:
-        raise MultiturnError(f"{key} are not JSON, as a model may write them: {error}") from None
-    if not isinstance(value, dict):
-        raise MultiturnError(f"{key} are not a JSON object")
     return value

@@ -10,6 +10,7 @@ from multiturn.model.request import Choice, PreparedRequest, pieces_of
 from multiturn.model.turns import Turn
 from multiturn.providers.anthropic.blocks import pieces, segment_of
 from multiturn.providers.reading import (
+    BodyForm,
     MediaReader,
     Piece,
     Values,
@@ -20,6 +21,7 @@ from multiturn.providers.reading import (
     read_media,
     read_thinking,
     read_tool,
+    same_spelling,
     texts,
     turn,
 )
@@ -188,3 +190,40 @@ def _read_choice(choice: Any) -> Choice | None:
         case {"type": str(kind)}:
             return _NAMES_OF_CHOICES.get(kind)
     return None
+
+
+# What only bodies of Anthropic's have, among those with messages.
+_KEYS = {"system", "anthropic_version", "stop_sequences", "thinking", "top_k", "mcp_servers"}
+_BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document")
+
+
+def _likeness(body: Values) -> int:
+    """Return how surely a body is Anthropic's; what OpenAI takes, too, is OpenAI's."""
+    if not _KEYS.isdisjoint(body) or any("input_schema" in t for t in mappings(body.get("tools"))):
+        return 2
+    contents = (each.get("content") for each in mappings(body.get("messages")))
+    types = (block.get("type") for content in contents for block in mappings(content))
+    is_claude = str(body.get("model")).startswith("claude")
+    return 2 if is_claude or any(each in _BLOCKS for each in types) else 0
+
+
+def _same(body: Values) -> Values:
+    same: Values = same_spelling(
+        body,
+        contents=("content", "system"),
+        defaults=(("is_error", False), ("type", "custom")),
+        programs=("input", "input_schema"),
+    )
+    return same
+
+
+def _settings(request: PreparedRequest) -> Values:
+    found = dict(request.form)
+    if request.temperature is not None:
+        found["api_version"] = "2023-06-01"  # newer ones take no temperature (A11)
+    if any(turn.role == "system" for turn in request.messages):
+        found["later_system"] = "keep"
+    return found
+
+
+FORM = BodyForm(_likeness, read_message, _same, _settings)

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from multiturn.files.media import MediaKind
 from multiturn.model.calls import Call
 from multiturn.model.request import PreparedRequest, ProviderRequest
-from multiturn.providers.anthropic.messages import SPOKEN, write_message
+from multiturn.providers.anthropic.messages import FORM, SPOKEN, write_message
 from multiturn.providers.ax import UpTo1
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.http import HttpProvider
@@ -117,6 +117,7 @@ class AnthropicProvider(HttpProvider):
     title = "Anthropic"
     path = "/v1/messages"
     spoken_keys = SPOKEN
+    body_forms = (FORM,)
     answer_type = AnthropicAnswer
     tool_names = Names("A12", re.compile("[A-Za-z0-9_-]{1,128}"))
     hottest = ("A9", 1)

@@ -14,6 +14,7 @@ from multiturn.model.calls import Call, Thinking, Tool
 from multiturn.model.request import Choice, PreparedRequest, pieces_of
 from multiturn.model.turns import Turn
 from multiturn.providers.reading import (
+    BodyForm,
     MediaReader,
     Piece,
     Values,
@@ -25,6 +26,7 @@ from multiturn.providers.reading import (
     read_media,
     read_thinking,
     read_tool,
+    same_spelling,
     texts,
     turn,
 )
@@ -306,3 +308,17 @@ def _with_role(content: Any, **role: str) -> Any:
     if isinstance(content, str):
         content = {"parts": [{"text": content}]}
     return {"role": "user", **content, **role} if isinstance(content, dict) else content
+
+
+def _likeness(body: Values) -> int:
+    return 4 if "contents" in body else 0
+
+
+def _same(body: Values) -> Values:
+    same: Values = same_spelling(
+        same_content(body), defaults=(("thought", False),), programs=OF_PROGRAMS
+    )
+    return same
+
+
+FORM = BodyForm(_likeness, read_content, _same, lambda _: {})

@@ -16,7 +16,7 @@ from multiturn.model.calls import Call
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.providers.ax import UpTo2
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.gemini.contents import SPOKEN, write_content
+from multiturn.providers.gemini.contents import FORM, SPOKEN, write_content
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.layout import Layout
@@ -106,6 +106,7 @@ class GeminiProvider(HttpProvider):
     title = "Gemini"
     answer_type = GeminiAnswer
     spoken_keys = SPOKEN
+    body_forms = (FORM,)
     address_settings = ("base_url", "version")
     tool_names = Names("G10", re.compile("[A-Za-z_][A-Za-z0-9_.:-]{0,127}"))
     hottest = ("G7", 2)

@@ -15,6 +15,7 @@ from multiturn.model.request import Choice, PreparedRequest, content_of
 from multiturn.model.turns import Turn
 from multiturn.providers.openai.blocks import pieces
 from multiturn.providers.reading import (
+    BodyForm,
     MediaReader,
     Values,
     assistant_turns,
@@ -24,6 +25,7 @@ from multiturn.providers.reading import (
     read_call,
     read_media,
     read_tool,
+    same_spelling,
     texts,
     turn,
 )
@@ -156,7 +158,7 @@ def read_chat(body: Mapping[str, Any], media: MediaReader = read_media) -> Prepa
         raise MultiturnError(f"{old[0]} is OpenAI's old form, which is not read")
     given = [*mappings(body.get("messages"))]
     limits = [key for key in ("max_completion_tokens", "max_tokens") if body.get(key) is not None]
-    form: Values = {}
+    form = role_form(given)
     if limits[:1] == ["max_tokens"]:
         form["max_tokens_field"] = "max_tokens"
     functions = (each.get("function") for each in functions_of(body))
@@ -173,7 +175,7 @@ def read_chat(body: Mapping[str, Any], media: MediaReader = read_media) -> Prepa
         tool_choice=read_choice(body.get("tool_choice")),
         temperature=body.get("temperature"),
         max_output_tokens=body[limits[0]] if limits else None,
-        form={**form, **role_form(given), **({"prompt_caching": True} if is_ours else {})},
+        form={**form, **({"prompt_caching": True} if is_ours else {})},
         others=other_keys(body, (*_READ, *(["prompt_cache_options"] if is_ours else []))),
     )
 
@@ -232,3 +234,36 @@ def role_form(messages: list[Values]) -> Values:
     roles = [each.get("role") for each in messages]
     is_developer = "developer" in roles and "system" not in roles
     return {"system_role": "developer"} if is_developer else {}
+
+
+# What only bodies of OpenAI's have, among those with messages.
+_ROLES = ("developer", "tool", "function")
+
+
+def _likeness(body: Values) -> int:
+    messages, tools = [*mappings(body.get("messages"))], [*mappings(body.get("tools"))]
+    roles = [each.get("role") for each in messages]
+    is_sure = (
+        roles[:1] == ["system"]
+        or any(each in roles for each in _ROLES)
+        or any("tool_calls" in each for each in messages)
+        or any("function" in each for each in tools)
+    )
+    return 3 if is_sure else 1
+
+
+def _same(body: Values) -> Values:
+    same: Values = same_spelling(
+        body,
+        contents=("content",),
+        defaults=(("detail", "auto"), ("type", "function")),
+        programs=("parameters",),
+    )
+    return same
+
+
+def _settings(request: PreparedRequest) -> Values:
+    return dict(request.form)
+
+
+FORM = BodyForm(_likeness, read_chat, _same, _settings)

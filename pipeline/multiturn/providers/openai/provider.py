@@ -11,13 +11,13 @@ from multiturn.providers.http import HttpProvider
 from multiturn.providers.layout import Layout
 from multiturn.providers.media_parts import want_kinds
 from multiturn.providers.models import SERVERS
+from multiturn.providers.openai import chat, responses
 from multiturn.providers.openai.answers import (
     ChatAnswer,
     ResponsesAnswer,
     answer_of_chat,
     answer_of_response,
 )
-from multiturn.providers.openai.chat import write_chat
 from multiturn.providers.openai.repairs import (
     LOWEST_LIMIT,
     MEDIA,
@@ -26,7 +26,6 @@ from multiturn.providers.openai.repairs import (
     phases,
     wanted_thinking,
 )
-from multiturn.providers.openai.responses import write_response
 from multiturn.providers.openai.settings import vendor_at
 from multiturn.providers.tool_layout import Names
 
@@ -36,6 +35,7 @@ class OpenAIProvider(HttpProvider):
 
     kind = "openai"
     title = "OpenAI, Azure"
+    body_forms = (chat.FORM, responses.FORM)
     rules_by: ClassVar[tuple[str, ...]] = ("base_url",)
     address_settings: ClassVar[tuple[str, ...]] = ("base_url",)
     tool_names = Names("O16", re.compile("[A-Za-z0-9_-]{1,64}"))
@@ -113,7 +113,9 @@ class OpenAIProvider(HttpProvider):
 
     def write(self, request: PreparedRequest) -> dict[str, Any]:
         """Return the body for the API that is asked."""
-        return write_response(request) if self.asks_responses else write_chat(request)
+        return (
+            responses.write_response(request) if self.asks_responses else chat.write_chat(request)
+        )
 
     def want_chat(self, layout: Layout) -> None:
         """Refuse a model that has no Chat Completions, where the address does not convert."""

@@ -18,6 +18,7 @@ from multiturn.providers.openai.chat import (
     said_in,
 )
 from multiturn.providers.reading import (
+    BodyForm,
     MediaReader,
     Piece,
     Values,
@@ -28,6 +29,7 @@ from multiturn.providers.reading import (
     read_media,
     read_thinking,
     read_tool,
+    same_spelling,
     texts,
     turn,
 )
@@ -278,3 +280,27 @@ def same_response(body: Values) -> Values:
             _strict(each) if isinstance(each, dict) else each for each in same["tools"]
         ]
     return {**same, "input": _items(body.get("input"))}
+
+
+def _likeness(body: Values) -> int:
+    return 4 if "input" in body else 0
+
+
+def _same(body: Values) -> Values:
+    same: Values = same_spelling(
+        same_response(body),
+        contents=("content", "instructions", "output"),
+        types={"input_text": "text", "output_text": "text"},
+        defaults=(("detail", "auto"), ("type", "function"), ("type", "message")),
+        programs=("parameters",),
+    )
+    return same
+
+
+def _settings(request: PreparedRequest) -> Values:
+    form = {key: each for key, each in request.form.items() if key not in ("phases", "include")}
+    apart = {"system_as": "instructions"} if request.system else {}
+    return {"api": "responses", **form, **apart}
+
+
+FORM = BodyForm(_likeness, read_response, _same, _settings)
