@@ -34,7 +34,7 @@ from multiturn import (
 )
 from multiturn.cli.explain import as_explanation
 from multiturn.engine.converting import ConvertedCase
-from multiturn.explaining.spans import text_of
+from multiturn.explaining.spans import joined_text
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.pipeline_file import pipeline_names
 
@@ -359,10 +359,10 @@ def test_spans_concatenate_to_the_text_and_nothing_is_lost(
     except MultiturnError:
         return
     explained, chat = explain(conversion), conversion.chat
-    assert text_of(explained.question) == conversion.question
+    assert joined_text(explained.question) == conversion.question
     assert (chat is None) == (explained.chat is None)
     for turn, message in zip(chat or (), explained.chat or (), strict=True):
-        assert (message.role, text_of(message.spans)) == (turn.role, turn.content)
+        assert (message.role, joined_text(message.spans)) == (turn.role, turn.content)
     assert [fate for fate in explained.fates if fate.fate == "lost"] == []
 
 

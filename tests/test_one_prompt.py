@@ -33,7 +33,7 @@ from multiturn.cli.lines import report_lines
 from multiturn.engine.run import prepare
 from multiturn.explaining.explanation import explain, preview_of
 from multiturn.explaining.record import record_for
-from multiturn.explaining.spans import in_spans, text_of
+from multiturn.explaining.spans import in_spans, joined_text
 from multiturn.model.request import message_of, prompt_of
 from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import request_of
@@ -179,13 +179,13 @@ def test_what_is_shown_of_a_conversion_is_what_its_request_sends(
     asked = [(turn.role, turn.content) for turn in prompt_of(request_of(conversion))]
     assert [(turn.role, turn.content) for turn in conversion.sent] == asked
     shown = in_spans(conversion.sent, case)
-    assert [(message.role, text_of(message.spans)) for message in shown] == asked
+    assert [(message.role, joined_text(message.spans)) for message in shown] == asked
     explained = explain(conversion)
     if explained.chat is None:
-        assert text_of(explained.system) in (asked[0][1], "")
-        assert text_of(explained.question) == asked[-1][1]
+        assert joined_text(explained.system) in (asked[0][1], "")
+        assert joined_text(explained.question) == asked[-1][1]
     else:
-        ours = [(message.role, text_of(message.spans)) for message in explained.chat]
+        ours = [(message.role, joined_text(message.spans)) for message in explained.chat]
         assert ours == asked[-len(ours) :] if ours else True
 
 
@@ -345,7 +345,7 @@ def test_what_a_target_is_shown_to_get_is_in_the_log_of_its_server(
     assert reviewed is not None
     messages = (
         msgspec.convert(
-            {"role": each.role, "content": text_of(each.spans), **each.data}, ChatMessage
+            {"role": each.role, "content": joined_text(each.spans), **each.data}, ChatMessage
         )
         for each in reviewed.messages
     )

@@ -18,7 +18,7 @@ import standins
 from comparing import data_of, report_of, run, summary, title, without_growth, write
 from multiturn import Call, Case, Conversion, Notice, TestMessage, load_pipeline
 from multiturn.engine.revision import commit_of
-from multiturn.explaining.spans import text_of
+from multiturn.explaining.spans import joined_text
 from multiturn.logs import warnings_to
 from multiturn.report import markdown
 from multiturn.report.html import to_html
@@ -604,7 +604,7 @@ def payloads(*messages: TestMessage) -> dict[str, Any]:
     case = Case(id="x", input_messages=messages, suite="a.yaml")
     samples = sample_providers()
     converted = reviewed_case(load_pipeline("spec")(Conversion(case)))
-    texts = list(map(text_of, spans_shown(converted)))
+    texts = list(map(joined_text, spans_shown(converted)))
     found = Payloads(samples.values(), lambda pieces: pieces).of(converted.request, texts)
     return {name: body for name, (_, body) in zip(samples, found, strict=True)}
 

@@ -16,7 +16,7 @@ from layout import laid_out
 from multiturn import Conversion, MultiturnError, load_suite, stage
 from multiturn.documents.dump import dump
 from multiturn.documents.yaml_reader import read_documents
-from multiturn.explaining.spans import Span, text_of
+from multiturn.explaining.spans import Span, joined_text
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import folder_of, location_of
 from multiturn.snapshots.reviewed_case import reviewed_case
@@ -52,7 +52,7 @@ def test_a_snapshot_in_pieces_is_the_exact_prompt(
     read = node.value["content"]
     pieces = [read] if isinstance(read, str) else read
     shown = (p if isinstance(p, str) else p.get("after", "") + text for p in pieces)
-    assert "\n".join(shown) == text_of(tuple(spans))
+    assert "\n".join(shown) == joined_text(tuple(spans))
 
 
 @stage(requires={"turns"})

@@ -68,13 +68,13 @@ class SharedPrefixes:
 
     def longest(self, text: str) -> int:
         """Return the length of the longest prefix that a text shares with one of those here."""
-        return nearest(self._texts, text)[0]
+        return longest_common(self._texts, text)[0]
 
     def add(self, text: str) -> None:
         """Add the text of a request, as ``text`` returns it."""
         if not text:
             return
-        length, other = nearest(self._texts, text)
+        length, other = longest_common(self._texts, text)
         tokens = self.tokens(text[:length])
         if tokens:
             self.shared += tokens
@@ -95,7 +95,7 @@ class SharedPrefixes:
             del self._kept[text]
 
 
-def nearest(texts: list[str], text: str) -> tuple[int, str]:
+def longest_common(texts: list[str], text: str) -> tuple[int, str]:
     """Return the longest common prefix's length with a text of an ordered list, and that text.
 
     >>> nearest(["banana", "prepare", "present"], "prefix")

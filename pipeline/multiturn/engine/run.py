@@ -15,7 +15,14 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from multiturn.engine.converting import ConvertedCase, convert_case, read_cases
-from multiturn.engine.costs import Budget, Estimate, SharedPrefixes, model_of, nearest, price_for
+from multiturn.engine.costs import (
+    Budget,
+    Estimate,
+    SharedPrefixes,
+    longest_common,
+    model_of,
+    price_for,
+)
 from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
 from multiturn.errors import (
@@ -254,7 +261,7 @@ class Queue:
         """Return whether a request under way will bring more of a text into the cache."""
         if not self._waits or self._prefixes is None:
             return False
-        length, _ = nearest(self._under_way, text)
+        length, _ = longest_common(self._under_way, text)
         if length < self._prefixes.longest(text) + _WORTH_WAITING:
             return False
         return self._prefixes.tokens(text[:length]) > 0

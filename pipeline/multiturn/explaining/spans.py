@@ -42,7 +42,7 @@ Spans = tuple[Span, ...]
 _BREAK = Span("\n", "between two parts (rule 6)", stage="")
 
 
-def text_of(spans: Spans) -> str:
+def joined_text(spans: Spans) -> str:
     """Return the text that spans make."""
     return "".join(span.text for span in spans)
 
@@ -147,10 +147,10 @@ def _span(part: Part, case: Case, path: str) -> Span:
     place = case.place_of(part.message, part.content, part.key)
     if not place.line and part.line:  # a call, or a thought
         place = Place(case.file or case.suite, part.line)
-    return Span(part.text, origin, path, None, place, key_of(part, case), changed_by, media)
+    return Span(part.text, origin, path, None, place, suite_key(part, case), changed_by, media)
 
 
-def key_of(part: Part, case: Case) -> str:
+def suite_key(part: Part, case: Case) -> str:
     """Return the key by which a suite has a part's text; empty for what a stage added."""
     if part.message is None or part.key is not None:
         message = "" if part.message is None else f"{case.message_key(part.message)}."

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from multiturn.explaining.spans import has_media, text_of
+from multiturn.explaining.spans import has_media, joined_text
 from multiturn.files.media import Media
 from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, ReportChanges, titled
 from multiturn.report.images import Images
@@ -184,7 +184,7 @@ class _Data:
     def side(self, case: ReviewedCase) -> dict[str, Any]:
         """Return the texts of one side of a case: three numbers a span, and what is sent."""
         texts = spans_shown(case)
-        payloads = self.payloads.of(case.request, list(map(text_of, texts)))
+        payloads = self.payloads.of(case.request, list(map(joined_text, texts)))
         media: list[tuple[int, int, int]] = []
         for at, spans in enumerate(texts):
             if has_media(spans):
@@ -211,7 +211,7 @@ class _Data:
         messages = [
             {
                 "role": message.role,
-                "content": self.text((text_of(message.spans) if message.data else number,)),
+                "content": self.text((joined_text(message.spans) if message.data else number,)),
                 **message.data,
             }
             for number, message in enumerate(sent.messages, 1)

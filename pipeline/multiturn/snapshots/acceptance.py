@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from multiturn.engine.converting import ConvertedCase
 from multiturn.errors import MultiturnError
-from multiturn.explaining.spans import text_of
+from multiturn.explaining.spans import joined_text
 from multiturn.snapshots.changes import Change, FileChange
 from multiturn.snapshots.lists import OtherSuites, RecordedLists, read_lists
 from multiturn.snapshots.snapshot_file import recorded_messages
@@ -63,7 +63,7 @@ class Acceptance:
             return list(change.causes)
         recorded = recorded_messages(file.old)
         known = {span.path for message in recorded for span in message.spans}
-        before = "\n".join(text_of(message.spans) for message in recorded)
+        before = "\n".join(joined_text(message.spans) for message in recorded)
         origins = (
             span.origin
             for message in self.update.messages.get(file.case, ())

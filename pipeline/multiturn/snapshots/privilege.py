@@ -11,7 +11,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from multiturn.errors import quoted
-from multiturn.explaining.spans import Message, Span, text_of
+from multiturn.explaining.spans import Message, Span, joined_text
 from multiturn.model.conversion import Conversion
 from multiturn.model.turns import is_blank
 from multiturn.snapshots.locations import digest
@@ -191,7 +191,7 @@ def privilege_changes(
     for message in after:
         roles = known.roles_of(message)
         if message.role != "system" and roles and message.role not in roles:
-            yield PrivilegeChange(text=text_of(message.spans), role=message.role, was=roles[0])
+            yield PrivilegeChange(text=joined_text(message.spans), role=message.role, was=roles[0])
     for path in sorted(known.files.difference(map(_file, system))):
         yield PrivilegeChange(text="", was="system", path=path)
 
@@ -207,9 +207,9 @@ def is_definition(role: str) -> bool:
 def _definition_changes(
     before: Sequence[Message], after: Sequence[Message]
 ) -> Iterator[PrivilegeChange]:
-    known = {message.role: text_of(message.spans) for message in before}
+    known = {message.role: joined_text(message.spans) for message in before}
     for message in after if before else ():
-        text, was = text_of(message.spans), message.role if message.role in known else ""
+        text, was = joined_text(message.spans), message.role if message.role in known else ""
         if is_definition(message.role) and known.get(message.role) != text:
             yield PrivilegeChange(text=text, role=message.role, was=was)
 
@@ -245,7 +245,9 @@ class _Known:
 
     def roles_of(self, message: Message) -> list[str]:
         """Return the roles of earlier messages with the same text."""
-        return self._messages.get(_named(message)) or self._messages.get(text_of(message.spans), [])
+        return self._messages.get(_named(message)) or self._messages.get(
+            joined_text(message.spans), []
+        )
 
 
 def _file(span: Span) -> str:

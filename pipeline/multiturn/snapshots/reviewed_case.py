@@ -16,9 +16,9 @@ from multiturn.explaining.spans import (
     Spans,
     definitions_of,
     in_spans,
+    joined_text,
     messages_of,
     question_of,
-    text_of,
 )
 from multiturn.files.media import Media
 from multiturn.model.case import Case
@@ -147,7 +147,7 @@ def sent_to(provider: TargetProvider, conversion: Conversion) -> SentPrompt:
 
 
 def _texts(messages: Iterable[Message]) -> list[tuple[str, str]]:
-    return [(message.role, text_of(message.shown)) for message in messages]
+    return [(message.role, joined_text(message.shown)) for message in messages]
 
 
 def _files_on_disk(conversion: Conversion) -> dict[str, Attached]:

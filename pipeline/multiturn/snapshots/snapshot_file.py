@@ -10,7 +10,7 @@ from msgspec import convert, to_builtins
 from multiturn.documents.dump import UnindentedList, dump, indented_block
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError
-from multiturn.explaining.spans import Message, Span, Spans, has_media, text_of
+from multiturn.explaining.spans import Message, Span, Spans, has_media, joined_text
 from multiturn.files.media import Media, MediaKind
 from multiturn.model.calls import Tool
 from multiturn.model.request import InputFile, ProviderRequest
@@ -111,7 +111,7 @@ def _content(spans: Spans, named: Mapping[str, Attached]) -> str | list[Any]:
     ['=== a.md ===', {'file': 'a.md'}, 'Hello']
     """
     if not named and not has_media(spans):
-        return text_of(spans)
+        return joined_text(spans)
     pieces: list[Any] = []
     text = "\n"  # since the last piece; it begins with a line break
     following = [*(span.text for span in spans[1:]), "\n"]
