@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from media_files import image
-from multiturn import Media
-from multiturn.providers.tokens import Tokenizer, Tokens, estimated_tokens, sent_in
+from multiturn import Call, Media, Thinking, Tool
+from multiturn.model.request import PreparedRequest, part_of
+from multiturn.model.turns import Role, Turn
+from multiturn.providers.tokens import Tokenizer, Tokens, estimated_tokens, sent_of
 from vendors import anthropic, azure, chat, echo, gemini, openai, responses
 
 OPENAI = {"base_url": "https://api.openai.com/v1"}
@@ -81,46 +83,35 @@ def test_a_custom_provider_or_echo_gets_an_estimate() -> None:
     assert provider.tokens(wire) == Tokens(14, is_exact=False)  # 134/64 and 75/64, 2 * 4, 3
 
 
-def test_tools_and_calls_count_as_json() -> None:
-    call = {"id": "c1", "type": "function", "function": {"name": "now", "arguments": "{}"}}
-    tool = {"type": "function", "function": {"name": "now"}}
-    messages = [
-        {"role": "user", "content": "When?"},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c1", "content": "Noon."},
-    ]
-    sent = sent_in({"messages": messages, "tools": [tool]})
-    assert sent.texts == (
-        '{"type":"function","function":{"name":"now"}}',
-        "When?",
-        '{"id":"c1","type":"function","function":{"name":"now","arguments":"{}"}}',
-        "Noon.",
+def turn(role: Role, *pieces: str | Media, **more: Any) -> Turn:
+    return Turn(role, tuple(map(part_of, pieces)), **more)
+
+
+def test_tools_calls_and_thinking_are_read_in_the_order_of_the_vendors() -> None:
+    call = Call("c1", "now", {"zone": "UTC"}, signature="EqoB" * 200)
+    thought = Thinking("Hm.", "EqoB" * 200, "EqoB" * 200)
+    turns = (
+        turn("user", "When?"),
+        turn("assistant", thinking=(thought,), calls=(call,)),
+        turn("tool", "Noon.", answers="c1"),
+        turn("system", "Be kind."),
     )
-    assert (sent.messages, sent.media, sent.has_data) == (3, 0, True)
-
-
-def test_items_of_the_responses_api_are_read_with_their_roles() -> None:
-    call = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": "{}"}
-    thought = {"type": "reasoning", "summary": [], "encrypted_content": "EqoB" * 200}
-    items = [
-        {"role": "user", "content": "When?"},
-        *(thought, call),
-        {"type": "function_call_output", "call_id": "c1", "output": "Noon."},
-        {"role": "system", "content": [{"type": "input_text", "text": "Be kind."}]},
-    ]
-    tool = {"type": "function", "name": "now"}
-    body = {"instructions": "Be brief.", "input": items, "tools": [tool], "max_output_tokens": 20}
-    sent = sent_in(body)
+    tools = (Tool("now", "The time."),)
+    sent = sent_of(
+        PreparedRequest(
+            messages=turns, system=turn("system", "Be brief."), tools=tools, max_output_tokens=20
+        )
+    )
     assert [*zip(sent.roles, sent.texts, strict=True)] == [
-        ("tools", '{"type":"function","name":"now"}'),
+        ("tools", '{"name":"now","description":"The time."}'),
         ("system", "Be brief."),
         ("user", "When?"),
-        ("assistant", '{"type":"reasoning","summary":[]}'),
-        ("assistant", '{"type":"function_call","call_id":"c1","name":"now","arguments":"{}"}'),
+        ("assistant", "Hm."),
+        ("assistant", '{"name":"now","arguments":{"zone":"UTC"}}'),
         ("tool", "Noon."),
         ("system", "Be kind."),
     ]
-    assert (sent.messages, sent.media, sent.has_data, sent.most_output) == (6, 0, True, 20)
+    assert (sent.messages, sent.media, sent.has_data, sent.most_output) == (5, 0, True, 20)
 
 
 def test_what_the_responses_api_adds_is_not_known() -> None:
@@ -129,70 +120,19 @@ def test_what_the_responses_api_adds_is_not_known() -> None:
     assert provider.tokens(provider.wire(request)) == Tokens(24, is_exact=False)
 
 
-def test_signatures_are_not_read_by_a_model() -> None:
-    thought = {"type": "thinking", "thinking": "Hm.", "signature": "EqoB" * 200}
-    call = {"functionCall": {"name": "now"}, "thoughtSignature": "EqoB" * 200}
-    said = [{"role": "assistant", "content": [thought]}, {"role": "model", "parts": [call]}]
-    assert sent_in({"messages": said}).texts == (
-        '{"type":"thinking","thinking":"Hm."}',
-        '{"functionCall":{"name":"now"}}',
-    )
-
-
-PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-SOURCE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}, PICTURE]}]},
-        {
-            "messages": [
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "image", "source": SOURCE},
-                        {"type": "text", "text": "Hi"},
-                    ],
-                }
-            ]
-        },
-        {
-            "contents": [
-                {"role": "user", "parts": [{"inlineData": {"data": "AAAA"}}, {"text": "Hi"}]}
-            ]
-        },
-        {"messages": [{"role": "user", "content": ["Hi", {"kind": "image", "digest": "0123"}]}]},
-    ],
-    ids=["OpenAI", "Anthropic", "Gemini", "ours"],
-)
-def test_media_are_unknown(body: dict[str, Any]) -> None:
-    sent = sent_in(body)
+@pytest.mark.parametrize("role", ["user", "tool"])
+def test_media_are_unknown(role: Role) -> None:
+    sent = sent_of(PreparedRequest(messages=(turn(role, Media.of(image()), "Hi"),)))
     assert (sent.texts, sent.media) == (("Hi",), 1)
 
 
-RESULT = {"type": "tool_result", "tool_use_id": "c1"}
-RESPONSE = {"name": "f", "response": {"output": "Hi"}}
-
-
-@pytest.mark.parametrize(
-    ("message", "texts"),
-    [
-        (
-            {"content": [{**RESULT, "content": ["Hi", {"type": "image", "source": SOURCE}]}]},
-            ('{"type":"tool_result","tool_use_id":"c1"}', "Hi"),
-        ),
-        (
-            {"parts": [{"functionResponse": {**RESPONSE, "parts": [{"inlineData": SOURCE}]}}]},
-            ('{"functionResponse":{"name":"f","response":{"output":"Hi"}}}',),
-        ),
-    ],
-    ids=["Anthropic", "Gemini"],
-)
-def test_media_in_results_are_unknown_too(message: Any, texts: tuple[str, ...]) -> None:
-    sent = sent_in({"messages": [{"role": "user", **message}]})
-    assert (sent.texts, sent.media) == (texts, 1)
+def test_no_prefix_is_longer_than_the_media_that_are_the_same() -> None:
+    one, two = (
+        sent_of(PreparedRequest(messages=(turn("user", Media.of(image(seed=seed)), "Hi"),)))
+        for seed in (1, 2)
+    )
+    assert one.texts == two.texts
+    assert one.roles != two.roles
 
 
 def test_a_count_without_that_of_an_image_is_not_exact() -> None:
@@ -200,13 +140,6 @@ def test_a_count_without_that_of_an_image_is_not_exact() -> None:
     given = chat(("system", "2 + 2 = 4"), ("user", ("tiktoken is great!", Media.of(image()))))
     tokens = provider.tokens(provider.wire(given))
     assert tokens == Tokens(7 + 6 + 4 + 4 + 3, is_exact=False, media=1)
-
-
-def test_a_marked_system_message_and_that_of_gemini_are_read() -> None:
-    marked = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
-    assert sent_in({"system": marked, "messages": []}).texts == ("Be brief.",)
-    own = {"parts": [{"text": "Be brief."}], "role": "user"}
-    assert sent_in({"systemInstruction": own, "contents": []}).texts == ("Be brief.",)
 
 
 WITHOUT_PACKAGE = """

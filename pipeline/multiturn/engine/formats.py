@@ -14,7 +14,7 @@ from multiturn.errors import MultiturnError
 from multiturn.files.media import EXTENSIONS, Media
 from multiturn.logs import Notice, warn
 from multiturn.model.conversion import Conversion
-from multiturn.model.request import ChatMessage, ProviderRequest, turn_of
+from multiturn.model.request import ChatMessage, ProviderRequest, message_of, turn_of
 from multiturn.model.turns import Turn, Turns, is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers.layout import Layout
@@ -203,7 +203,7 @@ def _repaired(
         raise error.at(case.where(), case.id) from None
     for repair in repairs:
         warn(Notice("prompt.repaired", case.where(), repair, case_id=case.id))
-    return tuple(layout.plain()), repairs
+    return tuple(map(message_of, layout.messages)), repairs
 
 
 def _as_chat(messages: Iterable[ChatMessage]) -> list[dict[str, Any]]:

@@ -187,6 +187,37 @@ class ProviderRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     __repr__ = brief
 
 
+class PreparedRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """A request as a vendor's rules have left it: what its body is written of, and read as.
+
+    Attributes:
+        messages: in order, each as it is sent.
+        system: the system message that the API takes apart from the messages.
+        model: its name, or that of a deployment.
+        tools: what the model may call.
+        tool_choice: whether it must.
+        temperature: how freely the model may choose.
+        max_output_tokens: the longest answer.
+        form: what else the form of the body depends on, by names that the vendor's own module says.
+        others: keys of a body that was read, which say nothing of all this.
+    """
+
+    messages: Turns
+    system: Turn | None = None
+    model: str = ""
+    tools: tuple[Tool, ...] = ()
+    tool_choice: str | Mapping[str, str] | None = None
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    form: Mapping[str, Any] = {}
+    others: Mapping[str, Any] = {}
+
+    @property
+    def spoken(self) -> Turns:
+        """All messages, the system message first."""
+        return (*([self.system] if self.system else []), *self.messages)
+
+
 def as_sent(chat: Turns | None, system: Parts, question: Parts, default: Parts = DEFAULT) -> Turns:
     """Return the messages that an API is sent, before the repairs that its own rules require.
 

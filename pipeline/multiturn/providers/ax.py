@@ -11,7 +11,14 @@ from msgspec import Meta
 from multiturn.documents.validation import LARGEST_NUMBER
 from multiturn.errors import ProviderError
 from multiturn.files.media import with_bytes, without_bytes
-from multiturn.model.request import DEFAULT, ChatMessage, ProviderRequest, message_of, prompt_of
+from multiturn.model.request import (
+    DEFAULT,
+    ChatMessage,
+    PreparedRequest,
+    ProviderRequest,
+    message_of,
+    prompt_of,
+)
 from multiturn.model.turns import Parts, Turns
 from multiturn.providers.base import Preview, ProviderResponse, Settings, TargetProvider, Wire
 from multiturn.providers.layout import Layout
@@ -19,15 +26,6 @@ from multiturn.providers.rules import broken
 
 _WITH_CHAT = "use a pipeline with consolidate_system"
 Model = Annotated[str, Meta(description="the model, or the deployment, to ask.")]
-_MESSAGES = (
-    "messages",
-    "system",
-    "contents",
-    "systemInstruction",
-    "input",
-    "instructions",
-    "tools",
-)  # keys of the vendors' bodies
 _TEMPERATURE = Meta(
     description="used where the request says nothing; `omit` sends none, whatever a suite says."
 )
@@ -103,9 +101,10 @@ class AxProvider(ABC):
 
 
 class ChatProvider(TargetProvider, AxProvider):
-    """The base of the providers of targets with a model; subclasses define ``body``."""
+    """The base of the providers of models; subclasses define ``prepared`` and ``write``."""
 
     accepts = frozenset({"calls", "media"})
+    spoken_keys: ClassVar[tuple[str, ...]] = ()  # of the body: its messages and tools
     address_settings: ClassVar[tuple[str, ...]] = ()  # the names of those that say where it is
 
     def address(self) -> tuple[str, ...]:
@@ -113,8 +112,12 @@ class ChatProvider(TargetProvider, AxProvider):
         values = [getattr(self.settings, name) for name in self.address_settings]
         return tuple((value or "").rstrip("/") for value in values)
 
-    def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
-        """Return what is sent; None values are left out. The layout takes repairs and refusals."""
+    def prepared(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
+        """Return what is sent of a request; the layout takes repairs and refusals."""
+        raise NotImplementedError
+
+    def write(self, request: PreparedRequest) -> dict[str, Any]:
+        """Return the body of a request, which ``encode`` makes JSON of."""
         raise NotImplementedError
 
     def encode(self, body: dict[str, Any], hook: Callable[[Any], str] = with_bytes) -> bytes:
@@ -125,8 +128,9 @@ class ChatProvider(TargetProvider, AxProvider):
 
     def wire(self, request: ProviderRequest) -> Wire:
         """Return what would be sent for a request, unless the vendor's rules refuse it."""
-        layout, body = self.lay_out(request, prompt_of(request))
+        layout, prepared = self.lay_out(request, prompt_of(request))
         self.warn_once(layout.doubts)
+        body = self.write(prepared)
         return Wire(
             provider=self.kind,
             model=self.settings.model,
@@ -135,18 +139,20 @@ class ChatProvider(TargetProvider, AxProvider):
             complete=partial(self.encode, body) if layout.has_media else None,
             repairs=layout.done(),
             request=request,
+            prepared=prepared,
         )
 
     def laid_out(self, request: ProviderRequest) -> tuple[tuple[str, ...], dict[str, Any]]:
         """Return the repairs and the body as ``wire`` encodes it, as plain data without bytes."""
-        layout, body = self.lay_out(request, prompt_of(request))
+        layout, prepared = self.lay_out(request, prompt_of(request))
         self.warn_once(layout.doubts)
-        return layout.done(), msgspec.to_builtins(body, enc_hook=without_bytes)
+        return layout.done(), msgspec.to_builtins(self.write(prepared), enc_hook=without_bytes)
 
     def preview(self, request: ProviderRequest, prompt: Turns, question: Parts) -> Preview:
         """Return the messages after the repairs, and the other keys of the body."""
-        layout, body = self.lay_out(request, prompt)
-        others = {key: value for key, value in body.items() if key not in _MESSAGES}
+        layout, prepared = self.lay_out(request, prompt)
+        body = self.write(prepared).items()
+        others = {key: value for key, value in body if key not in self.spoken_keys}
         return Preview(
             messages=layout.shown,
             parameters=others,
@@ -154,8 +160,8 @@ class ChatProvider(TargetProvider, AxProvider):
             doubts=tuple(layout.doubts),
         )
 
-    def lay_out(self, request: ProviderRequest, prompt: Turns) -> tuple[Layout, dict[str, Any]]:
-        """Return the messages after the repairs, with what is refused of them, and the body."""
+    def lay_out(self, request: ProviderRequest, prompt: Turns) -> tuple[Layout, PreparedRequest]:
+        """Return the messages after the repairs, with what is refused, and what is sent."""
         if self.settings.default_system == "omit" and prompt[0].parts == DEFAULT:
             prompt = prompt[1:]
         layout = Layout(prompt, request)
@@ -163,5 +169,4 @@ class ChatProvider(TargetProvider, AxProvider):
             layout.refuse("M1", "attach them to a message of the user")
         if lacks_media(request):
             layout.refuse("C8", _WITH_CHAT)
-        body = self.body(layout, request)
-        return layout, {key: value for key, value in body.items() if value is not None}
+        return layout, self.prepared(layout, request)

@@ -4,17 +4,16 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Protocol, Self
 
-import msgspec
 from msgspec import Meta, Struct
 
 from multiturn.errors import Place, ProviderError, exception_in_words
 from multiturn.logs import Notice, warn
 from multiturn.model.calls import Call
-from multiturn.model.request import InputFile, ProviderRequest, message_of, prompt_of
+from multiturn.model.request import InputFile, PreparedRequest, ProviderRequest, prompt_of
 from multiturn.model.turns import Parts, Turns
 from multiturn.providers.failures import passing
 from multiturn.providers.secrets import hide
-from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_in, tokens_of
+from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_of, tokens_of
 from multiturn.text import brief
 
 Seconds = Annotated[float, Meta(gt=0)]
@@ -79,6 +78,7 @@ class Wire(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         repairs: what the provider's rules required, each with a rule's id.
         files: sent beside the body.
         request: what the body was made from.
+        prepared: the same after the vendor's rules; None where it has none.
     """
 
     provider: str
@@ -89,6 +89,7 @@ class Wire(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     repairs: tuple[str, ...] = ()
     files: tuple[InputFile, ...] = ()
     request: ProviderRequest
+    prepared: PreparedRequest | None = None
 
     __repr__ = brief
 
@@ -202,10 +203,13 @@ class TargetProvider:
 
     def reads(self, wire: Wire) -> Sent:
         """Return what a model reads of a request; of an agent's, without what that adds to it."""
+        if wire.prepared is not None:
+            return sent_of(wire.prepared)
         request = wire.request
         tools = request.tools if "calls" in self.accepts else ()  # a transcript has calls only
-        body = {"messages": [*map(message_of, prompt_of(request))], "tools": tools}
-        return sent_in(msgspec.to_builtins(body))._replace(most_output=request.max_output_tokens)
+        limit = request.max_output_tokens
+        messages = prompt_of(request)
+        return sent_of(PreparedRequest(messages=messages, tools=tools, max_output_tokens=limit))
 
     def tokens(self, wire: Wire) -> Tokens:
         """Return how many input tokens a request is; about, where that is not known."""

@@ -84,12 +84,13 @@ def _as_responses(provider: OpenAIProvider, request: ProviderRequest) -> dict[st
     if any(media.kind == "audio" for media in media_in(layout.messages)):
         raise ProviderError("OpenAI's endpoint counts no audio", kind="refused")
     choice = provider.asked(layout, request).choice
+    role = "developer" if provider.settings.system_role == "developer" else ""
     return {
         "model": provider.settings.model,
         "input": [
             item
             for message in layout.messages
-            for item in response_items(message, provider.role_of(message))
+            for item in response_items(message, role * (message.role == "system"))
         ],
         "tools": [response_tool(tool) for tool in request.tools],
         "tool_choice": choice and response_choice(choice),

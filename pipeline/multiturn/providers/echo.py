@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from multiturn.model.request import ProviderRequest
+from multiturn.model.request import PreparedRequest, ProviderRequest, message_of
 from multiturn.providers.ax import ChatProvider
 from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.layout import Layout
@@ -15,10 +15,20 @@ class EchoProvider(ChatProvider):
 
     kind = "echo"
 
-    def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
+    spoken_keys = ("messages", "tools")
+
+    def prepared(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
         """Return the messages unchanged, and the tools."""
         layout.want_turns("C1")
-        return {"messages": layout.plain(), "tools": request.tools or None}
+        limit = request.max_output_tokens
+        return PreparedRequest(
+            messages=tuple(layout.messages), tools=request.tools, max_output_tokens=limit
+        )
+
+    def write(self, request: PreparedRequest) -> dict[str, Any]:
+        """Return the messages and the tools in our own form."""
+        messages = [message_of(message) for message in request.messages]
+        return {"messages": messages, **({"tools": request.tools} if request.tools else {})}
 
     async def ask(self, wire: Wire) -> ProviderResponse:
         """Answer with the body."""

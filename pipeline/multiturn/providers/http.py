@@ -11,7 +11,7 @@ from msgspec import structs
 
 from multiturn.errors import ENDS_RUN, ProviderError
 from multiturn.files.media import with_bytes
-from multiturn.model.request import ProviderRequest
+from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.providers.ax import ChatProvider
 from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.client import Client, Reply, Upload
@@ -20,7 +20,7 @@ from multiturn.providers.models import SERVERS, Abilities, Row
 from multiturn.providers.refusals import lesson_of
 from multiturn.providers.replies import receive
 from multiturn.providers.secrets import hide
-from multiturn.providers.tokens import Sent, Tokenizer, sent_in
+from multiturn.providers.tokens import Tokenizer
 from multiturn.providers.tool_layout import Choice, Names, choice_of, want_names
 
 _S = TypeVar("_S")
@@ -92,10 +92,6 @@ class HttpProvider(ChatProvider):
         """What counts the tokens of texts for the model."""
         return self.abilities.tokenizer
 
-    def reads(self, wire: Wire) -> Sent:
-        """Return what the model reads of a request."""
-        return sent_in(msgspec.json.decode(wire.shown))
-
     @cached_property
     def cache_minimum(self) -> int | None:
         """From how many tokens on the model's prefixes are cached; None if that is not known."""
@@ -119,6 +115,21 @@ class HttpProvider(ChatProvider):
         if self.vendor != SERVERS:
             want_names(layout, request, self.tool_names)
         return Asked(temperature, limit, choice_of(layout, request, self.settings.tool_choice))
+
+    def made(
+        self, layout: Layout, request: ProviderRequest, asked: Asked, **form: Any
+    ) -> PreparedRequest:
+        """Return what is sent, once all repairs are done; of the form, what is None is left out."""
+        return PreparedRequest(
+            messages=tuple(layout.messages),
+            system=layout.system,
+            model=self.settings.model,
+            tools=request.tools,
+            tool_choice=asked.choice,
+            temperature=asked.temperature,
+            max_output_tokens=asked.limit,
+            form={name: value for name, value in form.items() if value is not None},
+        )
 
     def _temperature(self, layout: Layout, of_request: float | None) -> float | None:
         """Return the temperature; None for a target, or a model, that gets none."""

@@ -10,7 +10,7 @@ from itertools import dropwhile, groupby, takewhile
 from msgspec import structs
 
 from multiturn.errors import ProviderError
-from multiturn.model.request import ChatMessage, ProviderRequest, message_of
+from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Part, Role, Turn, Turns, is_blank, joined, separate_first
 from multiturn.providers.models import Abilities, Verdict
 from multiturn.providers.rules import broken, named
@@ -62,10 +62,6 @@ class Layout:
     def shown(self) -> Turns:
         """The messages after the repairs, with the system message that the API takes apart."""
         return (*([self.system] if self.system else []), *self.messages)
-
-    def plain(self) -> list[ChatMessage]:
-        """Return the messages in our own form: a role and a text, and calls if there are any."""
-        return [message_of(message) for message in self.messages]
 
     def repair(self, rule: str, what: str) -> None:
         """Record a repair."""

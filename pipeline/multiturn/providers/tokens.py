@@ -5,7 +5,6 @@ no time. docs/costs.md says how far it is off.
 """
 
 import importlib.util
-from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.machinery import PathFinder
 from typing import Any, NamedTuple
@@ -13,6 +12,10 @@ from zlib import crc32
 
 import msgspec
 from msgspec import Struct
+
+from multiturn.files.media import Media
+from multiturn.model.calls import Call, Tool
+from multiturn.model.request import PreparedRequest, content_of
 
 PACKAGE = "bpe_openai"  # carries the tables of OpenAI's tokenizers
 
@@ -38,17 +41,6 @@ _WEIGHTS = bytearray(256)
 for _bytes, _weight in _KINDS:
     for _byte in _bytes:
         _WEIGHTS[_byte] = _weight
-
-_MEDIA = frozenset(  # values of "type"
-    {"image_url", "input_audio", "file", "image", "document", "input_image", "input_file"}
-)
-_INSIDE = ("content", "parts")  # keys of results whose lists may have media
-_LIMITS = ("max_tokens", "max_completion_tokens", "maxOutputTokens", "max_output_tokens")
-# not for the model
-_UNREAD = frozenset({"signature", "thoughtSignature", "cache_control", "encrypted_content"})
-# Items of OpenAI's Responses API that are no messages, and whose they are.
-_ROLES = {"function_call": "assistant", "reasoning": "assistant", "function_call_output": "tool"}
-_MEDIA_KEYS = frozenset({"inlineData", "fileData", "kind"})  # the last one is our own
 
 
 @cache
@@ -133,7 +125,7 @@ class Tokens(Struct, frozen=True):
 
 
 class Sent(NamedTuple):
-    """What a body has for the model to read.
+    """What a request has for the model to read.
 
     Attributes:
         texts: in the order in which the vendors' models read them: tools, system message, messages.
@@ -154,80 +146,42 @@ class Sent(NamedTuple):
     most_output: int | None = None
 
 
-def sent_in(body: Mapping[str, Any]) -> Sent:
-    """Return what the body of a request to any of the vendors has for the model to read.
+def sent_of(request: PreparedRequest) -> Sent:
+    """Return what a request has for the model to read.
 
-    >>> sent = sent_in({"system": "Be brief.", "messages": [{"role": "user", "content": "Hi"}]})
+    >>> turns = (Turn("system", (Part("text", "Be brief."),)), Turn("user", (Part("text", "Hi"),)))
+    >>> sent = sent_of(PreparedRequest(messages=turns))
     >>> sent.texts, sent.roles, sent.messages
     (('Be brief.', 'Hi'), ('system', 'user'), 2)
     """
-    system = body.get("system") or body.get("systemInstruction") or body.get("instructions")
-    messages = [*([{"role": "system", "content": system}] if system else []), *_messages(body)]
-    tools = body.get("tools") or ()
-    read: list[tuple[str, Any, bool | None]] = [("tools", tool, True) for tool in tools]
-    for message in messages:
-        role = message.get("role") or _ROLES.get(message.get("type", ""), "")
-        read += ((role, *content) for content in _contents(message))
-    texts: list[str] = []
-    roles: list[str] = []
-    above = 0  # a checksum of the media before
-    for role, content, is_data in read:
-        if is_data is None:
-            above = crc32(msgspec.json.encode(content), above)
-        else:
-            texts.append(_json(content) if is_data else content)
-            roles.append(f"{role} {above}" if above else role)
-    limits = {**body, **body.get("generationConfig", {})}
+    texts, roles = [_json(tool) for tool in request.tools], ["tools"] * len(request.tools)
+    has_data = bool(texts)
+    media = above = 0  # their number, and a checksum of those before
+    for turn in request.spoken:
+        data = [*(block.text for block in turn.thinking if block.text), *map(_json, turn.calls)]
+        has_data = has_data or bool(data)
+        pieces = content_of(turn) if turn.has_media else (turn.content,) if turn.parts else ()
+        for piece in (*pieces, *data):
+            if isinstance(piece, Media):
+                media, above = media + 1, crc32((piece.digest or piece.name).encode(), above)
+            else:
+                texts.append(piece)
+                roles.append(f"{turn.role} {above}" if above else turn.role)
     return Sent(
         tuple(texts),
         tuple(roles),
-        messages=len(messages),
-        media=len(read) - len(texts),
-        has_data=any(is_data for _, _, is_data in read),
-        most_output=next((limits[key] for key in _LIMITS if limits.get(key) is not None), None),
+        messages=len(request.spoken),
+        media=media,
+        has_data=has_data,
+        most_output=request.max_output_tokens,
     )
 
 
-def _messages(body: Mapping[str, Any]) -> list[Any]:
-    return list(body.get("messages") or body.get("contents") or body.get("input") or ())
-
-
-def _contents(message: Mapping[str, Any]) -> Iterator[tuple[Any, bool | None]]:
-    """Yield each content of a message, and whether it is data; None for media."""
-    content = message.get("content", message.get("output"))
-    if message.get("type") in _ROLES and content is None:
-        yield from _content(message)
-        return
-    if isinstance(content, Mapping):  # Gemini's system message
-        content = content["parts"]
-    if isinstance(content, str):
-        yield content, False
-    else:
-        for part in content or message.get("parts") or ():
-            yield from _content(part)
-    for key in ("thinking", "tool_calls"):
-        yield from ((data, True) for data in message.get(key) or ())
-
-
-def _content(part: str | Mapping[str, Any]) -> Iterator[tuple[Any, bool | None]]:
-    """Yield a part of a content, and what is in it if it is a result with media."""
-    if isinstance(part, str):
-        yield part, False
-    elif isinstance(part.get("text"), str):
-        yield part["text"], False
-    elif part.get("type") in _MEDIA or not _MEDIA_KEYS.isdisjoint(part):
-        yield part, None
-    else:
-        result = part.get("functionResponse", part)
-        inside = {key: result[key] for key in _INSIDE if isinstance(result.get(key), list)}
-        said = {key: result[key] for key in result if key not in _UNREAD and key not in inside}
-        yield (said if result is part else {"functionResponse": said}), True
-        for each in (each for parts in inside.values() for each in parts):
-            yield from _content(each)
-
-
-def _json(data: Any) -> str:
-    return msgspec.json.encode(data).decode()
+def _json(written: Tool | Call) -> str:
+    """Return about what the model reads of a tool or a call: each vendor has a way of its own."""
+    names = ("name", "description", "parameters", "arguments")
+    keys = {name: given for name in names if (given := getattr(written, name, None))}
+    return msgspec.json.encode(keys).decode()
 
 
 def tokens_of(sent: Sent, tokenizer: Tokenizer, overhead: Overhead, *, is_known: bool) -> Tokens:

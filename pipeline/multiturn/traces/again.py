@@ -99,9 +99,8 @@ def _sent(trace: Trace, conversion: Conversion) -> Values:
     """Return the body that the target of a trace sends for a case, whatever it refuses."""
     request = request_of(conversion)
     provider = _provider_of(trace)
-    body = provider.body(Layout(conversion.prompt, request), request)
-    sent = {key: value for key, value in body.items() if value is not None}
-    return dict(msgspec.json.decode(provider.encode(sent)))
+    prepared = provider.prepared(Layout(conversion.prompt, request), request)
+    return dict(msgspec.json.decode(provider.encode(provider.write(prepared))))
 
 
 @cache

@@ -1,17 +1,15 @@
 """Anthropic: system messages apart, user and assistant messages in turn."""
 
 import re
-from collections.abc import Iterable, Iterator
-from itertools import groupby
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from multiturn.files.media import Base64, Media, MediaKind
-from multiturn.model.calls import Call, Tool
-from multiturn.model.request import ProviderRequest
-from multiturn.model.turns import Turn
+from multiturn.files.media import MediaKind
+from multiturn.model.calls import Call
+from multiturn.model.request import PreparedRequest, ProviderRequest
+from multiturn.providers.anthropic.messages import SPOKEN, write_message
 from multiturn.providers.ax import UpTo1
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.http import HttpProvider
@@ -20,7 +18,6 @@ from multiturn.providers.layout import Layout
 from multiturn.providers.media_parts import (
     Limit,
     move_from_results,
-    pieces_of,
     want_kinds,
     want_sizes,
     want_types,
@@ -29,7 +26,6 @@ from multiturn.providers.media_parts import (
 )
 from multiturn.providers.replies import Typed
 from multiturn.providers.tool_layout import (
-    Choice,
     Names,
     keep_thinking,
     name_joined,
@@ -121,6 +117,7 @@ class AnthropicProvider(HttpProvider):
     kind = "anthropic"
     title = "Anthropic"
     path = "/v1/messages"
+    spoken_keys = SPOKEN
     answer_type = AnthropicAnswer
     tool_names = Names("A12", re.compile("[A-Za-z0-9_-]{1,128}"))
     hottest = ("A9", 1)
@@ -132,13 +129,13 @@ class AnthropicProvider(HttpProvider):
         """The version of the API: what models take depends on it."""
         return self.settings.api_version
 
-    def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
+    def prepared(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
         """Return the messages as the Messages API takes them, and the parameters."""
         keep = self.settings.later_system == "keep"
         if keep:
-            system = layout.take_first_system("A1", "A3")
+            layout.take_first_system("A1", "A3")
         else:
-            system = layout.take_system("A1", "A3", self.keep_advice(layout))
+            layout.take_system("A1", "A3", self.keep_advice(layout))
         if layout.has_more:
             self.repair_calls(layout, request)
         if layout.has_media:
@@ -158,16 +155,14 @@ class AnthropicProvider(HttpProvider):
             layout.want_system_in_place(self.abilities)
         if layout.want_user_last(self.abilities):
             layout.trim_end("A5")
-        temperature, limit, choice = self.asked(layout, request)
-        return {
-            "max_tokens": _DEFAULT_LIMIT if limit is None else limit,
-            "messages": _messages(layout.messages),
-            "model": self.settings.model,
-            "system": system and self.marked(system),
-            "temperature": temperature,
-            "tools": [_tool(tool) for tool in request.tools] or None,
-            "tool_choice": choice and _choice(choice),
-        }
+        asked = self.asked(layout, request)
+        limit = _DEFAULT_LIMIT if asked.limit is None else asked.limit
+        caching = self.settings.prompt_caching or None
+        return self.made(layout, request, asked._replace(limit=limit), prompt_caching=caching)
+
+    def write(self, request: PreparedRequest) -> dict[str, Any]:
+        """Return the body."""
+        return write_message(request)
 
     @property
     def has_cache(self) -> bool | None:
@@ -188,14 +183,6 @@ class AnthropicProvider(HttpProvider):
         if not layout.has_later_system() or self.abilities.takes("later_system").takes is False:
             return ""
         return "; so does later_system: keep of the target, if the model takes one"
-
-    def marked(self, system: str) -> Any:
-        """Return the system message, marked for the cache if the target asks for it."""
-        caching = self.settings.prompt_caching
-        if not caching:
-            return system
-        control = {"type": "ephemeral", **({"ttl": caching} if isinstance(caching, str) else {})}
-        return [{"type": "text", "text": system, "cache_control": control}]
 
     @property
     def server(self) -> str:
@@ -232,70 +219,3 @@ class AnthropicProvider(HttpProvider):
             finish_reason=answer.stop_reason,
             is_refusal=answer.stop_reason == "refusal",
         )
-
-
-def _messages(turns: Iterable[Turn]) -> list[dict[str, Any]]:
-    """Return messages, whose content is text, or blocks where there is more than text."""
-
-    def role(turn: Turn) -> str:
-        return "user" if turn.answers is not None else turn.role
-
-    messages: list[dict[str, Any]] = []
-    for name, run in groupby(turns, role):
-        first, *others = run
-        content: Any = first.content
-        if others or first.is_more or first.has_media:
-            content = [block for turn in (first, *others) for block in _blocks(turn)]
-        messages.append({"role": name, "content": content})
-    return messages
-
-
-def _blocks(turn: Turn) -> Iterator[dict[str, Any]]:
-    """Yield the blocks of a turn; text blocks must not be empty (A3)."""
-    if turn.answers is not None:
-        content = [*_pieces(turn)] if turn.has_media else turn.content
-        yield {
-            "type": "tool_result",
-            "tool_use_id": turn.answers,
-            **({"content": content} if turn.parts else {}),
-            **({"is_error": True} if turn.is_error else {}),
-        }
-        return
-    for block in turn.thinking:
-        if block.data:
-            yield {"type": "redacted_thinking", "data": block.data}
-        else:
-            yield {"type": "thinking", "thinking": block.text, "signature": block.signature}
-    yield from _pieces(turn)
-    for call in turn.calls:
-        yield {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
-
-
-def _pieces(turn: Turn) -> Iterator[dict[str, Any]]:
-    """Yield the texts, images and documents of a turn."""
-    for piece in pieces_of(turn):
-        if isinstance(piece, str):
-            yield {"type": "text", "text": piece}
-        else:
-            yield {"type": piece.kind, "source": _source(piece)}
-
-
-def _source(media: Media) -> dict[str, Any]:
-    if media.url:
-        return {"type": "url", "url": media.url}
-    return {"type": "base64", "media_type": media.media_type, "data": Base64(media)}
-
-
-def _tool(tool: Tool) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        **({"description": tool.description} if tool.description else {}),
-        "input_schema": {"type": "object", **tool.parameters},
-        **({"strict": tool.strict} if tool.strict is not None else {}),
-    }
-
-
-def _choice(choice: Choice) -> dict[str, Any]:
-    if isinstance(choice, str):
-        return {"type": _CHOICES.get(choice, choice)}
-    return {"type": "tool", **choice}

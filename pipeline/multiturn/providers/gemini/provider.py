@@ -3,21 +3,20 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Literal
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Meta, Struct
 
 from multiturn.errors import ProviderError
-from multiturn.files.media import EXTENSIONS, Base64, Media, with_bytes
-from multiturn.model.calls import Call, Tool
-from multiturn.model.request import ProviderRequest
-from multiturn.model.turns import Turn
+from multiturn.files.media import EXTENSIONS, with_bytes
+from multiturn.model.calls import Call
+from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.providers.ax import UpTo2
 from multiturn.providers.base import ProviderResponse
+from multiturn.providers.gemini.contents import SPOKEN, write_content
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.layout import Layout
@@ -25,7 +24,6 @@ from multiturn.providers.media_parts import (
     Limit,
     media_in,
     move_from_results,
-    pieces_of,
     want_kinds,
     want_sizes,
     want_types,
@@ -33,7 +31,6 @@ from multiturn.providers.media_parts import (
 )
 from multiturn.providers.tokens import Overhead
 from multiturn.providers.tool_layout import (
-    Choice,
     Names,
     keep_thinking,
     name_joined,
@@ -112,6 +109,7 @@ class GeminiProvider(HttpProvider):
     kind = "gemini"
     title = "Gemini"
     answer_type = GeminiAnswer
+    spoken_keys = SPOKEN
     address_settings = ("base_url", "version")
     tool_names = Names("G10", re.compile("[A-Za-z_][A-Za-z0-9_.:-]{0,127}"))
     hottest = ("G7", 2)
@@ -119,9 +117,9 @@ class GeminiProvider(HttpProvider):
     overhead = Overhead(request=0, message=1)
     settings: GeminiSettings
 
-    def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
+    def prepared(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
         """Return the messages as contents, the system messages apart, and the parameters."""
-        system = layout.take_system("G1", blank="G5")
+        layout.take_system("G1", blank="G5")
         if layout.has_more:
             keep_thinking(layout, "gemini", lambda block: block.signature and block.text)
             pair_results(layout)
@@ -138,21 +136,14 @@ class GeminiProvider(HttpProvider):
             skips = self.settings.thought_signature == "skip"
             want_signatures(layout, self.abilities, skips=skips)
             _want_base64(layout)
-        temperature, limit, choice = self.asked(layout, request)
-        config = {
-            "temperature": None if temperature is None else float(temperature),
-            "maxOutputTokens": limit,
-        }
+        asked = self.asked(layout, request)
         if any(tool.strict is not None for tool in request.tools):
             layout.repair("G9", "left out whether tools are strict")
-        declared = [_declaration(tool) for tool in request.tools]
-        return {
-            "contents": _contents(layout.messages),
-            "systemInstruction": system and {"parts": [{"text": system}], "role": "user"},
-            "tools": [{"functionDeclarations": declared}] if declared else None,
-            "toolConfig": choice and {"functionCallingConfig": _choice(choice)},
-            "generationConfig": {key: value for key, value in config.items() if value is not None},
-        }
+        return self.made(layout, request, asked)
+
+    def write(self, request: PreparedRequest) -> dict[str, Any]:
+        """Return the body."""
+        return write_content(request)
 
     def encode(self, body: dict[str, Any], hook: Callable[[Any], str] = with_bytes) -> bytes:
         """Return the body, in which characters outside ASCII are escaped."""
@@ -221,67 +212,6 @@ def _want_base64(layout: Layout) -> None:
     wrong = [each for each in found if not _BASE64.fullmatch(each)]
     if wrong:
         layout.refuse("G11", f"write it as Gemini gave it; {wrong[0][:60]!r} is none")
-
-
-def _contents(messages: Iterable[Turn]) -> list[dict[str, Any]]:
-    """Return contents; the results of a turn are one, without other parts (T4)."""
-    messages = tuple(messages)
-    names = {call.id: call.name for message in messages for call in message.calls}
-
-    def kind(turn: Turn) -> tuple[str, bool]:
-        is_result = turn.answers is not None
-        return "user" if is_result else _ROLES.get(turn.role, turn.role), is_result
-
-    return [
-        {"parts": [part for turn in run for part in _parts(turn, names)], "role": role}
-        for (role, _), run in groupby(messages, kind)
-    ]
-
-
-def _parts(turn: Turn, names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Yield the parts of a turn; text parts must not be empty (G5)."""
-    if turn.answers is not None:
-        pieces = pieces_of(turn)
-        text = "\n".join(piece for piece in pieces if isinstance(piece, str))
-        said = {"error" if turn.is_error else "output": text}
-        name = names.get(turn.answers, "")
-        response: dict[str, Any] = {"id": turn.answers, "name": name, "response": said}
-        if turn.has_media:
-            response["parts"] = [_data(piece) for piece in pieces if isinstance(piece, Media)]
-        yield {"functionResponse": response}
-        return
-    for block in turn.thinking:
-        yield {"text": block.text, "thought": True, "thoughtSignature": block.signature}
-    for piece in pieces_of(turn):
-        yield {"text": piece} if isinstance(piece, str) else _data(piece)
-    for call in turn.calls:
-        part = {"functionCall": {"id": call.id, "name": call.name, "args": call.arguments}}
-        yield {**part, "thoughtSignature": call.signature} if call.signature else part
-
-
-def _data(media: Media) -> dict[str, Any]:
-    """Return the bytes of media, or an address with the type that its ending tells, if it does."""
-    if media.url:
-        path = urlsplit(media.url).path.lower()
-        media_type = next((_TYPES[end] for end in _TYPES if path.endswith(end)), "")
-        named = {"mimeType": _NAMES_OF_TYPES.get(media_type, media_type)} if media_type else {}
-        return {"fileData": {"fileUri": media.url, **named}}
-    media_type = _NAMES_OF_TYPES.get(media.media_type, media.media_type)
-    return {"inlineData": {"mimeType": media_type, "data": Base64(media)}}
-
-
-def _declaration(tool: Tool) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        **({"description": tool.description} if tool.description else {}),
-        **({"parametersJsonSchema": tool.parameters} if tool.parameters else {}),
-    }
-
-
-def _choice(choice: Choice) -> dict[str, Any]:
-    if isinstance(choice, str):
-        return {"mode": _MODES[choice]}
-    return {"mode": "ANY", "allowedFunctionNames": [choice["name"]]}
 
 
 def _calls(parts: Iterable[_Part]) -> Iterator[Call]:

@@ -6,6 +6,7 @@ Many other tools use this form, too.
 import json
 import re
 from contextlib import suppress
+from itertools import takewhile
 from typing import Annotated, Any
 
 import msgspec
@@ -13,7 +14,7 @@ from msgspec import Meta, Struct
 
 from multiturn.files.media import EXTENSIONS, Base64, Media
 from multiturn.model.calls import Call, Tool
-from multiturn.model.request import content_of
+from multiturn.model.request import PreparedRequest, content_of
 from multiturn.model.turns import Turn
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.layout import Layout
@@ -56,6 +57,46 @@ def lay_out_for_chat(layout: Layout, *, is_asked: bool = True) -> None:
         want_user_media(layout, "O19")
         what = "write the path of a file"
         want_types(layout, "O20", lambda media: media.kind == "image" or not media.url, what)
+
+
+SPOKEN = ("messages", "tools")  # keys of a body that the messages and the tools are in
+
+
+def write_chat(request: PreparedRequest) -> dict[str, Any]:
+    """Return the body of a request.
+
+    Its form may have ``system_role``, which is ``developer``; ``max_tokens_field``, which is
+    ``max_tokens``; and ``prompt_caching``, which marks the system message for the cache.
+    """
+    form = request.form
+    role = form.get("system_role", "")
+    messages = [chat_message(each, role * (each.role == "system")) for each in request.messages]
+    body = {
+        "messages": messages,
+        "model": request.model,
+        form.get("max_tokens_field", "max_completion_tokens"): request.max_output_tokens,
+        "prompt_cache_options": caching_of(request, messages, "text"),
+        "temperature": request.temperature,
+        "tools": [chat_tool(tool) for tool in request.tools] or None,
+        "tool_choice": request.tool_choice and chat_choice(request.tool_choice),
+    }
+    return {key: value for key, value in body.items() if value is not None}
+
+
+def caching_of(request: PreparedRequest, messages: list[Any], text_type: str) -> Any:
+    """Mark the system message for the cache, if that is wanted; return how prompts are cached.
+
+    Without a system message nothing is marked, and the vendor caches nothing of the request.
+    """
+    if not request.form.get("prompt_caching"):
+        return None
+    mode = {"mode": "explicit"}
+    leading = takewhile(lambda message: message.role == "system", request.messages)
+    if at := len(list(leading)):
+        last = messages[at - 1]
+        text = {"type": text_type, "text": last["content"], "prompt_cache_breakpoint": mode}
+        messages[at - 1] = {**last, "content": [text]}
+    return mode
 
 
 def chat_message(turn: Turn, role: str = "") -> dict[str, Any]:
@@ -167,7 +208,7 @@ class ChatAnswer(Struct):
     usage: Any = None
 
 
-def read_chat(answer: ChatAnswer) -> ProviderResponse:
+def answer_of_chat(answer: ChatAnswer) -> ProviderResponse:
     """Return the first choice of an answer; a refusal by the model is an answer, too."""
     choice = answer.choices[0]
     message = choice.message

@@ -1,39 +1,31 @@
 """OpenAI and servers with its API, by HTTP: messages are sent almost unchanged."""
 
 import re
-from collections.abc import Iterable
 from functools import cached_property
-from itertools import takewhile
 from typing import Any, ClassVar
 
 from multiturn.files.media import MEDIA_KINDS
-from multiturn.model.calls import Tool
-from multiturn.model.request import ProviderRequest
-from multiturn.model.turns import Turn
+from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.http import Asked, HttpProvider
+from multiturn.providers.http import HttpProvider
 from multiturn.providers.layout import Layout
 from multiturn.providers.media_parts import want_kinds
 from multiturn.providers.models import SERVERS
 from multiturn.providers.openai.chat import (
     ChatAnswer,
-    chat_choice,
-    chat_message,
-    chat_tool,
+    answer_of_chat,
     lay_out_for_chat,
-    read_chat,
+    write_chat,
 )
 from multiturn.providers.openai.responses import (
     LOWEST_LIMIT,
     MEDIA,
     ResponsesAnswer,
+    answer_of_response,
     lay_out_for_responses,
     phases,
-    read_response,
-    response_choice,
-    response_items,
-    response_tool,
     wanted_thinking,
+    write_response,
 )
 from multiturn.providers.openai.settings import vendor_at
 from multiturn.providers.tool_layout import Names
@@ -78,7 +70,12 @@ class OpenAIProvider(HttpProvider):
         """Return a path with the version of the API, where that is part of it."""
         return path
 
-    def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
+    @property
+    def spoken_keys(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Those of the API."""
+        return ("instructions", "input", "tools") if self.asks_responses else ("messages", "tools")
+
+    def prepared(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
         """Return the messages, tool messages without a call as the user's (O1), and the rest."""
         settings = self.settings
         if self.asks_responses:
@@ -98,50 +95,25 @@ class OpenAIProvider(HttpProvider):
         asked = self.asked(layout, request)
         if asked.limit is not None:
             self.want_limit(layout, asked.limit)
-        make = self.responses_body if self.asks_responses else self.chat_body
-        return make(layout, request.tools, asked)
+        form: dict[str, Any] = {}
+        if self.asks_responses:
+            if self.settings.system_as == "instructions":
+                layout.take_first_system("O17", "O17")
+            form["phases"] = phases(layout, self.abilities) or None
+            form["include"] = wanted_thinking(layout, self.abilities)
+        elif asked.limit is not None and self.settings.max_tokens_field == "max_tokens":
+            form["max_tokens_field"] = "max_tokens"
+        if self.asks_for_cache:
+            advice = "leave out prompt_caching: this one caches prompts by itself"
+            layout.judge(self.abilities.takes("cache_breakpoints"), advice)
+            form["prompt_caching"] = True
+        if self.settings.system_role == "developer":
+            form["system_role"] = "developer"
+        return self.made(layout, request, asked, **form)
 
-    def chat_body(self, layout: Layout, tools: Iterable[Tool], asked: Asked) -> dict[str, Any]:
-        """Return the body for the Chat Completions API."""
-        said = [chat_message(each, self.role_of(each)) for each in layout.messages]
-        messages, caching = self.marked(layout, said, "text")
-        return {
-            "messages": messages,
-            "model": self.settings.model,
-            self.settings.max_tokens_field: asked.limit,
-            "prompt_cache_options": caching,
-            "temperature": asked.temperature,
-            "tools": [chat_tool(tool) for tool in tools] or None,
-            "tool_choice": asked.choice and chat_choice(asked.choice),
-        }
-
-    def responses_body(self, layout: Layout, tools: Iterable[Tool], asked: Asked) -> dict[str, Any]:
-        """Return the body for the Responses API, which shall store nothing."""
-        is_apart = self.settings.system_as == "instructions"
-        instructions = layout.take_first_system("O17", "O17") if is_apart else None
-        phase = phases(layout, self.abilities)
-        said = [
-            item
-            for at, each in enumerate(layout.messages)
-            for item in response_items(each, self.role_of(each), phase.get(at, ""))
-        ]
-        items, caching = self.marked(layout, said, "input_text")
-        return {
-            "instructions": instructions,
-            "input": items,
-            "model": self.settings.model,
-            "store": False,
-            "include": wanted_thinking(layout, self.abilities),
-            "max_output_tokens": asked.limit,
-            "prompt_cache_options": caching,
-            "temperature": asked.temperature,
-            "tools": [response_tool(tool) for tool in tools] or None,
-            "tool_choice": asked.choice and response_choice(asked.choice),
-        }
-
-    def role_of(self, message: Turn) -> str:
-        """Return what the model calls the role of a message."""
-        return str(self.settings.system_role) if message.role == "system" else message.role
+    def write(self, request: PreparedRequest) -> dict[str, Any]:
+        """Return the body for the API that is asked."""
+        return write_response(request) if self.asks_responses else write_chat(request)
 
     def want_chat(self, layout: Layout) -> None:
         """Refuse a model that has no Chat Completions, where the address does not convert."""
@@ -164,23 +136,6 @@ class OpenAIProvider(HttpProvider):
     def asks_for_cache(self) -> bool:
         """Whether the target wants the system message marked for the cache."""
         return bool(getattr(self.settings, "prompt_caching", False))  # Azure's have no such setting
-
-    def marked(self, layout: Layout, messages: list[Any], part_type: str) -> tuple[list[Any], Any]:
-        """Return the messages, and how they are cached; the system message is marked if wanted.
-
-        Without one, nothing is marked, and the vendor caches nothing of the request.
-        """
-        if not self.asks_for_cache:
-            return messages, None
-        advice = "leave out prompt_caching: this one caches prompts by itself"
-        layout.judge(self.abilities.takes("cache_breakpoints"), advice)
-        leading = takewhile(lambda message: message.role == "system", layout.messages)
-        mode = {"mode": "explicit"}
-        if at := len(list(leading)):
-            last = messages[at - 1]
-            text = {"type": part_type, "text": last["content"], "prompt_cache_breakpoint": mode}
-            messages[at - 1] = {**last, "content": [text]}
-        return messages, mode
 
     def lay_out_system(self, layout: Layout) -> None:
         """Send system messages as the target says."""
@@ -208,4 +163,4 @@ class OpenAIProvider(HttpProvider):
 
     def read(self, answer: Any) -> ProviderResponse:
         """Return what the API that was asked says."""
-        return read_response(answer) if self.asks_responses else read_chat(answer)
+        return answer_of_response(answer) if self.asks_responses else answer_of_chat(answer)

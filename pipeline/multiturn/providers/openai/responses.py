@@ -11,7 +11,7 @@ from msgspec import Struct
 from multiturn.errors import ProviderError
 from multiturn.files.media import Media, MediaKind
 from multiturn.model.calls import Thinking, Tool
-from multiturn.model.request import content_of
+from multiturn.model.request import PreparedRequest, content_of
 from multiturn.model.turns import Turn, is_blank
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.layout import Layout
@@ -23,7 +23,7 @@ from multiturn.providers.media_parts import (
     want_user_media,
 )
 from multiturn.providers.models import SERVERS, Abilities
-from multiturn.providers.openai.chat import called
+from multiturn.providers.openai.chat import caching_of, called
 from multiturn.providers.replies import Typed
 from multiturn.providers.tool_layout import (
     Choice,
@@ -152,15 +152,45 @@ def wanted_thinking(layout: Layout, abilities: Abilities) -> list[str] | None:
     return ["reasoning.encrypted_content"] if is_wanted else None
 
 
-def response_items(turn: Turn, role: str, phase: str = "") -> Iterator[dict[str, Any]]:
+def write_response(request: PreparedRequest) -> dict[str, Any]:
+    """Return the body of a request, of which the vendor shall store nothing.
+
+    Its form may have ``system_role``, which is ``developer``; ``prompt_caching``, as for
+    ``write_chat``; ``phases`` of messages by their index; and ``include``. A system message that is
+    taken apart is ``instructions``.
+    """
+    form = request.form
+    phase, role = form.get("phases", {}), form.get("system_role", "")
+    items = [
+        item
+        for at, turn in enumerate(request.messages)
+        for item in response_items(turn, role * (turn.role == "system"), phase.get(at, ""))
+    ]
+    caching = caching_of(request, items, "input_text")
+    body = {
+        "instructions": request.system and request.system.content,
+        "input": items,
+        "model": request.model,
+        "store": False,
+        "include": form.get("include"),
+        "max_output_tokens": request.max_output_tokens,
+        "prompt_cache_options": caching,
+        "temperature": request.temperature,
+        "tools": [response_tool(tool) for tool in request.tools] or None,
+        "tool_choice": request.tool_choice and response_choice(request.tool_choice),
+    }
+    return {key: value for key, value in body.items() if value is not None}
+
+
+def response_items(turn: Turn, role: str = "", phase: str = "") -> Iterator[dict[str, Any]]:
     """Yield a turn as items: thinking, text, calls.
 
     Args:
         turn: a message.
-        role: what the API calls its role.
+        role: what the API calls its role, if it has another name.
         phase: of an assistant's text; empty for none.
 
-    >>> [*response_items(Turn("tool", answers="c1"), "tool")]
+    >>> [*response_items(Turn("tool", answers="c1"))]
     [{'type': 'function_call_output', 'call_id': 'c1', 'output': ''}]
     """
     if turn.answers is not None:
@@ -180,7 +210,7 @@ def response_items(turn: Turn, role: str, phase: str = "") -> Iterator[dict[str,
             "encrypted_content": blocks[0].data,
         }
     if turn.content or not turn.is_more:
-        message = {"role": role, "content": _content(turn)}
+        message = {"role": role or turn.role, "content": _content(turn)}
         yield {**message, "phase": phase} if phase else message
     for call in turn.calls:
         yield {
@@ -269,7 +299,7 @@ class ResponsesAnswer(Struct):
     usage: Any = None
 
 
-def read_response(answer: ResponsesAnswer) -> ProviderResponse:
+def answer_of_response(answer: ResponsesAnswer) -> ProviderResponse:
     """Return what an answer says; a refusal by the model is an answer, too.
 
     Raises:
