@@ -35,18 +35,13 @@ def say_estimate(estimate: Estimate, provider: "TargetProvider") -> None:
     """Print how many tokens requests have, what they cost, and which do not fit the model."""
     if not estimate.cases:
         return
-    lines = [
-        _tokens(estimate, provider),
-        _money(estimate, provider),
-        *_too_large(estimate, provider),
-    ]
-    for line in filter(None, lines):
-        say_summary(line, err=True)
+    for words in (_tokens, _money, _too_large):
+        if line := words(estimate, provider):
+            say_summary(line, err=True)
 
 
 def _tokens(estimate: Estimate, provider: "TargetProvider") -> str:
-    words = f"{_about(estimate)}{_many(estimate.input)} input tokens"
-    words += _shared(estimate, provider)
+    words = f"{_about(estimate)}{_many(estimate.input)} input tokens{_shared(estimate, provider)}"
     words += without_media(estimate.media)
     limited = f"at most {_many(estimate.output)} output tokens"
     if not estimate.unlimited:
@@ -76,11 +71,10 @@ def _money(estimate: Estimate, provider: "TargetProvider") -> str:
     if price is None:
         return no_price(provider) if model_of(provider) else ""
     now = _both(estimate, estimate.input_cost, estimate.output_cost)
-    batch = ""
+    batch = cache = ""
     if price.batch is not None:
-        batch = _both(estimate, estimate.batch_input_cost, estimate.batch_output_cost)
-        batch = f"; as a batch {batch}"
-    cache = ""
+        cost = _both(estimate, estimate.batch_input_cost, estimate.batch_output_cost)
+        batch = f"; as a batch {cost}"
     if estimate.shared and price.now.cached and provider.cache_minimum is not None:
         option = "the cache" if provider.has_cache else "prompt_caching"
         cost = _both(estimate, estimate.cached_input_cost, estimate.output_cost)
@@ -90,23 +84,20 @@ def _money(estimate: Estimate, provider: "TargetProvider") -> str:
 
 
 def _both(estimate: Estimate, input_cost: float, output_cost: float) -> str:
-    if estimate.unlimited:
-        return f"{dollars(input_cost)} for the input"
-    return (
-        f"{dollars(input_cost)} for the input, at most {dollars(input_cost + output_cost)} in all"
-    )
+    total = f", at most {dollars(input_cost + output_cost)} in all"
+    return f"{dollars(input_cost)} for the input{'' if estimate.unlimited else total}"
 
 
-def _too_large(estimate: Estimate, provider: "TargetProvider") -> list[str]:
+def _too_large(estimate: Estimate, provider: "TargetProvider") -> str:
     if not estimate.too_large or estimate.price is None:
-        return []
+        return ""
     does = "does" if estimate.too_large == 1 else "do"
     what = f"{number_of(estimate.too_large, 'case')} {does} not fit {model_of(provider)}"
     suites: dict[str, list[str]] = {}
     for suite, case_id in estimate.named:
         suites.setdefault(suite, []).append(case_id)
     named = [f"{suite}: {first_of(ids)}" for suite, ids in suites.items()]
-    return [f"{what} ({estimate.price.most_input:,} tokens): {first_of(named)}"]
+    return f"{what} ({estimate.price.most_input:,} tokens): {first_of(named)}"
 
 
 def say_spending(budget: Budget) -> None:
