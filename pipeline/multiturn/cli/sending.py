@@ -35,18 +35,18 @@ def say_estimate(estimate: Estimate, provider: "TargetProvider") -> None:
     """Print how many tokens requests have, what they cost, and which do not fit the model."""
     if not estimate.cases:
         return
-    lines = [
-        _tokens(estimate, provider),
-        _money(estimate, provider),
-        *_too_large(estimate, provider),
-    ]
-    for line in filter(None, lines):
-        say_summary(line, err=True)
+    for words in (_tokens, _money, _too_large):
+        if line := words(estimate, provider):
+            say_summary(line, err=True)
 
 
 def _tokens(estimate: Estimate, provider: "TargetProvider") -> str:
     words = f"{_about(estimate)}{_many(estimate.input)} input tokens"
-    words += _shared(estimate, provider)
+    if estimate.shared:
+        share = round(100 * estimate.shared / estimate.input)
+        words += f", {share} % in prefixes that other cases share"
+        if provider.cache_minimum is None:
+            words += f" (if they are cached from {ASSUMED_MINIMUM:,} tokens on, which is not known)"
     words += without_media(estimate.media)
     limited = f"at most {_many(estimate.output)} output tokens"
     if not estimate.unlimited:
@@ -59,16 +59,6 @@ def _tokens(estimate: Estimate, provider: "TargetProvider") -> str:
 def without_media(number: int) -> str:
     """Return the words that say how many images and other media are in no count."""
     return f", without {number_of(number, 'image')} or other media (not known)" if number else ""
-
-
-def _shared(estimate: Estimate, provider: "TargetProvider") -> str:
-    if not estimate.shared:
-        return ""
-    share = round(100 * estimate.shared / estimate.input)
-    words = f", {share} % in prefixes that other cases share"
-    if provider.cache_minimum is not None:
-        return words
-    return f"{words} (if they are cached from {ASSUMED_MINIMUM:,} tokens on, which is not known)"
 
 
 def _money(estimate: Estimate, provider: "TargetProvider") -> str:
@@ -97,16 +87,16 @@ def _both(estimate: Estimate, input_cost: float, output_cost: float) -> str:
     )
 
 
-def _too_large(estimate: Estimate, provider: "TargetProvider") -> list[str]:
+def _too_large(estimate: Estimate, provider: "TargetProvider") -> str:
     if not estimate.too_large or estimate.price is None:
-        return []
+        return ""
     does = "does" if estimate.too_large == 1 else "do"
     what = f"{number_of(estimate.too_large, 'case')} {does} not fit {model_of(provider)}"
     suites: dict[str, list[str]] = {}
     for suite, case_id in estimate.named:
         suites.setdefault(suite, []).append(case_id)
     named = [f"{suite}: {first_of(ids)}" for suite, ids in suites.items()]
-    return [f"{what} ({estimate.price.most_input:,} tokens): {first_of(named)}"]
+    return f"{what} ({estimate.price.most_input:,} tokens): {first_of(named)}"
 
 
 def say_spending(budget: Budget) -> None:
@@ -177,19 +167,15 @@ class Tally:
         if case.action == "send" and result.repairs:
             self.repaired += 1
             self.rules |= {repair.partition(":")[0] for repair in result.repairs}
-        self._add_failure(case)
-
-    def _add_failure(self, case: RunCase) -> None:
-        failure = case.result.error
-        if failure is None:
+        if result.error is None:
             return
         if isinstance(case.error, MultiturnError):
             self.failures.add(case.error)
         elif not case.ends_run:
-            self.failures.say(failure.message)
+            self.failures.say(result.error.message)
         elif not self.is_denied:
             self.is_denied = True
-            self.failures.say(f"{failure.message}; no more cases are sent")
+            self.failures.say(f"{result.error.message}; no more cases are sent")
         else:
             self.failures.count += 1
 
@@ -217,17 +203,13 @@ def name_removed(ids: Sequence[str], path: str | None) -> None:
         )
 
 
-def print_json(result: Result) -> None:
-    """Print a result as a line of JSON."""
-    standard_output().buffer.write(to_json(result))
-    standard_output().buffer.flush()
-
-
-def print_text(result: Result) -> None:
-    """Print an answer for reading; standard error has the errors."""
-    if result.error is None:
+def print_result(result: Result, *, as_text: bool) -> None:
+    """Print a result as a line of JSON, or its answer; standard error has the errors."""
+    if not as_text:
+        standard_output().buffer.write(to_json(result))
+    elif result.error is None:
         standard_output().buffer.write(to_result_text(result, color=on_terminal()))
-        standard_output().buffer.flush()
+    standard_output().buffer.flush()
 
 
 def rehearse(run: Run, failures: Failures) -> None:
