@@ -23,8 +23,8 @@ from multiturn.engine.batches import Batches, BatchRun, BatchState, DryBatchRun
 from multiturn.engine.run import Run
 from multiturn.providers.anthropic.batches import AnthropicBatchApi
 from multiturn.providers.batch_api import BatchApi, BatchPart, BatchSearch, BatchStatus
-from multiturn.providers.batches_of import batches_of
 from multiturn.providers.openai.batches import OpenAIBatchApi
+from multiturn.providers.targets import batches_of
 from running import by_id, write_suite
 from vendors import anthropic, azure, gemini, openai
 

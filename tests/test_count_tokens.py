@@ -216,7 +216,7 @@ def test_a_vendor_without_such_an_endpoint_is_refused(
     assert (done.returncode, server.requests) == (2, [])
     assert done.stderr == (
         f"Error: the vendor of the target {target!r} has no endpoint that counts tokens; those of"
-        " anthropic, openai, gemini have one\n"
+        " anthropic, gemini, openai have one\n"
     )
 
 

@@ -15,7 +15,7 @@ from histories import history
 from multiturn import ChatMessage, ProviderError, ProviderRequest
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.calls import Call, Tool
-from multiturn.providers.batches_of import batches_of
+from multiturn.providers.targets import batches_of
 from strict import judge_anthropic, judge_gemini, judge_openai, judge_responses
 from vendors import PROVIDERS, echo, entries
 

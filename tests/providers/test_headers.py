@@ -11,7 +11,7 @@ from loopback import KEY, Request, Server
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.providers.anthropic.provider import AnthropicProvider, AnthropicSettings
 from multiturn.providers.batch_api import BatchPart
-from multiturn.providers.batches_of import batches_of
+from multiturn.providers.targets import batches_of
 from vendors import GIVEN, PROVIDERS, anthropic, ask, chat
 
 (TABLE,) = read_documents((Path(__file__).parent / "headers.yaml").read_bytes(), "headers.yaml")

@@ -11,7 +11,7 @@ from media_files import image, pdf, wav
 from multiturn import ChatMessage, Media, ProviderError, ProviderRequest
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.calls import Call, Thinking
-from multiturn.providers.batches_of import batches_of
+from multiturn.providers.targets import batches_of
 from strict import judge_responses
 from vendors import HELLO, ask, azure, chat, failure, openai, responses
 

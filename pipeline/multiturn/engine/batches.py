@@ -30,9 +30,9 @@ from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import LARGEST_ANSWER, Provider, TargetProvider
 from multiturn.providers.batch_api import BatchPart, BatchStatus, may_pass, places
-from multiturn.providers.batches_of import batches_of
 from multiturn.providers.results import Result, key_of, state_path
 from multiturn.providers.secrets import hide
+from multiturn.providers.targets import batches_of
 from multiturn.text import number_of
 
 

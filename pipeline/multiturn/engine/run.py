@@ -38,7 +38,6 @@ from multiturn.model.turns import is_blank, kind_of
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE
 from multiturn.providers.base import Provider, ProviderResponse, TargetProvider, Wire
-from multiturn.providers.counting import count_tokens, counter_of
 from multiturn.providers.custom import complete
 from multiturn.providers.results import (
     Failure,
@@ -51,7 +50,7 @@ from multiturn.providers.results import (
     state_path,
 )
 from multiturn.providers.targets import DEFAULT as DEFAULT_TARGET
-from multiturn.providers.targets import find_target
+from multiturn.providers.targets import counter_of, find_target
 from multiturn.providers.tokens import Tokens
 from multiturn.text import utf8
 
@@ -783,7 +782,7 @@ def counted(run: Run, *, concurrency: int = 8) -> Iterator[RunCase]:
         if case.action != "send" or case.wire is None:
             return case
         try:
-            return replace(case, tokens=await count_tokens(provider, case.wire))
+            return replace(case, tokens=await provider.count_tokens(case.wire))
         except ProviderError as error:
             return replace(case.failed(error), action="refuse", wire=None, tokens=None)
 

@@ -155,6 +155,10 @@ class TargetProvider:
     """
 
     kind: ClassVar[str] = ""  # the name that targets give it; empty for a user's own
+    batch_api: ClassVar[str] = (
+        ""  # the module of the vendor's Batch API and its class, with a colon
+    )
+    counts_tokens: ClassVar[bool] = False  # whether the vendor has an endpoint that does
     body_forms: ClassVar[tuple[BodyForm, ...]] = ()  # of the bodies that it sends
     title: ClassVar[str] = ""  # what reports call its payload; empty for none of its own
     accepts: Collection[str] = frozenset()  # as for ``AxProvider``

@@ -20,7 +20,7 @@ from multiturn.providers.models import SERVERS, Abilities, Row
 from multiturn.providers.refusals import lesson_of
 from multiturn.providers.replies import receive
 from multiturn.providers.secrets import hide
-from multiturn.providers.tokens import Tokenizer
+from multiturn.providers.tokens import Tokenizer, Tokens
 from multiturn.providers.tool_layout import Names, choice_of, want_names
 
 _S = TypeVar("_S")
@@ -234,6 +234,28 @@ class HttpProvider(ChatProvider):
         """
         reply = await self.request(method, path, body, **options)
         return receive(reply.body, kind, read, self.secrets, what)
+
+    async def count(self, wire: Wire) -> int:
+        """Return the input tokens that the vendor counts of a request.
+
+        Raises:
+            ProviderError: the vendor gives no count.
+        """
+        raise NotImplementedError
+
+    async def count_tokens(self, wire: Wire) -> Tokens:
+        """Return the input tokens that the vendor counts, through the target's client and limits.
+
+        Raises:
+            ProviderError: the vendor gives no count.
+        """
+        try:
+            count = await self.count(wire)
+        except ProviderError as error:
+            if error.status == 404:
+                error.what += f"; the address of the target {self.name!r} may not count tokens"
+            raise
+        return structs.replace(self.tokens(wire), count=count, is_exact=True, media=0)
 
     async def download(self, path: str, file: BinaryIO) -> None:
         """Write the answer of an endpoint into a file, whatever its size."""

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from multiturn.providers.agents.vscode import InsidersSettings, VSCodeProvider, 
 from multiturn.providers.anthropic.provider import AnthropicProvider, AnthropicSettings
 from multiturn.providers.ax import ChatSettings
 from multiturn.providers.base import Settings, TargetProvider
+from multiturn.providers.batch_api import BatchApi
 from multiturn.providers.custom import CustomProvider, CustomSettings
 from multiturn.providers.echo import EchoProvider
 from multiturn.providers.gemini.provider import GeminiProvider, GeminiSettings
@@ -257,3 +259,31 @@ def _check_headers(headers: Any, node: Node, where: str) -> None:
         if what:
             raise MultiturnError(what, where=place)
         seen.add(name.lower())
+
+
+def batches_of(provider: TargetProvider) -> BatchApi:
+    """Return the Batch API of a target's provider.
+
+    Raises:
+        MultiturnError: its provider has none.
+    """
+    if not provider.batch_api:
+        kinds = ", ".join(kind for kind, row in KINDS.items() if row.provider.batch_api)
+        what = f"the target {provider.name!r} has no batches; leave out --batch, or name a target"
+        raise MultiturnError(f"{what} of one of these providers: {kinds}")
+    module, _, name = provider.batch_api.partition(":")
+    api: BatchApi = getattr(import_module(module), name)(provider)
+    return api
+
+
+def counter_of(provider: TargetProvider) -> HttpProvider:
+    """Return the provider of a target whose vendor counts tokens.
+
+    Raises:
+        MultiturnError: it does not.
+    """
+    if not isinstance(provider, HttpProvider) or not provider.counts_tokens:
+        kinds = ", ".join(sorted(k for k, row in KINDS.items() if row.provider.counts_tokens))
+        what = f"the vendor of the target {provider.name!r} has no endpoint that counts tokens"
+        raise MultiturnError(f"{what}; those of {kinds} have one")
+    return provider

@@ -1,9 +1,20 @@
 """The counts of tokens that vendors and agents give, under our names."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-MOST_TOKENS = 2**53  # tokens; beyond it, floats are not exact
+from msgspec import Meta, Struct
+
+_MOST = 2**53  # tokens; beyond it, floats are not exact
+
+
+TokenCount = Annotated[int, Meta(ge=0, le=_MOST)]
+
+
+class InputTokens(Struct):
+    """What an endpoint answers that counts the tokens of a request."""
+
+    input_tokens: TokenCount
 
 
 def counts(usage: Any, **names: str) -> Mapping[str, int]:
@@ -26,4 +37,4 @@ def counts(usage: Any, **names: str) -> Mapping[str, int]:
 def _at(usage: Any, path: str) -> int | None:
     for key in path.split("."):
         usage = usage.get(key) if isinstance(usage, dict) else None
-    return usage if isinstance(usage, int) and 0 <= usage <= MOST_TOKENS else None
+    return usage if isinstance(usage, int) and 0 <= usage <= _MOST else None

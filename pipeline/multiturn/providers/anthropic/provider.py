@@ -11,7 +11,7 @@ from multiturn.model.calls import Call
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.providers.anthropic.messages import FORM, SPOKEN, write_message
 from multiturn.providers.ax import UpTo1
-from multiturn.providers.base import ProviderResponse
+from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.layout import Layout
@@ -32,10 +32,11 @@ from multiturn.providers.tool_layout import (
     pair_results,
     rename_ids,
 )
-from multiturn.providers.usage import counts
+from multiturn.providers.usage import InputTokens, counts
 
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _IDS = Names("T2", re.compile("[A-Za-z0-9_-]+"))
+_NOT_COUNTED = ("max_tokens", "temperature")  # keys that the endpoint for counts refuses
 _DEFAULT_LIMIT = 4096  # the API requires one
 _KINDS: tuple[MediaKind, ...] = ("image", "document")
 _LIMITS = (
@@ -118,6 +119,8 @@ class AnthropicProvider(HttpProvider):
     path = "/v1/messages"
     spoken_keys = SPOKEN
     body_forms = (FORM,)
+    batch_api = "multiturn.providers.anthropic.batches:AnthropicBatchApi"
+    counts_tokens = True
     answer_type = AnthropicAnswer
     tool_names = Names("A12", re.compile("[A-Za-z0-9_-]{1,128}"))
     hottest = ("A9", 1)
@@ -188,6 +191,16 @@ class AnthropicProvider(HttpProvider):
     def server(self) -> str:
         """The address that paths are appended to."""
         return self.settings.base_url or "https://api.anthropic.com"
+
+    async def count(self, wire: Wire) -> int:
+        """Return the input tokens that Anthropic counts."""
+        body = msgspec.json.decode(wire.body)
+        counted = {key: value for key, value in body.items() if key not in _NOT_COUNTED}
+        return await self.call(
+            *("POST", "/v1/messages/count_tokens", InputTokens),
+            *(lambda found: found.input_tokens, counted),
+            what="count",
+        )
 
     def read(self, answer: AnthropicAnswer) -> ProviderResponse:
         """Return the text blocks, the calls and the thinking."""

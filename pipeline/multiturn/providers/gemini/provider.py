@@ -15,7 +15,7 @@ from multiturn.files.media import with_bytes
 from multiturn.model.calls import Call
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.providers.ax import UpTo2
-from multiturn.providers.base import ProviderResponse
+from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.gemini.contents import FORM, SPOKEN, write_content
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
@@ -37,7 +37,7 @@ from multiturn.providers.tool_layout import (
     pair_results,
     want_signatures,
 )
-from multiturn.providers.usage import counts
+from multiturn.providers.usage import TokenCount, counts
 
 # Reasons to stop that are filters' (types.FinishReason of the SDK).
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
@@ -63,6 +63,10 @@ class GeminiSettings(HttpSettings, frozen=True, kw_only=True):
         """Return the header with the key, and how long the server may take."""
         seconds = math.ceil(self.timeout_seconds)
         return {"x-goog-api-key": self.api_key, "x-server-timeout": str(seconds)}
+
+
+class _Counted(Struct, rename="camel"):
+    total_tokens: TokenCount
 
 
 class _Called(Struct):
@@ -107,6 +111,8 @@ class GeminiProvider(HttpProvider):
     answer_type = GeminiAnswer
     spoken_keys = SPOKEN
     body_forms = (FORM,)
+    batch_api = "multiturn.providers.gemini.batches:GeminiBatchApi"
+    counts_tokens = True
     address_settings = ("base_url", "version")
     tool_names = Names("G10", re.compile("[A-Za-z_][A-Za-z0-9_.:-]{0,127}"))
     hottest = ("G7", 2)
@@ -176,6 +182,15 @@ class GeminiProvider(HttpProvider):
         """The name of the model, with its collection."""
         model: str = self.settings.model
         return model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
+
+    async def count(self, wire: Wire) -> int:
+        """Return the input tokens that Google counts."""
+        whole = {"model": self.model_name, **msgspec.json.decode(wire.body)}
+        return await self.call(
+            *("POST", self.model_path("countTokens"), _Counted),
+            *(lambda found: found.total_tokens, {"generateContentRequest": whole}),
+            what="count",
+        )
 
     def read(self, answer: GeminiAnswer) -> ProviderResponse:
         """Return the text of the first candidate, its calls, and apart from them its thoughts."""

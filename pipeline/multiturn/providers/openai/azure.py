@@ -52,6 +52,8 @@ class AzureProvider(OpenAIProvider):
     """Sends the chat prompt to a deployment of Azure OpenAI."""
 
     kind = "azure"
+    batch_api = "multiturn.providers.openai.batches:AzureBatchApi"
+    counts_tokens = False
     address_settings = ("endpoint", "version")
 
     @property

@@ -4,12 +4,13 @@ import re
 from functools import cached_property
 from typing import Any, ClassVar
 
+from multiturn.errors import ProviderError
 from multiturn.files.media import MEDIA_KINDS
 from multiturn.model.request import PreparedRequest, ProviderRequest
-from multiturn.providers.base import ProviderResponse
+from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.layout import Layout
-from multiturn.providers.media_parts import want_kinds
+from multiturn.providers.media_parts import media_in, want_kinds
 from multiturn.providers.models import SERVERS
 from multiturn.providers.openai import chat, responses
 from multiturn.providers.openai.answers import (
@@ -28,6 +29,9 @@ from multiturn.providers.openai.repairs import (
 )
 from multiturn.providers.openai.settings import vendor_at
 from multiturn.providers.tool_layout import Names
+from multiturn.providers.usage import InputTokens
+
+_COUNTED = ("model", "instructions", "input", "tools", "tool_choice")  # by the endpoint
 
 
 class OpenAIProvider(HttpProvider):
@@ -36,6 +40,8 @@ class OpenAIProvider(HttpProvider):
     kind = "openai"
     title = "OpenAI, Azure"
     body_forms = (chat.FORM, responses.FORM)
+    batch_api = "multiturn.providers.openai.batches:OpenAIBatchApi"
+    counts_tokens = True
     rules_by: ClassVar[tuple[str, ...]] = ("base_url",)
     address_settings: ClassVar[tuple[str, ...]] = ("base_url",)
     tool_names = Names("O16", re.compile("[A-Za-z0-9_-]{1,64}"))
@@ -157,6 +163,19 @@ class OpenAIProvider(HttpProvider):
                 layout.refuse("O18", f"this one is {limit}")
         elif row and row.limit != self.settings.max_tokens_field:
             layout.refuse(row.rule or "C4", f"set max_tokens_field: {row.limit} in the target")
+
+    async def count(self, wire: Wire) -> int:
+        """Return the input tokens that OpenAI counts, of the request as the Responses API has it."""
+        assert wire.prepared is not None  # noqa: S101 - it is this provider's
+        if any(media.kind == "audio" for media in media_in(wire.prepared.messages)):
+            raise ProviderError("OpenAI's endpoint counts no audio", kind="refused")
+        body = responses.write_response(wire.prepared)
+        counted = {name: value for name in _COUNTED if (value := body.get(name))}
+        return await self.call(
+            *("POST", "/responses/input_tokens", InputTokens),
+            *(lambda found: found.input_tokens, counted),
+            what="count",
+        )
 
     @property
     def answer_type(self) -> type:  # type: ignore[override]
