@@ -606,7 +606,7 @@ async def run(
             it must be new or empty.
         concurrency: maximum number of concurrent requests.
         order: ``prefixes`` sends cases whose prompts begin in the same way together, if the vendor
-            may cache that, and the first of them before the others; ``suite`` is that of the suites.
+            may cache that, the first of them before the others; ``suite`` keeps the suites' order.
         options: any of those below, each of which is off by default.
         resume: continue the file of results: a case that succeeded there and whose request is
             unchanged is not sent, and yields nothing.
