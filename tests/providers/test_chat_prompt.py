@@ -106,7 +106,7 @@ def test_what_is_shown_omits_the_default_system_message_too() -> None:
     conversion = laid_out()(Conversion(Case(id="a", input_messages=(TestMessage("user", "Why?"),))))
     for setting, shown in {"omit": ["Why?"], "send": [DEFAULT, "Why?"]}.items():
         provider = openai(default_system=setting)
-        preview = provider.preview(request_of(conversion), conversion.sent, conversion.transcript)
+        preview = provider.preview(request_of(conversion))
         assert [turn.content for turn in preview.messages or ()] == shown
 
 

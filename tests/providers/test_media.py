@@ -570,7 +570,7 @@ def test_bytes_are_read_only_where_a_body_is_encoded() -> None:
     for vendor in JUDGES:
         provider = PROVIDERS[vendor]()
         with warnings_to(lambda _: None):
-            provider.preview(request, tuple(map(turn_of, request.chat_prompt or ())), ())
+            provider.preview(request)
             _, body = provider.laid_out(request)
             wire = provider.wire(request)
         assert f"SHA-256 {'0' * 64}" in str(body)

@@ -24,7 +24,7 @@ from multiturn.explaining.spans import (
 from multiturn.files.media import FILE_TYPES, Media, is_address
 from multiturn.model.case import PROMPT_KEY, Case, TestMessage, first_other, segments_of
 from multiturn.model.conversion import DROPPED, Conversion, Edited, calls_of
-from multiturn.model.request import ProviderRequest, as_text
+from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Part, Turn, as_json, is_blank, joined, kind_of
 from multiturn.pipelines.pipeline import request_of
 from multiturn.suites.streaming import Extent
@@ -380,8 +380,7 @@ def preview_of(
     """
     case, request = conversion.case, request or request_of(conversion)
     try:
-        transcript = tuple(map(as_text, conversion.transcript))  # where media are text
-        return provider.preview(request, conversion.sent, transcript)
+        return provider.preview(request)
     except ProviderError as error:
         raise error.at(case.where(), case.id) from None
 

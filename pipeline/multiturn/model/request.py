@@ -150,6 +150,35 @@ class InputFile(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     media: Media | None = None
 
 
+class Origins(Struct, frozen=True, eq=False):
+    """The messages of a request with the origins of their texts, as a pipeline has made them.
+
+    Requests are compared without it: it says nothing of what is sent that they do not say.
+    """
+
+    sent: Turns
+    question: Parts
+    chat_prompt: tuple[ChatMessage, ...] | None
+    system: str | None
+
+    def is_of(self, request: "ProviderRequest") -> bool:
+        """Return whether nobody has changed the request since."""
+        return (
+            request.chat_prompt is self.chat_prompt
+            and request.system == self.system
+            and request.question == joined(self.question)
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return other is None or isinstance(other, Origins)
+
+    def __hash__(self) -> int:
+        return hash(None)
+
+    def __repr__(self) -> str:
+        return "Origins(...)"
+
+
 class ProviderRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """What the orchestrator hands a provider, and what it needs to go on from the answer.
 
@@ -173,6 +202,7 @@ class ProviderRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True
         expected_messages: the answer a grader compares with, as the suite wrote it.
         execution: settings for whoever runs the case, the suite's and over them the case's.
         root: the folder that ``resolved_path`` of a file is relative to; empty without files.
+        origins: where the texts come from; None in a request that no pipeline made.
     """
 
     question: str
@@ -192,6 +222,7 @@ class ProviderRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     expected_messages: Any = None
     execution: Any = None
     root: str = ""
+    origins: Origins | None = None
 
     __repr__ = brief
 
@@ -277,6 +308,8 @@ def _added(text: str, about: Part | None = None) -> Part:
 
 def prompt_of(request: ProviderRequest) -> Turns:
     """Return the messages that an API is sent for a request, before its own repairs."""
+    if request.origins is not None and request.origins.is_of(request):
+        return request.origins.sent
     chat = tuple(map(turn_of, request.chat_prompt or ()))
     if request.system is not None:
         system: Parts = (Part("text", request.system),)
@@ -289,6 +322,13 @@ def prompt_of(request: ProviderRequest) -> Turns:
             [Part("text", text, path=file.path if file else None) for text, file in guidelines],
         )
     return as_sent(chat, system, (Part("text", request.question),))
+
+
+def question_of(request: ProviderRequest) -> Parts:
+    """Return the transcript of a request in parts, with text in the place of media."""
+    if request.origins is not None and request.origins.is_of(request):
+        return tuple(map(as_text, request.origins.question))
+    return (Part("text", request.question),)
 
 
 def files_and_media(request: ProviderRequest) -> tuple[InputFile, ...]:

@@ -25,7 +25,7 @@ from multiturn.logs import is_debugging, warn, warnings_to
 from multiturn.model.calls import unpaired, without_lines
 from multiturn.model.case import Case, TestMessage
 from multiturn.model.conversion import Conversion
-from multiturn.model.request import ProviderRequest, message_of
+from multiturn.model.request import Origins, ProviderRequest, message_of
 from multiturn.model.turns import Turn, check_parts, check_turns, is_blank, joined, kind_of
 from multiturn.pipelines.contract import Stage, contract_of, markers_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
@@ -356,11 +356,12 @@ def request_of(conversion: Conversion) -> ProviderRequest:
     prompt = None if chat is None else tuple(map(message_of, chat))
     # Its text may be large: no second copy. It has no media.
     system = prompt[0].content if prompt and prompt[0].role == "system" else None
+    system = system if isinstance(system, str) else joined(conversion.system)
     return ProviderRequest(
         question=conversion.question,
         guidelines=tuple(part.text for part in conversion.guidelines if not is_blank(part.text)),
         chat_prompt=prompt,
-        system=system if isinstance(system, str) else joined(conversion.system),
+        system=system,
         input_files=conversion.input_files,
         tools=without_lines(conversion.tools),
         metadata=metadata,
@@ -374,6 +375,7 @@ def request_of(conversion: Conversion) -> ProviderRequest:
         expected_messages=case.expected_messages,
         execution=case.execution,
         root="" if case.files is None else case.files.root,
+        origins=Origins(conversion.sent, conversion.transcript, prompt, system),
     )
 
 

@@ -19,7 +19,6 @@ from multiturn.model.request import (
     message_of,
     prompt_of,
 )
-from multiturn.model.turns import Parts, Turns
 from multiturn.providers.base import Preview, ProviderResponse, Settings, TargetProvider, Wire
 from multiturn.providers.layout import Layout
 from multiturn.providers.rules import broken
@@ -128,7 +127,7 @@ class ChatProvider(TargetProvider, AxProvider):
 
     def wire(self, request: ProviderRequest) -> Wire:
         """Return what would be sent for a request, unless the vendor's rules refuse it."""
-        layout, prepared = self.lay_out(request, prompt_of(request))
+        layout, prepared = self.lay_out(request)
         self.warn_once(layout.doubts)
         body = self.write(prepared)
         return Wire(
@@ -144,13 +143,13 @@ class ChatProvider(TargetProvider, AxProvider):
 
     def laid_out(self, request: ProviderRequest) -> tuple[tuple[str, ...], dict[str, Any]]:
         """Return the repairs and the body as ``wire`` encodes it, as plain data without bytes."""
-        layout, prepared = self.lay_out(request, prompt_of(request))
+        layout, prepared = self.lay_out(request)
         self.warn_once(layout.doubts)
         return layout.done(), msgspec.to_builtins(self.write(prepared), enc_hook=without_bytes)
 
-    def preview(self, request: ProviderRequest, prompt: Turns, question: Parts) -> Preview:
+    def preview(self, request: ProviderRequest) -> Preview:
         """Return the messages after the repairs, and the other keys of the body."""
-        layout, prepared = self.lay_out(request, prompt)
+        layout, prepared = self.lay_out(request)
         body = self.write(prepared).items()
         others = {key: value for key, value in body if key not in self.spoken_keys}
         return Preview(
@@ -160,8 +159,9 @@ class ChatProvider(TargetProvider, AxProvider):
             doubts=tuple(layout.doubts),
         )
 
-    def lay_out(self, request: ProviderRequest, prompt: Turns) -> tuple[Layout, PreparedRequest]:
+    def lay_out(self, request: ProviderRequest) -> tuple[Layout, PreparedRequest]:
         """Return the messages after the repairs, with what is refused, and what is sent."""
+        prompt = prompt_of(request)
         if self.settings.default_system == "omit" and prompt[0].parts == DEFAULT:
             prompt = prompt[1:]
         layout = Layout(prompt, request)

@@ -10,7 +10,7 @@ from multiturn.errors import Place, ProviderError, exception_in_words
 from multiturn.logs import Notice, warn
 from multiturn.model.calls import Call
 from multiturn.model.request import InputFile, PreparedRequest, ProviderRequest, prompt_of
-from multiturn.model.turns import Parts, Turns
+from multiturn.model.turns import Turns
 from multiturn.providers.failures import passing
 from multiturn.providers.reading import BodyForm
 from multiturn.providers.secrets import hide
@@ -237,13 +237,8 @@ class TargetProvider:
         """Whether a vendor caches the prefixes of this target; None if that is not known."""
         return False
 
-    def preview(self, request: ProviderRequest, prompt: Turns, question: Parts) -> Preview:
+    def preview(self, request: ProviderRequest) -> Preview:
         """Return what people read of ``wire``; it needs neither key nor network.
-
-        Args:
-            request: of the case.
-            prompt: what an API is sent for it before repairs, with the origins of its texts.
-            question: its transcript, likewise.
 
         Raises:
             ProviderError: the provider would refuse the request.

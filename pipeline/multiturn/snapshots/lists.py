@@ -22,7 +22,7 @@ from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, ProviderError
 from multiturn.files.media import Media
-from multiturn.model.request import ChatMessage, ProviderRequest, prompt_of
+from multiturn.model.request import ChatMessage, ProviderRequest
 from multiturn.providers.base import TargetProvider
 from multiturn.snapshots import attached_files
 from multiturn.snapshots.attached_files import Attached
@@ -58,7 +58,6 @@ TARGET_COMMENT = """\
 """
 _VERSIONS = ("api_version", "version")  # settings that say which version of an API is asked
 _REQUEST = ProviderRequest(question="Hi", chat_prompt=(ChatMessage("user", "Hi"),), system="")
-_PROMPT = prompt_of(_REQUEST)
 _LINES = r"(?:(?!<<<<<<< |\|{7}(?!\|)|=======\n|>>>>>>> ).*\n)*+"
 _CONFLICT = re.compile(
     rf"^<<<<<<< .*\n(?P<ours>{_LINES})(?:\|{{7}}(?!\|).*\n{_LINES})?"
@@ -400,7 +399,7 @@ class Lists:
 def shared_parameters(provider: TargetProvider) -> Mapping[str, Any]:
     """Return what the body of every request says, such as the model; a case may say otherwise."""
     with suppress(ProviderError):  # it refuses every case for the same reason, and says so there
-        return provider.preview(_REQUEST, _PROMPT, _PROMPT[-1].parts).parameters
+        return provider.preview(_REQUEST).parameters
     return {}
 
 

@@ -17,9 +17,10 @@ from multiturn.model.request import (
     ProviderRequest,
     files_and_media,
     guidelines_with_files,
+    question_of,
     spoken_prompt,
 )
-from multiturn.model.turns import Part, Parts, Turn, Turns, is_blank, joined, separate_first
+from multiturn.model.turns import Part, Turn, is_blank, joined, separate_first
 from multiturn.providers.agents.command import run_command
 from multiturn.providers.agents.environment import ADVICE, hidden_values, inherited
 from multiturn.providers.base import (
@@ -166,9 +167,9 @@ class AgentProvider(TargetProvider):
             request=request,
         )
 
-    def preview(self, request: ProviderRequest, prompt: Turns, question: Parts) -> Preview:
+    def preview(self, request: ProviderRequest) -> Preview:
         """Return the transcript, with the text around it, as one message."""
-        wire = self.wire(request)
+        wire, question = self.wire(request), question_of(request)
         text = wire.shown.decode()
         before, found, after = text.partition(joined(question))
         shown = separate_first("", question) if found else ()  # a repair may have changed it
