@@ -298,17 +298,19 @@ def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
                 tally.add(case)
                 show_counts()
 
+    def kept(before: str) -> str:
+        path = run.results_path()
+        return f"{before} finished results are in {path}; continue with --resume" if path else ""
+
     is_mixed = run.path is None and standard_output().isatty()  # with answers, on the same terminal
     with closing(Progress(lambda: estimated_cases(run.selection), hidden=is_mixed)) as progress:
         show_counts()
         try:
             asyncio.run(main(answers(run, concurrency=concurrency, order=order)))
         except (KeyboardInterrupt, asyncio.CancelledError):
-            path = run.results_path()
-            kept = f": finished results are in {path}; continue with --resume" if path else ""
             progress.close()
             say_spending(run.budget)
-            say_line(f"interrupted after {number_of(tally.done, 'case')}{kept}")
+            say_line(f"interrupted after {number_of(tally.done, 'case')}{kept(':')}")
             sys.exit(exit_code(ended_by))
         except LimitReachedError as error:
             stopped = error
@@ -319,8 +321,7 @@ def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
     say_summary(f"{counts}{f': {path}' if path else ''}{tally.repairs()}", err=True)
     say_spending(run.budget)
     if stopped is not None:
-        kept = f"; finished results are in {path}; continue with --resume" if path else ""
-        tally.failures.say(in_line(f"{stopped}{kept}"))
+        tally.failures.say(in_line(f"{stopped}{kept(';')}"))
 
 
 def send_batch(run: Run, tally: Tally, *, poll: float, wait: bool) -> None:

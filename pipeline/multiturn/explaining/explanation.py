@@ -337,16 +337,11 @@ def within(found: Explanation, extent: Extent) -> Explanation | None:
 
     chat = None
     if found.chat is not None:
-        each_held = (
-            structs.replace(
-                message,
-                spans=held(message.spans),
-                thinking=held(message.thinking),
-                calls=held(message.calls),
-            )
-            for message in found.chat
+        messages = (
+            Message(each.role, held(each.spans), held(each.thinking), held(each.calls), each.data)
+            for each in found.chat
         )
-        chat = tuple(message for message in each_held if message.shown)
+        chat = tuple(message for message in messages if message.shown)
     fates = tuple(fate for fate in found.fates if extent.holds(fate.where))
     system, question = held(found.system), held(found.question)
     if not (chat or fates or system or question):
