@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 WORDS = 5
-MOST = 100
+MOST = 60
 # What makes a message, and the position of its text among the arguments.
 MAKERS = {"ErrorDetail": 0, "Notice": 2, "UsageError": 0}
 NAMES = re.compile(r"([A-Z]\w+Error|ErrorDetail|Notice)$")

@@ -1,6 +1,7 @@
 """The command that sends suites to a provider, and those that manage its batches."""
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import click
@@ -155,7 +156,7 @@ def run_suites(
 
     _check_options(click.get_current_context().params)
     selection, failures = options.select(), Failures(debug=options.debug)
-    show = sending.print_text if format_ == "text" else sending.print_json
+    show = partial(sending.print_result, as_text=format_ == "text")
     tally = sending.Tally(failures, show if output is None and not dry_run else None)
     # What is to be sent again depends on the address, which must then be known.
     sends = run_options["resume"] or not dry_run

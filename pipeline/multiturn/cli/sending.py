@@ -41,7 +41,12 @@ def say_estimate(estimate: Estimate, provider: "TargetProvider") -> None:
 
 
 def _tokens(estimate: Estimate, provider: "TargetProvider") -> str:
-    words = f"{_about(estimate)}{_many(estimate.input)} input tokens{_shared(estimate, provider)}"
+    words = f"{_about(estimate)}{_many(estimate.input)} input tokens"
+    if estimate.shared:
+        share = round(100 * estimate.shared / estimate.input)
+        words += f", {share} % in prefixes that other cases share"
+        if provider.cache_minimum is None:
+            words += f" (if they are cached from {ASSUMED_MINIMUM:,} tokens on, which is not known)"
     words += without_media(estimate.media)
     limited = f"at most {_many(estimate.output)} output tokens"
     if not estimate.unlimited:
@@ -54,16 +59,6 @@ def _tokens(estimate: Estimate, provider: "TargetProvider") -> str:
 def without_media(number: int) -> str:
     """Return the words that say how many images and other media are in no count."""
     return f", without {number_of(number, 'image')} or other media (not known)" if number else ""
-
-
-def _shared(estimate: Estimate, provider: "TargetProvider") -> str:
-    if not estimate.shared:
-        return ""
-    share = round(100 * estimate.shared / estimate.input)
-    words = f", {share} % in prefixes that other cases share"
-    if provider.cache_minimum is not None:
-        return words
-    return f"{words} (if they are cached from {ASSUMED_MINIMUM:,} tokens on, which is not known)"
 
 
 def _money(estimate: Estimate, provider: "TargetProvider") -> str:
@@ -168,19 +163,15 @@ class Tally:
         if case.action == "send" and result.repairs:
             self.repaired += 1
             self.rules |= {repair.partition(":")[0] for repair in result.repairs}
-        self._add_failure(case)
-
-    def _add_failure(self, case: RunCase) -> None:
-        failure = case.result.error
-        if failure is None:
+        if result.error is None:
             return
         if isinstance(case.error, MultiturnError):
             self.failures.add(case.error)
         elif not case.ends_run:
-            self.failures.say(failure.message)
+            self.failures.say(result.error.message)
         elif not self.is_denied:
             self.is_denied = True
-            self.failures.say(f"{failure.message}; no more cases are sent")
+            self.failures.say(f"{result.error.message}; no more cases are sent")
         else:
             self.failures.count += 1
 
@@ -208,17 +199,13 @@ def name_removed(ids: Sequence[str], path: str | None) -> None:
         )
 
 
-def print_json(result: Result) -> None:
-    """Print a result as a line of JSON."""
-    standard_output().buffer.write(to_json(result))
-    standard_output().buffer.flush()
-
-
-def print_text(result: Result) -> None:
-    """Print an answer for reading; standard error has the errors."""
-    if result.error is None:
+def print_result(result: Result, *, as_text: bool) -> None:
+    """Print a result as a line of JSON, or its answer; standard error has the errors."""
+    if not as_text:
+        standard_output().buffer.write(to_json(result))
+    elif result.error is None:
         standard_output().buffer.write(to_result_text(result, color=on_terminal()))
-        standard_output().buffer.flush()
+    standard_output().buffer.flush()
 
 
 def rehearse(run: Run, failures: Failures) -> None:
@@ -307,17 +294,19 @@ def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
                 tally.add(case)
                 show_counts()
 
+    def kept(before: str) -> str:
+        path = run.results_path()
+        return f"{before} finished results are in {path}; continue with --resume" if path else ""
+
     is_mixed = run.path is None and standard_output().isatty()  # with answers, on the same terminal
     with closing(Progress(lambda: estimated_cases(run.selection), hidden=is_mixed)) as progress:
         show_counts()
         try:
             asyncio.run(main(answers(run, concurrency=concurrency, order=order)))
         except (KeyboardInterrupt, asyncio.CancelledError):
-            path = run.results_path()
-            kept = f": finished results are in {path}; continue with --resume" if path else ""
             progress.close()
             say_spending(run.budget)
-            say_line(f"interrupted after {number_of(tally.done, 'case')}{kept}")
+            say_line(f"interrupted after {number_of(tally.done, 'case')}{kept(':')}")
             sys.exit(exit_code(ended_by))
         except LimitReachedError as error:
             stopped = error
@@ -328,8 +317,7 @@ def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
     say_summary(f"{counts}{f': {path}' if path else ''}{tally.repairs()}", err=True)
     say_spending(run.budget)
     if stopped is not None:
-        kept = f"; finished results are in {path}; continue with --resume" if path else ""
-        tally.failures.say(in_line(f"{stopped}{kept}"))
+        tally.failures.say(in_line(f"{stopped}{kept(';')}"))
 
 
 def send_batch(run: Run, tally: Tally, *, poll: float, wait: bool) -> None:

@@ -92,7 +92,17 @@ class BatchState:
 
         It is for whoever creates batches, cancels them or removes the file.
         """
-        file = self._locked(say)
+
+        def wait(file: BinaryIO) -> None:
+            try:
+                lock(file, wait=False)
+            except BlockingIOError:
+                say("another process is sending or canceling batches of these results; waiting")
+                lock(file)
+
+        file = None
+        with suppress(FileNotFoundError):
+            file = open_locked(self.path, "rb", wait)
         if file is None:  # there is no such file yet, or no more
             self._clear()
             yield
@@ -101,18 +111,6 @@ class BatchState:
             if self.target is not None:  # else the file is that of a run that ended
                 self._catch_up()
             yield
-
-    def _locked(self, say: Callable[[str], object]) -> BinaryIO | None:
-        def wait(file: BinaryIO) -> None:
-            try:
-                lock(file, wait=False)
-            except BlockingIOError:
-                say("another process is sending or canceling batches of these results; waiting")
-                lock(file)
-
-        with suppress(FileNotFoundError):
-            return open_locked(self.path, "rb", wait)
-        return None
 
     def _clear(self) -> None:
         self.close()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from multiturn.errors import LimitReachedError, MultiturnError, option
 from multiturn.providers.base import TargetProvider, Wire
 from multiturn.providers.prices import Price, Usage, price_of
-from multiturn.providers.results import Result
 from multiturn.text import dollars
 
 if TYPE_CHECKING:
@@ -85,14 +84,12 @@ class SharedPrefixes:
         self._by_age.append(text)
         self._size += len(text)
         while self._size > _MOST_KEPT:
-            self._forget(self._by_age.popleft())
-
-    def _forget(self, text: str) -> None:
-        self._size -= len(text)
-        at = bisect_left(self._texts, text)
-        del self._texts[at]
-        if self._texts[at : at + 1] != [text]:
-            del self._kept[text]
+            oldest = self._by_age.popleft()
+            self._size -= len(oldest)
+            at = bisect_left(self._texts, oldest)
+            del self._texts[at]
+            if self._texts[at : at + 1] != [oldest]:
+                del self._kept[oldest]
 
 
 def longest_common(texts: list[str], text: str) -> tuple[int, str]:
@@ -233,15 +230,6 @@ class Estimate:
         return self.input_cost - self.shared * saved + self.prefixes.written * added
 
 
-def usage_of(result: Result) -> Usage | None:
-    """Return the tokens of a result; None if the vendor counted none."""
-    counted = result.usage
-    if "input_tokens" not in counted:
-        return None
-    names = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
-    return Usage(*(counted.get(name, 0) for name in names))
-
-
 class Budget:
     """Adds up what a run uses, and says when that is enough.
 
@@ -296,8 +284,8 @@ class Budget:
             MultiturnError: it does, or that cannot be known.
         """
         if self.most_cost is not None and self.rates is None:
-            kind = " in a batch" if self.batch and self.price else ""
-            raise MultiturnError(f"{option('max-cost')} needs a price{kind}: {no_price(provider)}")
+            what = "needs a price in a batch" if self.batch and self.price else "needs a price"
+            raise MultiturnError(f"{option('max-cost')} {what}: {no_price(provider)}")
         if self.batch and found.unlimited and self.has_limit:
             what = "a batch cannot be stopped, so a limit of the run needs a limit of each answer"
             raise MultiturnError(f"{what}; set max_output_tokens in the target")
@@ -307,11 +295,11 @@ class Budget:
             cost = found.batch_input_cost + found.batch_output_cost
         about = "" if found.is_exact else "about "
         if limit := self._exceeded(tokens, 0):
-            kind = "tokens with the output" if self.batch else "input tokens"
-            raise MultiturnError(f"{about}{tokens:,} {kind} exceed {limit}; nothing was sent")
+            what = "tokens with the output exceed" if self.batch else "input tokens exceed"
+            raise MultiturnError(f"{about}{tokens:,} {what} {limit}; nothing was sent")
         if limit := self._exceeded(0, cost):
-            kind = "with the output" if self.batch else "for the input alone"
-            raise MultiturnError(f"{about}{dollars(cost)} {kind} exceeds {limit}; nothing was sent")
+            what = "with the output exceeds" if self.batch else "for the input alone exceeds"
+            raise MultiturnError(f"{about}{dollars(cost)} {what} {limit}; nothing was sent")
 
     def begin(self, case: "RunCase") -> None:
         """Note that a request is about to be sent.
@@ -334,14 +322,16 @@ class Budget:
         if self.batch and digest in self._paid:
             return
         self._paid |= {digest} if self.batch else set()
-        usage = usage_of(case.result)
-        if usage is None and case.result.error is None:
+        counted = case.result.usage
+        if "input_tokens" not in counted and case.result.error is None:
             return
         tokens, cost = self._expected(case)
         self._tokens -= tokens
         self._cost -= cost
-        if usage is None:
+        if "input_tokens" not in counted:
             return
+        names = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
+        usage = Usage(*(counted.get(name, 0) for name in names))
         paid = self.rates.cost(usage) if self.rates else 0
         self.cases += 1
         self.usage += usage

@@ -13,6 +13,7 @@ from multiturn.engine.selection import select
 from multiturn.errors import MultiturnError
 from multiturn.files.media import EXTENSIONS, Media, address_or_uri, file_name
 from multiturn.logs import Notice, warn
+from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ChatMessage, ProviderRequest, message_of, turn_of
 from multiturn.model.turns import Turn, Turns, is_blank
@@ -48,7 +49,7 @@ def to_openai(conversion: Conversion) -> dict[str, Any]:
     messages = _repaired(prompt, conversion, is_asked=False)[0]
     if messages[-1].role != "assistant":
         why = "the line does not end with an answer of the assistant's; add expected_messages"
-        warn(Notice("answer.missing", case.where(), why, case_id=case.id))
+        _warn("answer.missing", case, why)
     return {"messages": _as_chat(messages), **_tools_of(conversion)}
 
 
@@ -57,7 +58,7 @@ def to_evals(conversion: Conversion) -> dict[str, Any]:
     for_grader, case = _with_answer(conversion), conversion.case
     if conversion.tools:
         why = "OpenAI's evals have no place for tools; they are left out"
-        warn(Notice("tools.left_out", case.where(), why, case_id=case.id))
+        _warn("tools.left_out", case, why)
     return {"input": _as_chat(for_grader.input), "ideal": for_grader.target}
 
 
@@ -70,23 +71,20 @@ def to_inspect(conversion: Conversion) -> dict[str, Any]:
 def as_inspect(messages: Iterable[ChatMessage]) -> list[dict[str, Any]]:
     """Return messages in the form of inspect_ai, with a ``Base64`` where bytes belong."""
     tools: dict[str, str] = {}  # the tool of each call so far
-    return [_as_inspect(message, tools) for message in messages]
-
-
-def _as_inspect(message: ChatMessage, tools: dict[str, str]) -> dict[str, Any]:
-    content: Any = message.content
-    if not isinstance(content, str):
-        content = [inspect_part(piece) for piece in content]
-    said: dict[str, Any] = {"role": message.role, "content": content}
-    if message.tool_calls:
-        said["tool_calls"] = [
-            {"id": call.id, "function": call.name, "arguments": call.arguments, "type": "function"}
-            for call in message.tool_calls
-        ]
-        tools |= {call.id: call.name for call in message.tool_calls}
-    if message.tool_call_id is not None:
-        said |= {"tool_call_id": message.tool_call_id, "function": tools[message.tool_call_id]}
-    return said
+    found = []
+    for message in messages:
+        content: Any = message.content
+        if not isinstance(content, str):
+            content = [inspect_part(piece) for piece in content]
+        said: dict[str, Any] = {"role": message.role, "content": content}
+        for call in message.tool_calls:
+            tools[call.id] = call.name
+            one = {"id": call.id, "function": call.name, "arguments": call.arguments}
+            said.setdefault("tool_calls", []).append({**one, "type": "function"})
+        if message.tool_call_id is not None:
+            said |= {"tool_call_id": message.tool_call_id, "function": tools[message.tool_call_id]}
+        found.append(said)
+    return found
 
 
 def inspect_part(piece: str | Media) -> dict[str, Any]:
@@ -101,6 +99,10 @@ def inspect_part(piece: str | Media) -> dict[str, Any]:
     return said if piece.detail is None else {**said, "detail": piece.detail}
 
 
+def _warn(event: str, case: Case, why: str) -> None:
+    warn(Notice(event, case.where(), why, case_id=case.id))
+
+
 def _with_answer(conversion: Conversion) -> GraderCase:
     """Return a case as graders want it; warn if there is no answer to compare with."""
     for_grader, case = grader_case(conversion), conversion.case
@@ -108,7 +110,7 @@ def _with_answer(conversion: Conversion) -> GraderCase:
     if any(map(is_blank, texts)):
         what = "the expected answer is empty, and every answer contains it"
         why = f"{what}; add expected_messages or outcome"
-        warn(Notice("answer.empty", case.where(), why, case_id=case.id))
+        _warn("answer.empty", case, why)
     return for_grader
 
 
@@ -202,7 +204,7 @@ def _repaired(
     except MultiturnError as error:
         raise error.at(case.where(), case.id) from None
     for repair in repairs:
-        warn(Notice("prompt.repaired", case.where(), repair, case_id=case.id))
+        _warn("prompt.repaired", case, repair)
     return tuple(map(message_of, layout.messages)), repairs
 
 

@@ -50,7 +50,6 @@ def masked(how: Literal["SIG_BLOCK", "SIG_UNBLOCK"]) -> Iterator[None]:
 _AHEAD = 3  # slices under way for each process, so that none waits for another
 _PATIENCE = 1  # seconds for idle workers to end; those whose stages have left processes do not
 _GRACE = 5  # seconds for workers to end after a signal, together
-_DIED = "a worker process died; try fewer --workers"
 
 
 def on_processes(
@@ -76,7 +75,7 @@ def on_processes(
             yield from items
         patience = _PATIENCE
     except BrokenProcessPool:
-        raise MultiturnError(_DIED) from None
+        raise MultiturnError("a worker process died; try fewer --workers") from None
     finally:
         # A second interrupt must not leave workers behind: Python would wait for them at its end.
         with masked("SIG_BLOCK"):

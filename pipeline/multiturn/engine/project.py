@@ -14,7 +14,7 @@ from multiturn.documents.input import open_regular, read_at_most
 from multiturn.documents.validation import must_be
 from multiturn.engine.converting import read_cases, sampled
 from multiturn.engine.selection import Selection, select
-from multiturn.errors import MultiturnError, cut, did_you_mean, quoted
+from multiturn.errors import MultiturnError, Place, cut, did_you_mean, quoted
 from multiturn.model.case import Case
 from multiturn.model.turns import kind_of
 from multiturn.pipelines.pipeline import Pipeline
@@ -55,9 +55,14 @@ def find_defaults(folder: Path | None = None) -> tuple[Defaults, str]:
         raise MultiturnError("the current folder was removed; enter another") from None
     for above in (start, *start.parents):
         for path in (above / _OWN, above / _SHARED):
-            values = _values(path)
-            if values is not None:
-                return _read(values, path), os.path.relpath(path)
+            name = os.path.relpath(path)
+            try:
+                values = _values(path, name)
+                if values is not None:
+                    return _read(values, path.parent), name
+            except MultiturnError as error:
+                error.where = Place(name)
+                raise
         if (above / ".git").exists():
             break
     return Defaults(), ""
@@ -73,12 +78,11 @@ def named_in(what: str, file: str, values: Mapping[str, Any]) -> str:
     return f" ({file} sets {', '.join(named)})" if named else ""
 
 
-def _values(path: Path) -> dict[str, Any] | None:
+def _values(path: Path, name: str) -> dict[str, Any] | None:
     """Return what a file says of multiturn; None if it says nothing, or is not there."""
-    name = os.path.relpath(path)
     try:
         if path.name == _OWN:  # a pyproject.toml is refused only if it is about multiturn
-            _refuse_foreign(path, name)
+            _refuse_foreign(path)
         with open_regular(path, name) as file:
             data = read_at_most(_MOST_BYTES, file, name, "defaults")
         if path.name == _SHARED:
@@ -86,35 +90,30 @@ def _values(path: Path) -> dict[str, Any] | None:
                 return None
             if is_foreign(path) and not re.search(_TABLE, data):  # a dependency, say
                 return None
-            _refuse_foreign(path, name)
+            _refuse_foreign(path)
+        import tomllib
+
+        document = tomllib.loads(data.decode())
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise MultiturnError(f"cannot read it: {error.strerror}", where=name) from None
-    document = _document(data, name)
-    return document if path.name == _OWN else _table(document, name)
+        raise MultiturnError(f"cannot read it: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise MultiturnError("it is not UTF-8") from None
+    except RecursionError:
+        raise MultiturnError("not TOML: it is nested too deep") from None
+    except ValueError as error:  # also a number that Python refuses
+        raise MultiturnError(f"not TOML: {error}") from None
+    return document if path.name == _OWN else _table(document)
 
 
-def _refuse_foreign(path: Path, name: str) -> None:
+def _refuse_foreign(path: Path) -> None:
     if is_foreign(path):
         what = "another user owns this file, and its pipeline could run programs; make it yours"
-        raise MultiturnError(f"{what} (chown), or put a {_OWN} of your own nearer", where=name)
+        raise MultiturnError(f"{what} (chown), or put a {_OWN} of your own nearer")
 
 
-def _document(data: bytes, name: str) -> dict[str, Any]:
-    import tomllib
-
-    try:
-        return tomllib.loads(data.decode())
-    except UnicodeDecodeError:
-        raise MultiturnError("it is not UTF-8", where=name) from None
-    except RecursionError:
-        raise MultiturnError("not TOML: it is nested too deep", where=name) from None
-    except ValueError as error:  # also a number that Python refuses
-        raise MultiturnError(f"not TOML: {error}", where=name) from None
-
-
-def _table(document: dict[str, Any], name: str) -> dict[str, Any] | None:
+def _table(document: dict[str, Any]) -> dict[str, Any] | None:
     """Return the table ``tool.multiturn`` of a pyproject.toml; None if there is none."""
     table: Any = document
     for key in ("tool", "multiturn"):
@@ -123,28 +122,28 @@ def _table(document: dict[str, Any], name: str) -> dict[str, Any] | None:
             return None
         if not isinstance(table, dict):
             what = f'{key} must be a table, as in [tool.multiturn] and pipeline = "spec" below it'
-            raise MultiturnError(what, where=name)
+            raise MultiturnError(what)
     found: dict[str, Any] = table
     return found
 
 
-def _read(values: dict[str, Any], path: Path) -> Defaults:
-    known, name = Defaults.__struct_fields__, os.path.relpath(path)
+def _read(values: dict[str, Any], folder: Path) -> Defaults:
+    known = Defaults.__struct_fields__
     for key in values.keys() - set(known):
-        raise MultiturnError(f'unknown key "{cut(key)}"; {did_you_mean(key, known)}', where=name)
+        raise MultiturnError(f'unknown key "{cut(key)}"; {did_you_mean(key, known)}')
     try:
         read = convert(values, Defaults)
     except ValidationError as error:
         expected, got, key = re.findall("`(.*?)`", str(error))
         what = f"{key.removeprefix('$.')} {must_be(expected, got)}"
-        raise MultiturnError(what, where=name) from None
+        raise MultiturnError(what) from None
 
     def from_here(written: str | None) -> str | None:
         if written is None:
             return None
         if "\0" in written:
-            raise MultiturnError(f"no path can be {quoted(written)}", where=name)
-        return os.path.relpath(path.parent / written)
+            raise MultiturnError(f"no path can be {quoted(written)}")
+        return os.path.relpath(folder / written)
 
     return structs.replace(
         read,

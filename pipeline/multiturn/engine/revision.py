@@ -177,9 +177,7 @@ def reading_at(
         checkout = _Checkout(top, os.path.join(os.path.realpath(folder), "tree"))
         here = checkout.inside(".")
         named = (os.path.relpath(checkout.inside(path), here) for path in selection.named)
-        root = selection.root
-        if root is not None:
-            root = os.path.relpath(checkout.inside(root), here)
+        root = selection.root and os.path.relpath(checkout.inside(selection.root), here)
         selection = structs.replace(selection, suites=(), named=frozenset(named), root=root)
         _write_tree(commit, checkout, f"{folder}/index")
         try:

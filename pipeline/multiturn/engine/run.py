@@ -591,11 +591,10 @@ async def run(
 ) -> AsyncIterator[Result]:
     """Yield the result of each case as soon as there is an answer, in no order.
 
-    Cases are read one by one; memory holds those that wait for an answer, and where their order is
-    changed at most 1,000 others, or 16 MiB of their requests. A case that cannot be read or
-    converted, or gets no answer, yields a result with an error. The ``id`` of that is empty if the
-    error belongs to no case, such as that of a suite that is not YAML. After an error of the type
-    ``access_denied``, ``target`` or ``unreachable``, no more cases are sent.
+    Memory holds only the cases that wait for an answer, and at most 1,000 that are read ahead, or
+    16 MiB of their requests. A case that cannot be read or converted, or gets no answer, yields a
+    result with an error; its ``id`` is empty if that belongs to no case, as where a suite is not
+    YAML. After an ``access_denied``, ``target`` or ``unreachable``, no more cases are sent.
 
     Args:
         cases: the cases, which may be a generator; or the path of a suite or of a folder, whose
@@ -606,9 +605,8 @@ async def run(
         results: path of the file to append each result to, before it is yielded; without ``resume``
             it must be new or empty.
         concurrency: maximum number of concurrent requests.
-        order: ``prefixes`` sends cases whose prompts begin in the same way one after another, if
-            the vendor may cache that, and the first of them before the others; ``suite`` keeps the
-            order of the suites.
+        order: ``prefixes`` sends cases whose prompts begin in the same way together, if the vendor
+            may cache that, the first of them before the others; ``suite`` keeps the suites' order.
         options: any of those below, each of which is off by default.
         resume: continue the file of results: a case that succeeded there and whose request is
             unchanged is not sent, and yields nothing.
@@ -616,8 +614,7 @@ async def run(
             nothing. Needs the path of a suite, and a pipeline's name or path.
         record_wire: add the exact body to each result.
         record_thinking: add what the model thought to each result, as the vendor sent it.
-        max_cost: the most that the run may cost, in dollars: if the input alone costs more, nothing
-            is sent; later, no more requests are.
+        max_cost: dollars: if the input alone costs more, nothing is sent; later, no more is.
         max_tokens: likewise, the most tokens, input and output together.
         prices: path of a file with prices, which wins over those of the package genai-prices.
 

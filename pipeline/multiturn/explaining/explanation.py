@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 _Segment = tuple[int | None, int | None]  # indexes of a message and of a segment in it
 
 
+FateName = Literal["shown", "merged", "moved", "referenced", "changed", "dropped", "lost"]
+
+
 class Fate(Struct, frozen=True):
     """What became of one segment of the input, one call, or one block of thinking.
 
@@ -51,8 +54,11 @@ class Fate(Struct, frozen=True):
     """
 
     where: Place
-    fate: Literal["shown", "merged", "moved", "referenced", "changed", "dropped", "lost"]
+    fate: FateName
     why: str = ""
+
+
+_Fate = tuple[FateName, str]  # of a text, and why
 
 
 def fates_of(conversion: Conversion) -> Iterator[Fate]:
@@ -62,13 +68,14 @@ def fates_of(conversion: Conversion) -> Iterator[Fate]:
         for number, segment, line in segments_of(message):
             key = f"{case.message_key(index)}.{message.segment_key(number)}"
             where = case.where(line, key)
-            yield sent.fate(where, (index, number), segment)
+            yield Fate(where, *sent.fate((index, number), segment))
         if message.calls or message.thinking:
             yield from sent.fates_of_calls(index, message)
     for key, text in case.keyed_texts.items():
-        fate = sent.fate_of_key(case.where(key=key), key, text)
+        where = case.where(key=key)
+        fate = sent.fate_of_key(where, key, text)
         if fate is not None:
-            yield fate
+            yield Fate(where, *fate)
 
 
 class _Sent:
@@ -116,35 +123,35 @@ class _Sent:
         elif part.resolved_path is not None:
             self.of_file[part.resolved_path].append(part)
 
-    def fate_of_key(self, where: Place, key: str, text: str) -> Fate | None:
+    def fate_of_key(self, where: Place, key: str, text: str) -> _Fate | None:
         """Return the fate of a text beside the messages; None if it is there as it was written."""
         if key in self.of_key:
-            return _as_written(where, self.of_key[key], text)
+            return _as_written(self.of_key[key], text)
         if is_blank(text):
-            return Fate(where, "dropped", "blank text is no content (rule 2)")
+            return "dropped", "blank text is no content (rule 2)"
         if why := self.dropped.get(where):
-            return Fate(where, "dropped", why)
+            return "dropped", why
         if key == PROMPT_KEY and (explicit := _explicit(self.prompt)):
             if min(explicit) < first_other(self.conversion.case):
-                return Fate(where, "dropped", "a system message that leads replaces it (rule 7)")
-            return Fate(where, "dropped", "system messages replace it (rule 7)")
-        return Fate(where, "lost", "no section of the system message holds it")
+                return "dropped", "a system message that leads replaces it (rule 7)"
+            return "dropped", "system messages replace it (rule 7)"
+        return "lost", "no section of the system message holds it"
 
-    def fate(self, where: Place, segment: tuple[int, int], content: object) -> Fate:
+    def fate(self, segment: tuple[int, int], content: object) -> _Fate:
         """Return the fate of a segment, by what is sent of it."""
         case = self.conversion.case
         path = _resolved(case, content)
         stays = [*self.of_segment.get(segment, ()), *self.of_file.get(path or "", ())]
         if stays:
-            changed = _as_written(where, stays, _written(content, path, case))
+            changed = _as_written(stays, _written(content, path, case))
             if changed is not None:
                 return changed
             if id(stays[0]) in self.merged:
-                return Fate(where, "merged", "into one system message (rule 7)")
-            return Fate(where, "shown")
+                return "merged", "into one system message (rule 7)"
+            return "shown", ""
         if path is not None and path in self.guidelines:
-            return self._fate_of_guideline(where, segment, content, path)
-        return self._fate_of_missing(where, segment, content)
+            return self._fate_of_guideline(segment, content, path)
+        return self._fate_of_missing(segment, content)
 
     def fates_of_calls(self, index: int, message: TestMessage) -> Iterator[Fate]:
         """Yield the fates of a message's thinking and calls."""
@@ -157,51 +164,49 @@ class _Sent:
             elif why := self.unsigned.get(where):
                 yield Fate(where, "dropped", why)
             else:
-                yield self._gone(where, index)
+                yield Fate(where, *self._gone(index))
         for at, call in enumerate(message.calls):
             where, sent = case.where(call.line, f"{key}.tool_calls[{at}]"), self.calls.get(call.id)
             if sent is None:
-                yield self._gone(where, index)
+                yield Fate(where, *self._gone(index))
             elif sent.changed_by is not None:
                 yield Fate(where, "changed", f"by {sent.changed_by}")
             else:
                 yield Fate(where, "shown")
 
-    def _fate_of_guideline(
-        self, where: Place, segment: tuple[int, int], content: object, path: str
-    ) -> Fate:
+    def _fate_of_guideline(self, segment: tuple[int, int], content: object, path: str) -> _Fate:
         guideline, moved = self.guidelines[path], self.moved.get(path)
         if is_blank(guideline.text):
-            return Fate(where, "dropped", "a blank guideline is none (rule 2)")
+            return "dropped", "a blank guideline is none (rule 2)"
         if moved is None:
-            return Fate(where, "lost", "a guideline that no section of the system message holds")
+            return "lost", "a guideline that no section of the system message holds"
         if (guideline.message, guideline.content) != segment:
-            return Fate(where, "referenced", f"moved by {guideline.moved_by} once (rule 4)")
-        changed = _as_written(where, moved, _written(content, path, self.conversion.case))
-        return changed or Fate(where, "moved", f"by {guideline.moved_by} (rule 4)")
+            return "referenced", f"moved by {guideline.moved_by} once (rule 4)"
+        changed = _as_written(moved, _written(content, path, self.conversion.case))
+        return changed or ("moved", f"by {guideline.moved_by} (rule 4)")
 
-    def _fate_of_missing(self, where: Place, segment: tuple[int, int], content: object) -> Fate:
+    def _fate_of_missing(self, segment: tuple[int, int], content: object) -> _Fate:
         of_segment, of_message = self.losses.get(segment), self.losses.get((segment[0], None))
         losses = [loss for loss in (of_segment, of_message) if loss is not None]
         if losses:
             _, first = min(losses, key=lambda loss: loss[0])
-            return Fate(where, "dropped", first.why)
+            return "dropped", first.why
         match content:
             case str(text) | {"type": "text", "value": str(text)} if is_blank(text):
-                return Fate(where, "dropped", "blank text is no content (rule 2)")
-        return self._gone(where, *segment)
+                return "dropped", "blank text is no content (rule 2)"
+        return self._gone(*segment)
 
-    def _gone(self, where: Place, message: int, at: int | None = None) -> Fate:
+    def _gone(self, message: int, at: int | None = None) -> _Fate:
         """Return the fate of what is not sent, and no rule for texts explains."""
         if loss := self.losses.get((message, None)):
-            return Fate(where, "dropped", loss[1].why)
+            return "dropped", loss[1].why
         if self.conversion.chat is None and not self.conversion.question:
-            return Fate(where, "lost", "the pipeline gives neither a chat prompt nor a question")
+            return "lost", "the pipeline gives neither a chat prompt nor a question"
         stage = self.dropped_by.get((message, at)) or self.dropped_by.get((message, None))
         if stage is None and at is not None:
             stage = _editor(self.conversion, (message, at))
         who = "a stage" if stage is None else f"the stage {stage}"
-        return Fate(where, "lost", f"no rule explains it; {who} took it away")
+        return "lost", f"no rule explains it; {who} took it away"
 
 
 def _editor(conversion: Conversion, segment: _Segment) -> str | None:
@@ -222,18 +227,18 @@ def _explicit(prompt: Iterable[Turn]) -> list[int]:
     return [part.message for part in parts if part.message is not None]
 
 
-def _as_written(where: Place, parts: Sequence[Part], text: str | Media | None) -> Fate | None:
+def _as_written(parts: Sequence[Part], text: str | Media | None) -> _Fate | None:
     """Return the fate of what the prompt has in another form than the suite; else None."""
     stages = dict.fromkeys(part.changed_by for part in parts if part.changed_by)
     if stages:
-        return Fate(where, "changed", f"by {', '.join(stages)}")
+        return "changed", f"by {', '.join(stages)}"
     if isinstance(text, Media):
         digests = {part.media.digest for part in parts if part.media is not None}
         text = None if text.digest in digests else text.text
     said = joined(parts)  # a file says the same with and without the newlines at its end
     if text is None or text in (said, said.rstrip("\n"), "".join(part.text for part in parts)):
         return None
-    return Fate(where, "lost", "its text is missing from the prompt, and no stage explains why")
+    return "lost", "its text is missing from the prompt, and no stage explains why"
 
 
 def _resolved(case: Case, content: object) -> str | None:
@@ -332,16 +337,11 @@ def within(found: Explanation, extent: Extent) -> Explanation | None:
 
     chat = None
     if found.chat is not None:
-        each_held = (
-            structs.replace(
-                message,
-                spans=held(message.spans),
-                thinking=held(message.thinking),
-                calls=held(message.calls),
-            )
-            for message in found.chat
+        messages = (
+            Message(each.role, held(each.spans), held(each.thinking), held(each.calls), each.data)
+            for each in found.chat
         )
-        chat = tuple(message for message in each_held if message.shown)
+        chat = tuple(message for message in messages if message.shown)
     fates = tuple(fate for fate in found.fates if extent.holds(fate.where))
     system, question = held(found.system), held(found.question)
     if not (chat or fates or system or question):
