@@ -8,7 +8,7 @@ from multiturn.files.media import Base64, Media
 from multiturn.model.calls import Thinking, Tool
 from multiturn.model.request import Choice, PreparedRequest, pieces_of
 from multiturn.model.turns import Turn
-from multiturn.providers.anthropic.blocks import pieces, segment_of
+from multiturn.providers.anthropic.blocks import pieces, result_keys, segment_of, use_keys
 from multiturn.providers.reading import (
     BodyForm,
     MediaReader,
@@ -150,8 +150,9 @@ def _read_turns(given: Values, media: MediaReader) -> Iterator[Turn]:
     if role == "user":
         for block in mappings(content):
             if block.get("type") == "tool_result":
-                said, is_error = pieces(block.get("content")), block.get("is_error")
-                name = block.get("tool_use_id")
+                keys = result_keys(block)
+                name, is_error = keys.get("tool_call_id"), keys.get("is_error")
+                said = pieces(keys.get("content"))
                 yield turn("tool", said, media, answers=name, is_error=is_error)
         spoken = [*pieces(content)]
         if spoken or not isinstance(content, list):
@@ -167,7 +168,8 @@ def _read_turns(given: Values, media: MediaReader) -> Iterator[Turn]:
 def _read_block(block: Values) -> Iterator[Piece]:
     """Yield what a block of the assistant's is."""
     if block.get("type") == "tool_use":
-        yield read_call(block.get("id"), block.get("name"), block.get("input") or {})
+        keys = use_keys(block)
+        yield read_call(keys.get("id"), keys.get("name"), keys.get("arguments") or {})
     elif (thinking := read_thought(block)) is not None:
         yield thinking
     elif (found := segment_of(block)) is not None and found["type"] == "text":

@@ -13,7 +13,7 @@ from multiturn.files.media import EXTENSIONS, Base64, Media, address_or_uri, fil
 from multiturn.model.calls import Call, Tool
 from multiturn.model.request import Choice, PreparedRequest, content_of
 from multiturn.model.turns import Turn
-from multiturn.providers.openai.blocks import pieces
+from multiturn.providers.openai.blocks import call_keys, pieces
 from multiturn.providers.reading import (
     BodyForm,
     MediaReader,
@@ -201,8 +201,9 @@ def _read_call(given: Values, key: str) -> Call:
     function = given.get("function")
     if not isinstance(function, dict):
         raise MultiturnError(f"{key} is not a call of a function")
-    arguments = decoded(function.get("arguments"), f"{key}.function.arguments")
-    return read_call(given.get("id"), function.get("name"), arguments)
+    keys = call_keys(given, function)
+    arguments = decoded(keys.get("arguments"), f"{key}.function.arguments")
+    return read_call(keys.get("id"), keys.get("name"), arguments)
 
 
 def said_in(given: Values) -> list[str]:
