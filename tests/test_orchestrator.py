@@ -31,7 +31,7 @@ from multiturn import (
 from multiturn.engine import run as runs
 from multiturn.providers.client import Client
 from multiturn.providers.custom import complete
-from multiturn.providers.openai.azure import AzureProvider
+from multiturn.providers.openai.provider import AzureProvider
 from vendors import azure, echo
 
 PIPELINE = laid_out()

@@ -16,9 +16,12 @@ from multiturn.providers.ax import ChatProvider, ChatSettings
 from multiturn.providers.base import Wire
 from multiturn.providers.echo import EchoProvider
 from multiturn.providers.gemini.provider import GeminiProvider, GeminiSettings
-from multiturn.providers.openai.azure import AzureProvider, AzureSettings
-from multiturn.providers.openai.provider import OpenAIProvider
-from multiturn.providers.openai.settings import OpenAISettings
+from multiturn.providers.openai.provider import (
+    AzureProvider,
+    AzureSettings,
+    OpenAIProvider,
+    OpenAISettings,
+)
 
 NOWHERE = "http://127.0.0.1:9"
 GIVEN: dict[str, Any] = {"name": "t", "provider": "t", "api_key": KEY}

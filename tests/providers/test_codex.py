@@ -8,7 +8,7 @@ import pytest
 
 from multiturn.errors import ProviderError
 from multiturn.model.request import ProviderRequest
-from multiturn.providers.agents.environment import ADVICE
+from multiturn.providers.agents.command import ADVICE
 from multiturn.providers.base import ProviderResponse
 from standins import agent, ask
 

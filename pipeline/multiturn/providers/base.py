@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
 from typing import Annotated, Any, ClassVar, Protocol, Self
 
 from msgspec import Meta, Struct
@@ -11,10 +12,18 @@ from multiturn.logs import Notice, warn
 from multiturn.model.calls import Call
 from multiturn.model.request import InputFile, PreparedRequest, ProviderRequest, prompt_of
 from multiturn.model.turns import Turns
-from multiturn.providers.failures import passing
 from multiturn.providers.secrets import hide
 from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_of, tokens_of
 from multiturn.text import brief
+
+
+@cache
+def passing() -> tuple[type[BaseException], ...]:
+    """Return what ends a request and is no failure of it."""
+    from asyncio import CancelledError  # takes 4 MB, which snapshots and reports do not need
+
+    return CancelledError, KeyboardInterrupt, GeneratorExit
+
 
 Seconds = Annotated[float, Meta(gt=0)]
 LARGEST_ANSWER = 16 * 2**20  # bytes, unpacked

@@ -17,8 +17,8 @@ from multiturn.providers.base import (
     Settings,
     TargetProvider,
     Wire,
+    passing,
 )
-from multiturn.providers.failures import passing
 from multiturn.providers.rules import broken
 from multiturn.providers.secrets import hide, secrets_among
 

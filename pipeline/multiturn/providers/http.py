@@ -15,14 +15,13 @@ from multiturn.model.request import Choice, PreparedRequest, ProviderRequest
 from multiturn.providers.ax import ChatProvider
 from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.client import Client, Reply, Upload
-from multiturn.providers.layout import Layout
+from multiturn.providers.layout import Layout, Names, choice_of, want_names
 from multiturn.providers.models import SERVERS, Abilities, Row
 from multiturn.providers.reading import BodyForm
 from multiturn.providers.refusals import lesson_of
 from multiturn.providers.replies import receive
 from multiturn.providers.secrets import hide
 from multiturn.providers.tokens import Tokenizer, Tokens
-from multiturn.providers.tool_layout import Names, choice_of, want_names
 
 _S = TypeVar("_S")
 _T = TypeVar("_T")

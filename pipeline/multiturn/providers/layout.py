@@ -4,16 +4,22 @@ A repaired prompt is a different experiment, so results name each repair. A prom
 repaired without changing its meaning is refused before anything is sent.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import dropwhile, groupby, takewhile
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import dropwhile, groupby, pairwise, takewhile
+from typing import NamedTuple
 
 from msgspec import structs
 
-from multiturn.errors import ProviderError
-from multiturn.model.request import ProviderRequest
+from multiturn.errors import ProviderError, quoted
+from multiturn.files.media import MEDIA_KINDS, Media, MediaKind
+from multiturn.model.calls import Thinking, unpaired
+from multiturn.model.request import Choice, ProviderRequest
 from multiturn.model.turns import Part, Role, Turn, Turns, is_blank, joined, separate_first
-from multiturn.providers.models import Abilities, Verdict
+from multiturn.providers.models import Abilities, Accepted, Verdict
 from multiturn.providers.rules import broken, named
+from multiturn.text import first_of, number_of
 
 _MERGE_LATER = "later_system: merge of consolidate_system avoids it"
 _KEEP_GUIDELINES = "references_only: keep of filter_empty keeps one that only attaches guidelines"
@@ -270,3 +276,290 @@ class Layout:
         ):
             advice += f"; {_KEEP_GUIDELINES}"
         return advice
+
+
+# What Gemini takes in place of a signature, as Google's own clients spell it.
+STAND_IN = "skip_thought_signature_validator"
+_LONGEST_ID = 40  # of those that are made here
+_LONGEST_STEM = 30  # of what a number is counted for
+
+
+class Names(NamedTuple):
+    """Which ids of calls, or names of tools, a vendor takes."""
+
+    rule: str
+    pattern: re.Pattern[str]  # of a whole one
+
+
+def keep_thinking(layout: Layout, vendor: str, takes: Callable[[Thinking], object]) -> None:
+    """Leave out the thinking that a vendor does not take back (T8).
+
+    Args:
+        layout: the messages.
+        vendor: whose models these are.
+        takes: whether it takes a block of its own, which needs a signature.
+    """
+
+    def why(at: int, number: int) -> str:
+        block = layout.messages[at].thinking[number]
+        if block.vendor != vendor:
+            return "from another vendor"
+        return "" if takes(block) else "without a signature"
+
+    leave_out_thinking(layout, "T8", why)
+
+
+def leave_out_thinking(layout: Layout, rule: str, why: Callable[[int, int], str]) -> None:
+    """Leave out blocks of thinking, and messages that were nothing else.
+
+    Args:
+        layout: the messages.
+        rule: by which they are left out.
+        why: returns the reason for a message and one of its blocks, given by their indexes; empty
+            for one that stays.
+    """
+    kept: list[Turn] = []
+    lost: Counter[str] = Counter()  # number of blocks by the reason
+    for at, message in enumerate(layout.messages):
+        whys = [why(at, number) for number in range(len(message.thinking))]
+        if any(whys):
+            lost.update(filter(None, whys))
+            thinking = [block for block, why in zip(message.thinking, whys, strict=True) if not why]
+            message = structs.replace(message, thinking=tuple(thinking))
+            if is_blank(message.content) and not message.is_more:
+                continue  # so that no API gets a message which says nothing
+        kept.append(message)
+    for reason, count in lost.items():
+        layout.repair(rule, f"left out {number_of(count, 'block')} of thinking {reason}")
+    if gone := len(layout.messages) - len(kept):
+        layout.repair(rule, f"left out {number_of(gone, 'message')} with nothing but thinking")
+    layout.messages = kept
+
+
+def pair_results(layout: Layout) -> None:
+    """Move each result directly after its call; refuse a call or result without the other (T3)."""
+    messages = layout.messages
+    _, name, what = unpaired(messages)
+    if any(message.calls and message.role != "assistant" for message in messages):
+        layout.refuse("T3", "only an assistant message calls tools")
+    if what:
+        layout.refuse("T3", f"the call {name!r} {what}")
+        return
+    caller = {call.id: at for at, message in enumerate(messages) for call in message.calls}
+    results: dict[int, list[Turn]] = {}
+    for message in messages:
+        if message.answers is not None:
+            results.setdefault(caller.pop(message.answers), []).append(message)
+    for name in caller:
+        layout.refuse("T3", f"the call {name!r} has no result; add a message with its tool_call_id")
+    ordered: list[Turn] = []
+    for at, message in enumerate(messages):
+        if message.answers is None:
+            ordered += (message, *results.get(at, ()))
+    for before, after in zip(messages, ordered, strict=True):
+        if after.answers is not None and before is not after:
+            layout.repair("T3", "moved the results of calls directly after them")
+            break
+    layout.messages = ordered
+
+
+def rename_ids(layout: Layout, ids: Names) -> None:
+    """Give calls that a vendor would refuse for their ids others, and their results, too."""
+    given = [call.id for message in layout.messages for call in message.calls]
+    refused = [name for name in given if not ids.pattern.fullmatch(name)]
+    if not refused:
+        return
+    taken, named = set(given), {name: name for name in given}
+    numbers: Counter[str] = Counter()  # the last one after each stem: thousands may share one
+    for name in refused:
+        stem = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:_LONGEST_ID] or "call"
+        new = stem
+        while new in taken:
+            numbers[stem[:_LONGEST_STEM]] += 1
+            number = str(numbers[stem[:_LONGEST_STEM]] + 1)
+            new = f"{stem[: _LONGEST_ID - 1 - len(number)]}_{number}"
+        taken.add(new)
+        named[name] = new
+    for at, message in enumerate(layout.messages):
+        if message.calls:
+            calls = tuple(structs.replace(call, id=named[call.id]) for call in message.calls)
+            layout.messages[at] = structs.replace(message, calls=calls)
+        elif message.answers is not None:
+            answers = named.get(message.answers, message.answers)
+            layout.messages[at] = structs.replace(message, answers=answers)
+    layout.repair(ids.rule, f"renamed the ids of {number_of(len(refused), 'call')}")
+
+
+def tell_errors(layout: Layout, rule: str) -> None:
+    """Begin the results of failed calls with ``error:``, as the transcript does."""
+    for at, message in enumerate(layout.messages):
+        if message.is_error:
+            mark = Part("text", "error: ", stage=f"rule {rule}")
+            parts = (mark, *separate_first("", message.parts))
+            layout.messages[at] = structs.replace(message, parts=parts, is_error=False)
+            layout.repair(rule, "began the result of a call that failed with error:")
+
+
+def name_joined(layout: Layout, rule: str, *, with_user: bool = False) -> None:
+    """Name the results that are sent as one message, and the user's next message with them."""
+    for is_result, run in groupby(layout.messages, lambda message: message.answers is not None):
+        if is_result and (count := len(list(run))) > 1:
+            layout.repair(rule, f"sent {count} results as one message")
+    for before, after in pairwise(layout.messages):
+        if with_user and before.answers is not None and after.role == "user":
+            layout.repair(rule, "sent results and the user message after them as one message")
+
+
+def want_signatures(layout: Layout, abilities: Abilities, *, skips: bool) -> None:
+    """Refuse a call that lacks the signature which the model needs (T5), or send a stand-in.
+
+    The model checks the first call of each message since the last one of the user.
+    """
+    messages = layout.messages
+    last = max((at for at, each in enumerate(messages) if each.role == "user"), default=-1)
+    unsigned = [
+        at
+        for at, message in enumerate(messages)
+        if at > last and message.calls and not message.calls[0].signature
+    ]
+    if not unsigned:
+        return
+    verdict = abilities.takes("unsigned_calls")
+    if verdict.takes or not skips:
+        advice = "add it to the call; or set thought_signature: skip in the target"
+        layout.judge(verdict, advice)
+        return
+    for at in unsigned:
+        first, *others = messages[at].calls
+        calls = (structs.replace(first, signature=STAND_IN), *others)
+        messages[at] = structs.replace(messages[at], calls=calls)
+    layout.repair("T5", f"sent a stand-in for the signature of {number_of(len(unsigned), 'call')}")
+
+
+def want_names(layout: Layout, request: ProviderRequest, names: Names) -> None:
+    """Refuse tools, and calls of tools, whose names a vendor does not take."""
+    given = [tool.name for tool in request.tools]
+    if layout.has_more:
+        given += [call.name for message in layout.messages for call in message.calls]
+    for name in dict.fromkeys(given):
+        if not names.pattern.fullmatch(name):
+            layout.refuse(names.rule, f"rename {name!r}")
+
+
+def choice_of(layout: Layout, request: ProviderRequest, of_target: Choice | None) -> Choice | None:
+    """Return whether the model must call a tool: what the request says, else the target (C5)."""
+    choice = of_target if request.tool_choice is None else request.tool_choice
+    if choice is None:
+        return None
+    if not request.tools:
+        if request.tool_choice is not None:
+            layout.repair("C5", "left out tool_choice: the case has no tools")
+        return None
+    names = [tool.name for tool in request.tools]
+    if not isinstance(choice, str) and choice["name"] not in names:
+        layout.refuse("C5", f"name one of the tools: {', '.join(names)}")
+    return choice
+
+
+_FEATURES: dict[MediaKind, Accepted] = {  # by which models differ
+    "image": "images",
+    "document": "documents",
+    "audio": "audio",
+}
+
+
+def media_in(turns: Iterable[Turn]) -> Iterator[Media]:
+    """Yield the media of turns."""
+    return (part.media for turn in turns for part in turn.parts if part.media is not None)
+
+
+class Limit(NamedTuple):
+    """How much a vendor takes; what is in base64 counts as that."""
+
+    rule: str
+    most: int  # bytes
+    kinds: tuple[MediaKind, ...] = MEDIA_KINDS
+    is_for_each: bool = False
+
+
+def want_sizes(layout: Layout, limits: Iterable[Limit]) -> None:
+    """Refuse media that are larger than a vendor takes."""
+    for rule, most, kinds, is_for_each in limits:
+        found = [media for media in media_in(layout.messages) if media.kind in kinds]
+        if is_for_each:
+            large = {media: _in_base64(media) for media in found if _in_base64(media) > most}
+            sizes = (f"{quoted(each.name)} has {size:,}" for each, size in large.items())
+            if large:
+                layout.refuse(rule, f"{first_of([*sizes])} bytes in base64")
+        elif (size := sum(map(_in_base64, found))) > most:
+            layout.refuse(rule, f"this one has {size:,} bytes of media in base64")
+
+
+def _in_base64(media: Media) -> int:
+    return (media.size + 2) // 3 * 4
+
+
+def want_kinds(
+    layout: Layout, abilities: Abilities, kinds: tuple[MediaKind, ...] = MEDIA_KINDS
+) -> None:
+    """Refuse media that the model does not take; note a doubt if that is not known.
+
+    The kinds are those that its API takes.
+    """
+    first = {media.kind: media for media in reversed([*media_in(layout.messages)])}
+    for kind, feature in ((kind, _FEATURES[kind]) for kind in kinds if kind in first):
+        advice = f"leave out {quoted(first[kind].name)}, or use a model that takes {feature}"
+        layout.judge(abilities.takes(feature), advice)
+
+
+def want_user_media(layout: Layout, rule: str) -> None:
+    """Refuse media in messages of the assistant."""
+    found = media_in(turn for turn in layout.messages if turn.role == "assistant")
+    if names := _names_of(found):
+        layout.refuse(rule, f"attach {names} to a message of the user")
+
+
+def want_types(layout: Layout, rule: str, takes: Callable[[Media], bool], advice: str) -> None:
+    """Refuse media that an API takes in no message; the advice says what to write."""
+    if names := _names_of(media for media in media_in(layout.messages) if not takes(media)):
+        layout.refuse(rule, f"{advice} in place of {names}")
+
+
+def _names_of(found: Iterable[Media]) -> str:
+    """Return the names of some media, as errors show them; empty for none."""
+    return first_of([quoted(name) for name in dict.fromkeys(media.name for media in found)])
+
+
+def without_detail(layout: Layout) -> None:
+    """Name the repair where an API knows no ``detail`` of an image (M3)."""
+    for media in dict.fromkeys(media for media in media_in(layout.messages) if media.detail):
+        layout.repair("M3", f"left out the detail {media.detail} of {media.name!r}")
+
+
+def move_from_results(
+    layout: Layout, takes: Callable[[Turn, Media], bool], rule: str = "T6"
+) -> None:
+    """Send the media of results in a user message after them, if they are not taken there."""
+    turns: list[Turn] = []
+    for _, run in groupby(layout.messages, lambda turn: turn.answers is not None):
+        moved: list[Part] = []
+        for turn in run:
+            parts = [part for part in turn.parts if part.media and not takes(turn, part.media)]
+            if turn.answers is not None and parts:
+                of_call = f"From the result of the call {turn.answers}:"
+                moved += (Part("text", of_call, stage=f"rule {rule}"), *parts)
+                said = tuple(_told(part, rule) if part in parts else part for part in turn.parts)
+                turn = structs.replace(turn, parts=said)
+                count = number_of(len(parts), "file")
+                layout.repair(rule, f"sent {count} of a result in a user message after it")
+            turns.append(turn)
+        if moved:
+            turns.append(Turn("user", tuple(moved)))
+    layout.messages = turns
+
+
+def _told(part: Part, rule: str) -> Part:
+    """Return a sentence in place of media."""
+    assert part.media is not None  # noqa: S101 - only media are moved
+    text = f"The {part.media.kind} {part.media.name} is in the next message of the user."
+    return Part("text", text, part.separator, stage=f"rule {rule}")

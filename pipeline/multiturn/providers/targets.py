@@ -27,9 +27,12 @@ from multiturn.providers.gemini.provider import GeminiProvider, GeminiSettings
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import wrong_header
 from multiturn.providers.models import Row, read_rows
-from multiturn.providers.openai.azure import AzureProvider, AzureSettings
-from multiturn.providers.openai.provider import OpenAIProvider
-from multiturn.providers.openai.settings import OpenAISettings
+from multiturn.providers.openai.provider import (
+    AzureProvider,
+    AzureSettings,
+    OpenAIProvider,
+    OpenAISettings,
+)
 from multiturn.providers.secrets import hide
 from multiturn.providers.variables import Values, environment, folders, shapes_no_body
 

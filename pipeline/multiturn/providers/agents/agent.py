@@ -21,8 +21,7 @@ from multiturn.model.request import (
     spoken_prompt,
 )
 from multiturn.model.turns import Part, Turn, is_blank, joined, separate_first
-from multiturn.providers.agents.command import run_command
-from multiturn.providers.agents.environment import ADVICE, hidden_values, inherited
+from multiturn.providers.agents.command import ADVICE, hidden_values, inherited, run_command
 from multiturn.providers.base import (
     Preview,
     ProviderResponse,

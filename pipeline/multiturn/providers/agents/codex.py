@@ -16,7 +16,7 @@ from multiturn.providers.agents.agent import (
     Written,
 )
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.usage import counts
+from multiturn.providers.replies import counts
 
 
 class CodexSettings(AgentSettings, frozen=True, kw_only=True):

@@ -14,25 +14,22 @@ from multiturn.providers.ax import UpTo1
 from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
-from multiturn.providers.layout import Layout
-from multiturn.providers.media_parts import (
+from multiturn.providers.layout import (
+    Layout,
     Limit,
+    Names,
+    keep_thinking,
     move_from_results,
+    name_joined,
+    pair_results,
+    rename_ids,
     want_kinds,
     want_sizes,
     want_types,
     want_user_media,
     without_detail,
 )
-from multiturn.providers.replies import Typed
-from multiturn.providers.tool_layout import (
-    Names,
-    keep_thinking,
-    name_joined,
-    pair_results,
-    rename_ids,
-)
-from multiturn.providers.usage import InputTokens, counts
+from multiturn.providers.replies import InputTokens, Typed, counts
 
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _IDS = Names("T2", re.compile("[A-Za-z0-9_-]+"))

@@ -19,25 +19,23 @@ from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.gemini.contents import FORM, SPOKEN, write_content
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
-from multiturn.providers.layout import Layout
-from multiturn.providers.media_parts import (
+from multiturn.providers.layout import (
+    Layout,
     Limit,
+    Names,
+    keep_thinking,
     media_in,
     move_from_results,
+    name_joined,
+    pair_results,
     want_kinds,
+    want_signatures,
     want_sizes,
     want_types,
     without_detail,
 )
+from multiturn.providers.replies import TokenCount, counts
 from multiturn.providers.tokens import Overhead
-from multiturn.providers.tool_layout import (
-    Names,
-    keep_thinking,
-    name_joined,
-    pair_results,
-    want_signatures,
-)
-from multiturn.providers.usage import TokenCount, counts
 
 # Reasons to stop that are filters' (types.FinishReason of the SDK).
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")

@@ -9,8 +9,7 @@ from msgspec import Meta, Struct
 from multiturn.errors import ProviderError
 from multiturn.model.calls import Call
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.replies import Typed
-from multiturn.providers.usage import counts
+from multiturn.providers.replies import Typed, counts
 
 
 def called(call_id: str, name: str, arguments: Any) -> Call:

@@ -2,15 +2,20 @@
 
 import re
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import quote, urlencode, urlsplit
+
+from msgspec import Meta
+from msgspec.structs import force_setattr
 
 from multiturn.errors import ProviderError
 from multiturn.files.media import MEDIA_KINDS
 from multiturn.model.request import PreparedRequest, ProviderRequest
+from multiturn.providers.ax import UpTo2
 from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.http import HttpProvider
-from multiturn.providers.layout import Layout
-from multiturn.providers.media_parts import media_in, want_kinds
+from multiturn.providers.http_settings import API_KEY, HttpSettings
+from multiturn.providers.layout import Layout, Names, media_in, want_kinds
 from multiturn.providers.models import SERVERS
 from multiturn.providers.openai import chat, responses
 from multiturn.providers.openai.answers import (
@@ -27,9 +32,100 @@ from multiturn.providers.openai.repairs import (
     phases,
     wanted_thinking,
 )
-from multiturn.providers.openai.settings import vendor_at
-from multiturn.providers.tool_layout import Names
-from multiturn.providers.usage import InputTokens
+from multiturn.providers.replies import InputTokens
+
+_OPENAI = "https://api.openai.com/v1"
+_OF_AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
+
+
+def vendor_at(address: str) -> str:
+    """Return whose models are at an address, as a key of models.yaml.
+
+    >>> vendor_at("https://eu.api.openai.com/v1"), vendor_at("https://a.openai.azure.com/openai/v1/")
+    ('openai', 'azure')
+    >>> vendor_at("http://localhost:8000/v1")
+    'servers'
+    """
+    host = f".{urlsplit(address).hostname}"
+    if host.endswith(".api.openai.com"):
+        return "openai"
+    return "azure" if host.endswith(_OF_AZURE) else SERVERS
+
+
+class OpenAIApiSettings(HttpSettings, frozen=True, kw_only=True):
+    """The settings of every target with OpenAI's APIs."""
+
+    api: Annotated[
+        Literal["chat", "responses"],
+        Meta(
+            description="`responses` asks the Responses API, the only one of some models (O10);"
+            " nothing is stored there."
+        ),
+    ] = "chat"
+    system_as: Annotated[
+        Literal["item", "instructions"],
+        Meta(
+            description="with `api: responses`: whether the system message is an item of `input`,"
+            " or `instructions`."
+        ),
+    ] = "item"
+    system_role: Annotated[
+        Literal["system", "developer", "user"],
+        Meta(
+            description="what the model calls its system message (O2); `user` for chat templates"
+            " that take none (O14)."
+        ),
+    ] = "system"
+    roles: Annotated[
+        Literal["any", "alternate"] | None,
+        Meta(
+            description="`alternate` merges neighbors of one role, for chat templates in which user"
+            " and assistant must alternate (O13); null to warn where the model's may want that."
+        ),
+    ] = None
+    later_system: Annotated[
+        Literal["keep", "merge"],
+        Meta(
+            description="`merge` sends all system messages as one, the first message, for chat"
+            " templates that refuse any other (O5)."
+        ),
+    ] = "keep"
+    max_tokens_field: Annotated[
+        Literal["max_completion_tokens", "max_tokens"],
+        Meta(description="with `api: chat`: the key of the body that limits the output (O4)."),
+    ] = "max_completion_tokens"
+
+    def __post_init__(self) -> None:
+        """Refuse settings of the other API."""
+        super().__post_init__()
+        if self.api == "chat" and self.system_as != "item":
+            raise ValueError("system_as is for api: responses; leave one of them out")
+        if self.api == "responses" and self.max_tokens_field == "max_tokens":
+            raise ValueError("max_tokens_field is for api: chat; leave one of them out")
+
+
+class OpenAISettings(OpenAIApiSettings, frozen=True, kw_only=True):
+    """The settings of an ``openai`` target."""
+
+    api_key: Annotated[str | None, API_KEY] = None  # type: ignore[assignment]
+    base_url: Annotated[
+        str, Meta(description="the server's address, up to `/v1`; by default OpenAI's own.")
+    ] = _OPENAI
+
+    prompt_caching: Annotated[
+        bool,
+        Meta(description="mark the system message for the cache of models that want that (O9)."),
+    ] = False
+
+    def __post_init__(self) -> None:
+        """Refuse to ask OpenAI, or Azure, without a key."""
+        super().__post_init__()
+        if self.api_key is None and vendor_at(self.base_url) != SERVERS:
+            what = "there is no 'api_key'; add it, or the base_url of a server that needs none"
+            raise ValueError(what)
+        if self.prompt_caching and self.system_as == "instructions":
+            raise ValueError("prompt_caching marks an item; leave out system_as: instructions")
+
 
 _COUNTED = ("model", "instructions", "input", "tools", "tool_choice")  # by the endpoint
 
@@ -185,3 +281,69 @@ class OpenAIProvider(HttpProvider):
     def read(self, answer: Any) -> ProviderResponse:
         """Return what the API that was asked says."""
         return answer_of_response(answer) if self.asks_responses else answer_of_chat(answer)
+
+
+# Azure has the Responses API from version 2025-03-01-preview on (Aider #4029); this is the last one
+# with a date.
+_VERSIONS = {"chat": "2024-12-01-preview", "responses": "2025-04-01-preview"}
+
+
+class AzureSettings(OpenAIApiSettings, frozen=True, kw_only=True):
+    """The settings of an ``azure`` target."""
+
+    endpoint: Annotated[str, Meta(description="`https://NAME.openai.azure.com`.")]
+    version: Annotated[
+        str | None,
+        Meta(
+            description="of the API; by default 2024-12-01-preview, and 2025-04-01-preview with"
+            " `api: responses`."
+        ),
+    ] = None
+    temperature: UpTo2 = None
+    auth: Annotated[
+        Literal["api-key", "bearer"],
+        Meta(
+            description="the header with the key: `api-key`, or `Authorization: Bearer` for a token"
+            " of Microsoft Entra."
+        ),
+    ] = "api-key"
+
+    def own_headers(self) -> dict[str, str]:
+        """Return the header with the key."""
+        return super().own_headers() if self.auth == "bearer" else {"api-key": self.api_key}
+
+    def __post_init__(self) -> None:
+        """Fill in the version that has the API."""
+        super().__post_init__()
+        if self.version is None:
+            force_setattr(self, "version", _VERSIONS[self.api])
+
+
+class AzureProvider(OpenAIProvider):
+    """Sends the chat prompt to a deployment of Azure OpenAI."""
+
+    kind = "azure"
+    batch_api = "multiturn.providers.openai.batches:AzureBatchApi"
+    counts_tokens = False
+    address_settings = ("endpoint", "version")
+
+    @property
+    def vendor(self) -> str:
+        """Azure, whatever the address: the endpoint may be a gateway's."""
+        return self.kind
+
+    @property
+    def server(self) -> str:
+        """The address of the resource."""
+        return f"{self.settings.endpoint.rstrip('/')}/openai"
+
+    @property
+    def path(self) -> str:
+        """The path of the requests, for Chat Completions below that of the deployment."""
+        deployment = f"/deployments/{quote(self.settings.model, safe='')}"
+        return self.versioned(f"{'' if self.asks_responses else deployment}{self.endpoint}")
+
+    def versioned(self, path: str) -> str:
+        """Return a path with the version of the API."""
+        separator = "&" if "?" in path else "?"
+        return f"{path}{separator}{urlencode({'api-version': self.settings.version})}"

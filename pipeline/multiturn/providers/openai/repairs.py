@@ -4,18 +4,20 @@ import re
 
 from multiturn.files.media import MediaKind
 from multiturn.model.turns import Turn, is_blank
-from multiturn.providers.layout import Layout
-from multiturn.providers.media_parts import move_from_results, want_types, want_user_media
-from multiturn.providers.models import SERVERS, Abilities
-from multiturn.providers.openai.responses import reasoning_items
-from multiturn.providers.tool_layout import (
+from multiturn.providers.layout import (
+    Layout,
     Names,
     keep_thinking,
     leave_out_thinking,
+    move_from_results,
     pair_results,
     rename_ids,
     tell_errors,
+    want_types,
+    want_user_media,
 )
+from multiturn.providers.models import SERVERS, Abilities
+from multiturn.providers.openai.responses import reasoning_items
 from multiturn.text import number_of
 
 _CHAT_IDS = Names("T1", re.compile(".{1,40}", re.DOTALL))
