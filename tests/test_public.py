@@ -33,6 +33,7 @@ PUBLIC = {
         *("SegmentTypeError", "StageError"),
         *("Explanation", "Fate", "Message", "Span", "TestMessage"),
         *("AxProvider", "Provider", "ProviderError", "ProviderRequest", "ProviderResponse"),
+        *("Origins", "PreparedRequest"),
         *("Failure", "RawRequest", "TargetProvider", "Wire"),
         *("RunCase", "dry_run", "run", "run_batches", "stage"),
         *("Estimate", "LimitReachedError", "Tokens", "estimate"),

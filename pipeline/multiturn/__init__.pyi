@@ -38,6 +38,8 @@ from multiturn.model.case import TestMessage as TestMessage
 from multiturn.model.conversion import Conversion as Conversion
 from multiturn.model.request import ChatMessage as ChatMessage
 from multiturn.model.request import InputFile as InputFile
+from multiturn.model.request import Origins as Origins
+from multiturn.model.request import PreparedRequest as PreparedRequest
 from multiturn.model.request import ProviderRequest as ProviderRequest
 from multiturn.model.turns import Part as Part
 from multiturn.model.turns import Turn as Turn

@@ -26,6 +26,7 @@ from cryptography.x509.oid import NameOID
 
 from loopback import KEY, TEXT, Request, Server
 from multiturn import MultiturnError, load_target
+from multiturn.providers.ax import ChatProvider
 from running import by_id, run, write_suite
 from vendors import Connect, anthropic, ask, azure, each_vendor, failure, gemini, openai
 
@@ -459,11 +460,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 each_provider = pytest.mark.parametrize("provider", ["openai", "azure", "anthropic", "gemini"])
 
 
+def chat_target() -> ChatProvider:
+    provider = load_target("t")
+    assert isinstance(provider, ChatProvider)
+    return provider
+
+
 @each_provider
 def test_a_target_adds_headers(provider: str, folder: Path, server: Server) -> None:
     given = "{X-Team: evals, cf-aig-authorization: 'Bearer ${{ GATEWAY }}', X-Number: '7'}"
     write(folder, server.url, given, provider=provider)
-    assert ask(load_target("t")).text == TEXT
+    assert ask(chat_target()).text == TEXT
     headers = server.requests[0].headers
     assert (headers["x-team"], headers["x-number"]) == ("evals", "7")
     assert headers["cf-aig-authorization"] == "Bearer of-the-gateway-4711"
@@ -488,7 +495,7 @@ def test_what_a_header_takes_from_a_variable_is_hidden(
     assert "evals" in line["error"]["message"]
     server.steps.clear()
     server.answer("It is of-the-gateway-4711.")
-    assert ask(load_target("t")).text.startswith("It is ***")
+    assert ask(chat_target()).text.startswith("It is ***")
 
 
 OWN = {
@@ -510,7 +517,7 @@ def test_what_is_sent_anyway_cannot_be_replaced(
     write(folder, server.url, f"{{X-Team: evals, {name}: mine}}", provider=provider)
     with pytest.raises(MultiturnError) as caught:
         load_target("t")
-    assert str(caught.value).startswith("targets.yaml:2:3: target 't': ")
+    assert str(caught.value).startswith("targets.yaml:7:")
     assert name.lower() in str(caught.value).lower()
 
 

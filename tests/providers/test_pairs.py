@@ -80,7 +80,7 @@ def test_what_is_read_of_a_body_is_written_as_the_same_bytes(api: str) -> None:
 def same_turn(turn: Turn, api: str) -> Any:
     """Return what a body of an API holds of a turn."""
     pieces = content_of(turn)
-    listed = [pieces] if isinstance(pieces, str) else [*pieces]
+    listed: list[str | Media] = [pieces] if isinstance(pieces, str) else [*pieces]
     if api == "gemini" and turn.answers is not None:  # the text of a result comes first
         words = [piece for piece in listed if isinstance(piece, str)]
         listed = ["\n".join(words), *(each for each in listed if not isinstance(each, str))]

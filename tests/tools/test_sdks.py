@@ -160,7 +160,9 @@ def sdk_call(vendor: str, url: str, body: dict[str, Any], **options: Any) -> Cal
     }
     client = gemini_sdk(url)
     return lambda: client.models.generate_content(
-        model=body["model"], contents=body["contents"], config=config
+        model=body["model"],
+        contents=body["contents"],
+        config=config,  # type: ignore[arg-type] # its types know no mapping
     )
 
 

@@ -66,11 +66,10 @@ def _money(estimate: Estimate, provider: "TargetProvider") -> str:
     if price is None:
         return no_price(provider) if model_of(provider) else ""
     now = _both(estimate, estimate.input_cost, estimate.output_cost)
-    batch = ""
+    batch = cache = ""
     if price.batch is not None:
-        batch = _both(estimate, estimate.batch_input_cost, estimate.batch_output_cost)
-        batch = f"; as a batch {batch}"
-    cache = ""
+        cost = _both(estimate, estimate.batch_input_cost, estimate.batch_output_cost)
+        batch = f"; as a batch {cost}"
     if estimate.shared and price.now.cached and provider.cache_minimum is not None:
         option = "the cache" if provider.has_cache else "prompt_caching"
         cost = _both(estimate, estimate.cached_input_cost, estimate.output_cost)
@@ -80,11 +79,8 @@ def _money(estimate: Estimate, provider: "TargetProvider") -> str:
 
 
 def _both(estimate: Estimate, input_cost: float, output_cost: float) -> str:
-    if estimate.unlimited:
-        return f"{dollars(input_cost)} for the input"
-    return (
-        f"{dollars(input_cost)} for the input, at most {dollars(input_cost + output_cost)} in all"
-    )
+    total = f", at most {dollars(input_cost + output_cost)} in all"
+    return f"{dollars(input_cost)} for the input{'' if estimate.unlimited else total}"
 
 
 def _too_large(estimate: Estimate, provider: "TargetProvider") -> str:

@@ -114,23 +114,21 @@ def _show(old: Prompts, new: Prompts, paths: set[str], failed: int | None) -> No
 
     Prompts that could not be converted are as they were; how many is None if there is no error.
     """
+    import msgspec
+
     from multiturn.cli.rendering import as_text_diff
+    from multiturn.explaining.record import to_yaml
+
+    def as_yaml(line: bytes | None) -> str:
+        return "" if line is None else to_yaml(msgspec.json.decode(line)).decode()
 
     changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     for key in changed:
         name = " · ".join(key)
-        before, after = _as_yaml(old.get(key)), _as_yaml(new.get(key))
+        before, after = as_yaml(old.get(key)), as_yaml(new.get(key))
         echo(as_text_diff(before, after, f"{name} · before", f"{name} · now"), nl=False)
     names = sorted(os.path.relpath(path) for path in paths)
     same = len(new) - len(new.keys() & changed) - (failed or 0)
     more = f", {failed:,} failed" if failed else ""
     more += "" if failed is None else "; with errors, see above"
     echo(in_line(f"{first_of(names)}: {len(changed):,} changed, {same:,} same{more}"))
-
-
-def _as_yaml(line: bytes | None) -> str:
-    import msgspec
-
-    from multiturn.explaining.record import to_yaml
-
-    return "" if line is None else to_yaml(msgspec.json.decode(line)).decode()

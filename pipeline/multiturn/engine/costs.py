@@ -95,7 +95,7 @@ class SharedPrefixes:
 def longest_common(texts: list[str], text: str) -> tuple[int, str]:
     """Return the longest common prefix's length with a text of an ordered list, and that text.
 
-    >>> nearest(["banana", "prepare", "present"], "prefix")
+    >>> longest_common(["banana", "prepare", "present"], "prefix")
     (3, 'prepare')
     """
     at = bisect_left(texts, text)

@@ -8,6 +8,8 @@ from multiturn.files.media import FILE_TYPES, is_data
 from multiturn.model.calls import Call
 from multiturn.model.request import ChatMessage, turn_of
 from multiturn.model.turns import Part, Turn
+from multiturn.providers.anthropic.blocks import use_keys
+from multiturn.providers.openai.blocks import call_keys
 from multiturn.suites.block_forms import segment_of
 
 
@@ -66,18 +68,22 @@ def _turn(message: ChatMessage, item: dict[str, Any]) -> Turn:
 def _call(item: Any) -> Call | None:
     """Return a call in our own form, OpenAI's, inspect_ai's or Anthropic's; None for another."""
     match item:
-        case {"id": str(name), "function": {"name": str(tool), "arguments": given}}:
-            pass
-        case {"id": str(name), "function": str(tool), "arguments": given}:
-            pass
-        case {"id": str(name), "name": str(tool), **keys} if "function" not in keys:
-            given = keys.get("arguments", keys.get("input")) or {}
+        case {"function": dict(function)}:
+            keys = call_keys(item, function)
+        case {"function": str(tool)}:
+            keys = {**item, "name": tool}
+        case dict():
+            keys = {**item, **use_keys(item)}
         case _:
             return None
+    called, named, given = (keys.get(key) for key in ("id", "name", "arguments"))
+    if not isinstance(called, str) or not isinstance(named, str):
+        return None
+    given = {} if given is None else given
     if isinstance(given, str):
         with suppress(ValueError):
             given = json.loads(given)
-    return Call(name, tool, given) if isinstance(given, dict) else None
+    return Call(called, named, given) if isinstance(given, dict) else None
 
 
 def _message(item: dict[str, Any]) -> ChatMessage:

@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, structs
 
-Ask = Callable[[str, str, int], str]  # a JSON path, a text and its line; returns the text anew
+Ask = Callable[[str, str], str]  # a JSON path and a text; returns the text anew
 
 
 class Tool(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
@@ -145,23 +145,13 @@ def unpaired(messages: Iterable[Spoken]) -> tuple[int, str, str]:
     return -1, "", ""
 
 
-def mapped_call(call: Call, key: str, ask: Ask) -> Call:
-    """Return a call with each string of its arguments, and each key, as ``ask`` gives it.
-
-    Raises:
-        ValueError: two keys become one.
-    """
-    arguments = _mapped(call.arguments, f"{key}.arguments", call.line, ask)
-    return call if arguments == call.arguments else structs.replace(call, arguments=arguments)
-
-
 def mapped_tool(tool: Tool, key: str, ask: Ask) -> Tool:
     """Return a tool with its description, and those in its schema, as ``ask`` gives them."""
 
     def described(value: Any, path: str) -> Any:
         if isinstance(value, Mapping):
             return {
-                name: ask(f"{path}.description", child, tool.line)
+                name: ask(f"{path}.description", child)
                 if name == "description" and isinstance(child, str)
                 else described(child, _below(path, name))
                 for name, child in value.items()
@@ -170,25 +160,30 @@ def mapped_tool(tool: Tool, key: str, ask: Ask) -> Tool:
             return [described(child, f"{path}[{at}]") for at, child in enumerate(value)]
         return value
 
-    said = tool.description and ask(f"{key}.description", tool.description, tool.line)
+    said = tool.description and ask(f"{key}.description", tool.description)
     parameters = described(tool.parameters, f"{key}.parameters")
     return structs.replace(tool, description=said, parameters=parameters)
 
 
-def _mapped(value: Any, path: str, line: int, ask: Ask) -> Any:
+def mapped_values(value: Any, path: str, ask: Ask) -> Any:
+    """Return a value of JSON with each string in it, and each key, as ``ask`` gives it.
+
+    Raises:
+        ValueError: two keys become one.
+    """
     if isinstance(value, str):
-        return ask(path, value, line)
+        return ask(path, value)
     if isinstance(value, list | tuple):
-        return [_mapped(child, f"{path}[{at}]", line, ask) for at, child in enumerate(value)]
+        return [mapped_values(child, f"{path}[{at}]", ask) for at, child in enumerate(value)]
     if not isinstance(value, Mapping):
         return value
     found: dict[str, Any] = {}
     for name, child in value.items():
         below = _below(path, name)
-        new = ask(below, name, line)
+        new = ask(below, name)
         if new in found:
             raise ValueError(f"two keys of {path} become one: {new[:60]!r}")
-        found[new] = _mapped(child, below, line, ask)
+        found[new] = mapped_values(child, below, ask)
     return found
 
 

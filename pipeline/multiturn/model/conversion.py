@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from multiturn.files.media import Media
 from multiturn.logs import Notice
-from multiturn.model.calls import Call, Thinking, Tool, mapped_call, mapped_tool
+from multiturn.model.calls import Call, Thinking, Tool, mapped_tool, mapped_values
 from multiturn.model.case import Case
 from multiturn.model.request import InputFile, as_sent, plain_system
 from multiturn.model.turns import (
@@ -176,10 +176,15 @@ def calls_mapped(turn: Turn, function: Callable[[Part], Part]) -> Turn:
     if not turn.calls:
         return turn
 
-    def ask(path: str, text: str, line: int) -> str:
-        return asked(function, Part("argument", text, message=turn.message, line=line, key=path))
+    def ask(path: str, text: str) -> str:
+        part = Part("argument", text, message=turn.message, line=call.line, key=path)
+        return asked(function, part)
 
-    calls = (mapped_call(each, f"tool_calls[{at}]", ask) for at, each in enumerate(turn.calls))
+    calls = []
+    for at, call in enumerate(turn.calls):
+        arguments = mapped_values(call.arguments, f"tool_calls[{at}].arguments", ask)
+        is_same = arguments == call.arguments
+        calls.append(call if is_same else structs.replace(call, arguments=arguments))
     return structs.replace(turn, calls=tuple(calls))
 
 
@@ -387,13 +392,12 @@ def _with_calls_mapped(conversion: Conversion, function: Callable[[Part], Part])
         kept = tuple(each for at, each in enumerate(turn.thinking) if stays(turn, at, each))
         return calls_mapped(structs.replace(turn, thinking=kept), function)
 
-    def describe(path: str, text: str, line: int) -> str:
-        return asked(function, Part("description", text, line=line, key=path))
+    def describe(path: str, text: str) -> str:
+        return asked(function, Part("description", text, line=tool.line, key=path))
 
-    tools = (
-        mapped_tool(tool, f"tools[{at}]", describe) for at, tool in enumerate(conversion.tools)
-    )
-    turns = tuple(map(change, conversion.turns))
+    turns, tools = tuple(map(change, conversion.turns)), []
+    for at, tool in enumerate(conversion.tools):
+        tools.append(mapped_tool(tool, f"tools[{at}]", describe))
     return structs.replace(conversion, turns=turns, tools=tuple(tools), notices=tuple(notices))
 
 

@@ -12,7 +12,6 @@ from multiturn.model.calls import Call
 from multiturn.model.request import InputFile, PreparedRequest, ProviderRequest, prompt_of
 from multiturn.model.turns import Turns
 from multiturn.providers.failures import passing
-from multiturn.providers.reading import BodyForm
 from multiturn.providers.secrets import hide
 from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_of, tokens_of
 from multiturn.text import brief
@@ -159,7 +158,6 @@ class TargetProvider:
         ""  # the module of the vendor's Batch API and its class, with a colon
     )
     counts_tokens: ClassVar[bool] = False  # whether the vendor has an endpoint that does
-    body_forms: ClassVar[tuple[BodyForm, ...]] = ()  # of the bodies that it sends
     title: ClassVar[str] = ""  # what reports call its payload; empty for none of its own
     accepts: Collection[str] = frozenset()  # as for ``AxProvider``
     rules_by: ClassVar[tuple[str, ...]] = ()  # the addresses that say whose rules hold

@@ -222,8 +222,6 @@ class Client:
             claims = json.loads(urlsafe_b64decode(f"{key.split('.')[1]}=="))
             if claims["exp"] < time.time():
                 return f"the token in the api_key of the target {name!r} has expired; get a new one"
-        if self._settings.takes_tokens:
-            return f"check the api_key of the target {name!r}: a token may have expired"
         return f"check the api_key of the target {name!r}"
 
     def _failure(self, error: Exception) -> ProviderError:

@@ -17,6 +17,7 @@ from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.client import Client, Reply, Upload
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import SERVERS, Abilities, Row
+from multiturn.providers.reading import BodyForm
 from multiturn.providers.refusals import lesson_of
 from multiturn.providers.replies import receive
 from multiturn.providers.secrets import hide
@@ -41,6 +42,7 @@ class HttpProvider(ChatProvider):
     tool_names: ClassVar[Names]  # those that the vendor takes
     hottest: ClassVar[tuple[str, float]]  # the vendor's rule, and the highest temperature
     rows: tuple[Row, ...] = ()  # what the user's own targets file says of models
+    body_forms: ClassVar[tuple[BodyForm, ...]]  # of the bodies that it sends
     answer_type: ClassVar[type]  # of the answers to requests
 
     _client: Client | None = None

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
@@ -51,8 +51,6 @@ def wrong_header(name: str, value: object) -> str:
 
 class HttpSettings(ChatSettings, frozen=True, kw_only=True):
     """What every target that uses HTTP sets."""
-
-    takes_tokens: ClassVar[bool] = False  # as keys, which expire
 
     model: Model
     api_key: Annotated[str, API_KEY]

@@ -149,6 +149,7 @@ class Sent(NamedTuple):
 def sent_of(request: PreparedRequest) -> Sent:
     """Return what a request has for the model to read.
 
+    >>> from multiturn.model.turns import Part, Turn
     >>> turns = (Turn("system", (Part("text", "Be brief."),)), Turn("user", (Part("text", "Hi"),)))
     >>> sent = sent_of(PreparedRequest(messages=turns))
     >>> sent.texts, sent.roles, sent.messages

@@ -126,8 +126,9 @@ class _Blocks:
             for key in ("name", "arguments"):
                 if value_at(keys, key):
                     raise self.check.both(key, f"function.{key}", function, label)
-                if key in function.children:
-                    keys[key] = function.children[key]
+            from multiturn.providers.openai.blocks import call_keys
+
+            keys = call_keys(keys, function.children)
         elif function is not None:
             if value_at(keys, "name"):
                 raise self.check.both("name", "function", function, label)
@@ -156,25 +157,25 @@ class _Blocks:
 
     def _use(self, block: Node, message: Node, label: str, at: int) -> Node:
         """Return a call of Anthropic's in our form."""
+        from multiturn.providers.anthropic.blocks import use_keys
+
         label = f"{label}.content[{at}]"
         self._check_role(block, message, "assistant", label)
         self.check.check(block, "tool_use", "block", label=label)
         read_as(block, block_forms()["tool_use"], where=self.check.name, label=label)
-        given = block.children
-        keys = {"id": given["id"], "name": given["name"]}
-        return with_keys(block, keys | ({"arguments": given["input"]} if "input" in given else {}))
+        return with_keys(block, use_keys(block.children))
 
     def _result(self, block: Node, message: Node, label: str) -> Node:
         """Return a result of Anthropic's as a message of a tool."""
+        from multiturn.providers.anthropic.blocks import result_keys
+
         self._check_role(block, message, "user", label)
         self.check.check(block, "tool_result", "block", label=label)
         read_as(block, block_forms()["tool_result"], where=self.check.name, label=label)
-        given = dict(block.children)
-        keys = {"role": Node("tool", block.mark), "tool_call_id": given["tool_use_id"]}
-        content = given.get("content")
-        is_said = content is not None and content.value is not None
-        keys["content"] = content if content is not None and is_said else list_of((), block.mark)
-        return with_keys(block, keys | {k: given[k] for k in ("is_error",) if k in given})
+        keys = {"role": Node("tool", block.mark), **result_keys(block.children)}
+        if value_at(keys, "content") is None:
+            keys["content"] = list_of((), block.mark)
+        return with_keys(block, keys)
 
     def _check_role(self, block: Node, message: Node, role: str, label: str) -> None:
         if value_at(message.members, "role") != role:

@@ -7,21 +7,8 @@ from typing import Any
 from multiturn.files.media import kind_of_type
 from multiturn.model.request import PreparedRequest
 from multiturn.model.turns import Turn
-from multiturn.providers.reading import (
-    MediaReader,
-    Values,
-    blocks,
-    data_uri,
-    decoded,
-    mappings,
-    other_keys,
-    read_call,
-    read_thinking,
-    read_tool,
-    same_spelling,
-    texts,
-    turn,
-)
+from multiturn.providers import reading
+from multiturn.providers.reading import MediaReader, Values
 from multiturn.traces.trace import Trace, parsed, suite_call, suite_tool
 
 INPUT = "gen_ai.input.messages"
@@ -44,10 +31,10 @@ def read_telemetry(attributes: Values, media: MediaReader) -> Trace:
     given = {key: parsed(value) for key, value in attributes.items() if key.startswith("gen_ai.")}
     named = given.get("gen_ai.provider.name", given.get("gen_ai.system"))
     provider = _PROVIDERS.get(str(named), "openai")
-    system = texts(_pieces(given.get(SYSTEM)))
+    system = reading.texts(_pieces(given.get(SYSTEM)))
     messages = [
         each
-        for at, message in enumerate(mappings(given.get(INPUT)))
+        for at, message in enumerate(reading.mappings(given.get(INPUT)))
         for each in _turns(message, provider, f"{INPUT}[{at}]", media)
     ]
     settings = {
@@ -57,12 +44,14 @@ def read_telemetry(attributes: Values, media: MediaReader) -> Trace:
     }
     request = PreparedRequest(
         messages=tuple(messages),
-        system=turn("system", system, media) if system else None,
+        system=reading.turn("system", system, media) if system else None,
         model=str(settings.get("model") or ""),
-        tools=tuple(read_tool(_function(each)) for each in mappings(given.get(_TOOLS))),
+        tools=tuple(
+            reading.read_tool(_function(each)) for each in reading.mappings(given.get(_TOOLS))
+        ),
         temperature=settings.get("temperature"),
         max_output_tokens=settings.get("max_tokens"),
-        others=other_keys(settings, ("temperature", "max_tokens")),
+        others=reading.other_keys(settings, ("temperature", "max_tokens")),
     )
     return Trace(provider=provider, request=request)
 
@@ -70,21 +59,23 @@ def read_telemetry(attributes: Values, media: MediaReader) -> Trace:
 def same_telemetry(attributes: Values) -> Values:
     """Return the conversation in attributes in one spelling, with each result as a message."""
     messages: list[Any] = []
-    for each in blocks(parsed(attributes.get(INPUT))):
+    for each in reading.blocks(parsed(attributes.get(INPUT))):
         listed = each.get("parts") if isinstance(each, dict) else None
         if not isinstance(listed, list):
             messages.append(each)
             continue
         parts = [*map(_same_part, listed)]
-        results = [each for each in mappings(parts) if each.get("type") == _RESULT]
+        results = [each for each in reading.mappings(parts) if each.get("type") == _RESULT]
         messages += [{"role": "tool", "parts": [part]} for part in results]
         rest = [part for part in parts if part not in results]
         if rest or not results or each.keys() > {"role", "parts"}:
             messages.append({**each, "parts": rest})
-    tools = [*map(_function, blocks(parsed(attributes.get(_TOOLS))))]
+    tools = [*map(_function, reading.blocks(parsed(attributes.get(_TOOLS))))]
     found = {INPUT: messages, SYSTEM: parsed(attributes.get(SYSTEM)), _TOOLS: tools}
     of_programs = ("arguments", "parameters", "response")
-    same: Values = same_spelling(found, defaults=(("type", "function"),), programs=of_programs)
+    same: Values = reading.same_spelling(
+        found, defaults=(("type", "function"),), programs=of_programs
+    )
     return same
 
 
@@ -123,25 +114,27 @@ def _same_part(part: Any) -> Any:
 
 def _turns(given: Values, provider: str, key: str, media: MediaReader) -> Iterator[Turn]:
     """Yield the turns that a message is: each result is one of its own."""
-    parts = [*mappings(given.get("parts"))]
+    parts = [*reading.mappings(given.get("parts"))]
     role, said = given.get("role"), [*_pieces(parts)]
     results = [each for each in parts if each.get("type") == _RESULT]
     for part in results:
-        yield turn("tool", [_said_by(part)], media, answers=part.get("id"))
+        yield reading.turn("tool", [_said_by(part)], media, answers=part.get("id"))
     if role == "assistant":
         vendor = provider if provider in ("anthropic", "gemini") else "openai"
         reasoning = (part for part in parts if part.get("type") == "reasoning")
-        thoughts = [read_thinking(vendor, part.get("content")) for part in reasoning]
+        thoughts = [reading.read_thinking(vendor, part.get("content")) for part in reasoning]
         calls = [
-            read_call(
-                part.get("id"), part.get("name"), decoded(part.get("arguments"), f"{key}.{at}")
+            reading.read_call(
+                part.get("id"),
+                part.get("name"),
+                reading.decoded(part.get("arguments"), f"{key}.{at}"),
             )
             for at, part in enumerate(parts)
             if part.get("type") == "tool_call"
         ]
-        yield turn("assistant", [*thoughts, *said, *calls], media)
+        yield reading.turn("assistant", [*thoughts, *said, *calls], media)
     elif role in ("system", "user", "tool") and (said or not results):
-        yield turn(role, said, media)
+        yield reading.turn(role, said, media)
 
 
 def _said_by(part: Values) -> str:
@@ -153,13 +146,13 @@ def _said_by(part: Values) -> str:
 def _pieces(parts: Any) -> Iterator[Any]:
     if isinstance(parts, str):
         yield parts
-    for part in mappings(parts):
+    for part in reading.mappings(parts):
         kind = str(part.get("mime_type") or part.get("modality"))
         match part:
             case {"type": "text", "content": str(text)}:
                 yield text
             case {"type": "blob", "content": str(data)}:
-                yield {"type": kind_of_type(kind), "value": data_uri(data, kind)}
+                yield {"type": kind_of_type(kind), "value": reading.data_uri(data, kind)}
             case {"type": "uri", "uri": str(url)}:
                 yield {"type": kind_of_type(kind), "value": url}
 
@@ -180,7 +173,9 @@ def attributes_in(value: Any) -> Iterator[Values]:
     elif isinstance(value, dict):
         found = value.get("attributes")
         if isinstance(found, list):
-            found = {str(each.get("key")): _value(each.get("value")) for each in mappings(found)}
+            found = {
+                str(each.get("key")): _value(each.get("value")) for each in reading.mappings(found)
+            }
         if isinstance(found, dict) and INPUT in found:
             yield found
         for each in value.values():
@@ -192,9 +187,9 @@ def _value(given: Any) -> Any:
     """Return an AnyValue of OTLP as JSON has it."""
     match given:
         case {"arrayValue": dict(listed)}:
-            return [_value(each) for each in mappings(listed.get("values"))]
+            return [_value(each) for each in reading.mappings(listed.get("values"))]
         case {"kvlistValue": dict(listed)}:
-            keys = mappings(listed.get("values"))
+            keys = reading.mappings(listed.get("values"))
             return {str(each.get("key")): _value(each.get("value")) for each in keys}
         case {"intValue": str(digits)} if digits.lstrip("-").isdecimal() and digits.isascii():
             return int(digits[:20])

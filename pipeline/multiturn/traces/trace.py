@@ -35,7 +35,7 @@ def _forms() -> list[tuple[str, BodyForm]]:
     """Return the forms of request bodies that are read, each with the kind of its provider."""
     found: dict[BodyForm, str] = {}
     for kind, (provider, _) in KINDS.items():
-        for form in provider.body_forms:
+        for form in getattr(provider, "body_forms", ()):
             found.setdefault(form, kind)
     return [(kind, form) for form, kind in found.items()]
 

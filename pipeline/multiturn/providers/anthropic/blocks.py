@@ -1,10 +1,11 @@
 """The blocks of Anthropic's contents: their keys, and texts and media as segments of ours."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from multiturn.providers.reading import Segment, data_uri, pieces_of_blocks, segment
 
+_V = TypeVar("_V")
 _Mapping = dict[str, Any]
 # The keys of each form; those that may be None may be missing.
 FORMS: Mapping[str, Mapping[str, Any]] = {
@@ -37,6 +38,22 @@ def segment_of(block: Mapping[str, Any]) -> Segment | None:
         case {"source": {"type": "text", "data": str(text)}}:
             return segment("text", text)
     return None
+
+
+def use_keys(block: Mapping[str, _V]) -> dict[str, _V]:
+    """Return the keys of a call as ours.
+
+    >>> use_keys({"type": "tool_use", "id": "c1", "name": "now", "input": {}})
+    {'id': 'c1', 'name': 'now', 'arguments': {}}
+    """
+    names = {"id": "id", "name": "name", "input": "arguments"}
+    return {ours: block[theirs] for theirs, ours in names.items() if theirs in block}
+
+
+def result_keys(block: Mapping[str, _V]) -> dict[str, _V]:
+    """Return the keys of a result as those of our message of a tool."""
+    names = {"tool_use_id": "tool_call_id", "content": "content", "is_error": "is_error"}
+    return {ours: block[theirs] for theirs, ours in names.items() if theirs in block}
 
 
 def pieces(content: Any) -> Iterator[Any]:

@@ -8,23 +8,9 @@ from multiturn.files.media import Base64, Media
 from multiturn.model.calls import Thinking, Tool
 from multiturn.model.request import Choice, PreparedRequest, pieces_of
 from multiturn.model.turns import Turn
-from multiturn.providers.anthropic.blocks import pieces, segment_of
-from multiturn.providers.reading import (
-    BodyForm,
-    MediaReader,
-    Piece,
-    Values,
-    assistant_turns,
-    mappings,
-    other_keys,
-    read_call,
-    read_media,
-    read_thinking,
-    read_tool,
-    same_spelling,
-    texts,
-    turn,
-)
+from multiturn.providers import reading
+from multiturn.providers.anthropic.blocks import pieces, result_keys, segment_of, use_keys
+from multiturn.providers.reading import BodyForm, MediaReader, Piece, Values
 
 SPOKEN = ("system", "messages", "tools")  # keys of a body that messages and tools are in
 _CHOICES = {"required": "any"}  # what the API calls them
@@ -123,24 +109,30 @@ _READ = ("system", "messages", "tools", "tool_choice", "temperature", "max_token
 _NAMES_OF_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
-def read_message(body: Mapping[str, Any], media: MediaReader = read_media) -> PreparedRequest:
+def read_message(
+    body: Mapping[str, Any], media: MediaReader = reading.read_media
+) -> PreparedRequest:
     """Return the request that a body was written of."""
-    system = texts(pieces(body.get("system")))
-    messages = (t for each in mappings(body.get("messages")) for t in _read_turns(each, media))
+    system = reading.texts(pieces(body.get("system")))
+    messages = (
+        t for each in reading.mappings(body.get("messages")) for t in _read_turns(each, media)
+    )
     # Tools of another type are the vendor's own.
-    own = (each for each in mappings(body.get("tools")) if each.get("type") in (None, "custom"))
-    control = [each.get("cache_control") for each in mappings(body.get("system"))]
+    own = (
+        each for each in reading.mappings(body.get("tools")) if each.get("type") in (None, "custom")
+    )
+    control = [each.get("cache_control") for each in reading.mappings(body.get("system"))]
     caching = control[0].get("ttl", True) if control and isinstance(control[0], dict) else None
     return PreparedRequest(
         messages=tuple(messages),
-        system=turn("system", system, media) if system else None,
+        system=reading.turn("system", system, media) if system else None,
         model=str(body.get("model") or ""),
-        tools=tuple(read_tool(each, "input_schema") for each in own),
+        tools=tuple(reading.read_tool(each, "input_schema") for each in own),
         tool_choice=_read_choice(body.get("tool_choice")),
         temperature=body.get("temperature"),
         max_output_tokens=body.get("max_tokens"),
         form={"prompt_caching": caching} if caching else {},
-        others=other_keys(body, _READ),
+        others=reading.other_keys(body, _READ),
     )
 
 
@@ -148,26 +140,28 @@ def _read_turns(given: Values, media: MediaReader) -> Iterator[Turn]:
     """Yield the turns that a message is: each result is one of its own."""
     role, content = given.get("role"), given.get("content")
     if role == "user":
-        for block in mappings(content):
+        for block in reading.mappings(content):
             if block.get("type") == "tool_result":
-                said, is_error = pieces(block.get("content")), block.get("is_error")
-                name = block.get("tool_use_id")
-                yield turn("tool", said, media, answers=name, is_error=is_error)
+                keys = result_keys(block)
+                name, is_error = keys.get("tool_call_id"), keys.get("is_error")
+                said = pieces(keys.get("content"))
+                yield reading.turn("tool", said, media, answers=name, is_error=is_error)
         spoken = [*pieces(content)]
         if spoken or not isinstance(content, list):
-            yield turn("user", spoken, media)
+            yield reading.turn("user", spoken, media)
     elif role == "assistant":
         listed = content if isinstance(content, list) else [{"type": "text", "text": content}]
-        found = [piece for each in mappings(listed) for piece in _read_block(each)]
-        yield from assistant_turns(found, media)
+        found = [piece for each in reading.mappings(listed) for piece in _read_block(each)]
+        yield from reading.assistant_turns(found, media)
     elif role == "system":
-        yield turn("system", texts(pieces(content)), media)
+        yield reading.turn("system", reading.texts(pieces(content)), media)
 
 
 def _read_block(block: Values) -> Iterator[Piece]:
     """Yield what a block of the assistant's is."""
     if block.get("type") == "tool_use":
-        yield read_call(block.get("id"), block.get("name"), block.get("input") or {})
+        keys = use_keys(block)
+        yield reading.read_call(keys.get("id"), keys.get("name"), keys.get("arguments") or {})
     elif (thinking := read_thought(block)) is not None:
         yield thinking
     elif (found := segment_of(block)) is not None and found["type"] == "text":
@@ -177,9 +171,9 @@ def _read_block(block: Values) -> Iterator[Piece]:
 def read_thought(block: Values) -> Thinking | None:
     """Return a block of thinking; None for any other block."""
     if block.get("type") == "thinking":
-        return read_thinking("anthropic", block.get("thinking"), block.get("signature"))
+        return reading.read_thinking("anthropic", block.get("thinking"), block.get("signature"))
     if block.get("type") == "redacted_thinking":
-        return read_thinking("anthropic", data=block.get("data"))
+        return reading.read_thinking("anthropic", data=block.get("data"))
     return None
 
 
@@ -199,16 +193,18 @@ _BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", 
 
 def _likeness(body: Values) -> int:
     """Return how surely a body is Anthropic's; what OpenAI takes, too, is OpenAI's."""
-    if not _KEYS.isdisjoint(body) or any("input_schema" in t for t in mappings(body.get("tools"))):
+    if not _KEYS.isdisjoint(body) or any(
+        "input_schema" in t for t in reading.mappings(body.get("tools"))
+    ):
         return 2
-    contents = (each.get("content") for each in mappings(body.get("messages")))
-    types = (block.get("type") for content in contents for block in mappings(content))
+    contents = (each.get("content") for each in reading.mappings(body.get("messages")))
+    types = (block.get("type") for content in contents for block in reading.mappings(content))
     is_claude = str(body.get("model")).startswith("claude")
     return 2 if is_claude or any(each in _BLOCKS for each in types) else 0
 
 
 def _same(body: Values) -> Values:
-    same: Values = same_spelling(
+    same: Values = reading.same_spelling(
         body,
         contents=("content", "system"),
         defaults=(("is_error", False), ("type", "custom")),

@@ -13,23 +13,8 @@ from multiturn.files.media import EXTENSIONS, Base64, Media, kind_of_type
 from multiturn.model.calls import Call, Thinking, Tool
 from multiturn.model.request import Choice, PreparedRequest, pieces_of
 from multiturn.model.turns import Turn
-from multiturn.providers.reading import (
-    BodyForm,
-    MediaReader,
-    Piece,
-    Values,
-    assistant_turns,
-    data_uri,
-    mappings,
-    other_keys,
-    read_call,
-    read_media,
-    read_thinking,
-    read_tool,
-    same_spelling,
-    texts,
-    turn,
-)
+from multiturn.providers import reading
+from multiturn.providers.reading import BodyForm, MediaReader, Piece, Values
 
 SPOKEN = ("systemInstruction", "contents", "tools")  # keys that messages and tools are in
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
@@ -129,7 +114,9 @@ OF_PROGRAMS = (
 )
 
 
-def read_content(body: Mapping[str, Any], media: MediaReader = read_media) -> PreparedRequest:
+def read_content(
+    body: Mapping[str, Any], media: MediaReader = reading.read_media
+) -> PreparedRequest:
     """Return the request that a body was written of; the name of the model is not in it.
 
     Raises:
@@ -140,21 +127,21 @@ def read_content(body: Mapping[str, Any], media: MediaReader = read_media) -> Pr
         what = "refers to messages that Google stores; import a request that has all of them"
         raise MultiturnError(f"cachedContent {what}")
     reader = _Reader(media)
-    system = texts(_pieces_in(body.get("systemInstruction")))
+    system = reading.texts(_pieces_in(body.get("systemInstruction")))
     contents = _listed(body.get("contents"))
     config = body.get("generationConfig")
     config = config if isinstance(config, dict) else {}
-    listed = (each.get("functionDeclarations") for each in mappings(body.get("tools")))
-    declared = (each for functions in listed for each in mappings(functions))
+    listed = (each.get("functionDeclarations") for each in reading.mappings(body.get("tools")))
+    declared = (each for functions in listed for each in reading.mappings(functions))
     return PreparedRequest(
         messages=tuple(found for each in contents for found in reader.turns(each)),
-        system=turn("system", system, media) if system else None,
+        system=reading.turn("system", system, media) if system else None,
         model=str(body.get("model") or ""),
-        tools=tuple(read_tool({**each, "parameters": _schema(each)}) for each in declared),
+        tools=tuple(reading.read_tool({**each, "parameters": _schema(each)}) for each in declared),
         tool_choice=_read_choice(body.get("toolConfig")),
         temperature=config.get("temperature"),
         max_output_tokens=config.get("maxOutputTokens"),
-        others={**other_keys(body, _READ), **other_keys(config, _READ_CONFIG)},
+        others={**reading.other_keys(body, _READ), **reading.other_keys(config, _READ_CONFIG)},
     )
 
 
@@ -189,21 +176,21 @@ class _Reader:
     def turns(self, content: Any) -> Iterator[Turn]:
         """Yield the turns that a content is: each result is one of its own."""
         if isinstance(content, str):
-            yield turn("user", [content], self._media)
+            yield reading.turn("user", [content], self._media)
             return
         if not isinstance(content, dict):
             return
-        parts = [*mappings(content.get("parts"))]
+        parts = [*reading.mappings(content.get("parts"))]
         if content.get("role") == "model":
             found = [piece for part in parts for piece in self._pieces(part)]
-            yield from assistant_turns(found, self._media)
+            yield from reading.assistant_turns(found, self._media)
             return
         results = [each["functionResponse"] for each in parts if "functionResponse" in each]
         for result in results:
             yield self._result(result)
         said = [*_pieces_in(content)]
         if said or not results:
-            yield turn("user", said, self._media)
+            yield reading.turn("user", said, self._media)
 
     def _pieces(self, part: Values) -> Iterator[Piece]:
         if "functionCall" in part:
@@ -221,7 +208,9 @@ class _Reader:
         call_id, name = given.get("id") or f"call_{self._count}", given.get("name")
         self._names[str(call_id)] = name
         self._open[str(name)].append(str(call_id))
-        return read_call(call_id, name, given.get("args") or {}, part.get("thoughtSignature"))
+        return reading.read_call(
+            call_id, name, given.get("args") or {}, part.get("thoughtSignature")
+        )
 
     def _result(self, given: Any) -> Turn:
         if not isinstance(given, dict):
@@ -240,14 +229,14 @@ class _Reader:
             case {"error": str(text), **others} if not others:
                 is_error, said = True, text
         pieces = [*([said] if said or "parts" not in given else []), *_pieces_in(given)]
-        return turn("tool", pieces, self._media, answers=call_id, is_error=is_error)
+        return reading.turn("tool", pieces, self._media, answers=call_id, is_error=is_error)
 
 
 def _pieces_in(content: Any) -> Iterator[Any]:
     """Yield the texts of a content that are no thoughts, and the media."""
     if isinstance(content, str):
         yield content
-    for part in mappings(content.get("parts")) if isinstance(content, dict) else ():
+    for part in reading.mappings(content.get("parts")) if isinstance(content, dict) else ():
         match part:
             case {"thought": True}:
                 pass
@@ -256,7 +245,7 @@ def _pieces_in(content: Any) -> Iterator[Any]:
             case {"inlineData": {"data": str(data), **more}}:
                 kind, name = str(more.get("mimeType")), more.get("displayName")
                 named = {"name": name} if isinstance(name, str) and name else {}
-                yield {"type": kind_of_type(kind), "value": data_uri(data, kind), **named}
+                yield {"type": kind_of_type(kind), "value": reading.data_uri(data, kind), **named}
             case {"fileData": {"fileUri": str(url), **more}}:
                 yield {"type": kind_of_type(str(more.get("mimeType"))), "value": url}
 
@@ -265,7 +254,7 @@ def read_thought(part: Values) -> Thinking | None:
     """Return a part that is a thought as a block of thinking; None for any other part."""
     if part.get("thought") is not True:
         return None
-    return read_thinking("gemini", part.get("text"), part.get("thoughtSignature"))
+    return reading.read_thinking("gemini", part.get("text"), part.get("thoughtSignature"))
 
 
 def _schema(given: Values) -> Any:
@@ -315,7 +304,7 @@ def _likeness(body: Values) -> int:
 
 
 def _same(body: Values) -> Values:
-    same: Values = same_spelling(
+    same: Values = reading.same_spelling(
         same_content(body), defaults=(("thought", False),), programs=OF_PROGRAMS
     )
     return same

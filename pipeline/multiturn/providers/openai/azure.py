@@ -18,8 +18,6 @@ _VERSIONS = {"chat": "2024-12-01-preview", "responses": "2025-04-01-preview"}
 class AzureSettings(OpenAIApiSettings, frozen=True, kw_only=True):
     """The settings of an ``azure`` target."""
 
-    takes_tokens = True
-
     endpoint: Annotated[str, Meta(description="`https://NAME.openai.azure.com`.")]
     version: Annotated[
         str | None,

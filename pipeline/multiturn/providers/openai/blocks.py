@@ -1,11 +1,12 @@
 """The parts of contents of OpenAI's APIs: their keys, and texts and media as segments of ours."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from multiturn.files.media import Detail
 from multiturn.providers.reading import Segment, data_uri, pieces_of_blocks, segment
 
+_V = TypeVar("_V")
 _Mapping = dict[str, Any]
 # The keys of each form; those that may be None may be missing.
 FORMS: Mapping[str, Mapping[str, Any]] = {
@@ -43,6 +44,16 @@ def segment_of(block: Mapping[str, Any]) -> Segment | None:
         case {"type": "input_audio", "input_audio": {"data": str(data), **keys}}:
             return segment("audio", data_uri(data, f"audio/{keys.get('format')}"))
     return None
+
+
+def call_keys(call: Mapping[str, _V], function: Mapping[str, _V]) -> dict[str, _V]:
+    """Return the keys of a call as ours; ``function`` is what the call has under that key.
+
+    >>> call_keys({"id": "c1"}, {"name": "now", "arguments": "{}"})
+    {'id': 'c1', 'name': 'now', 'arguments': '{}'}
+    """
+    others = {key: value for key, value in call.items() if key not in ("type", "function")}
+    return {**others, **{key: function[key] for key in ("name", "arguments") if key in function}}
 
 
 def pieces(content: Any) -> Iterator[Any]:

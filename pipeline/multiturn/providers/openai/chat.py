@@ -13,22 +13,9 @@ from multiturn.files.media import EXTENSIONS, Base64, Media, address_or_uri, fil
 from multiturn.model.calls import Call, Tool
 from multiturn.model.request import Choice, PreparedRequest, content_of
 from multiturn.model.turns import Turn
-from multiturn.providers.openai.blocks import pieces
-from multiturn.providers.reading import (
-    BodyForm,
-    MediaReader,
-    Values,
-    assistant_turns,
-    decoded,
-    mappings,
-    other_keys,
-    read_call,
-    read_media,
-    read_tool,
-    same_spelling,
-    texts,
-    turn,
-)
+from multiturn.providers import reading
+from multiturn.providers.openai.blocks import call_keys, pieces
+from multiturn.providers.reading import BodyForm, MediaReader, Values
 
 SPOKEN = ("messages", "tools")  # keys of a body that the messages and the tools are in
 
@@ -148,7 +135,7 @@ _OLD = ("functions", "function_call")
 _READ = ("messages", "temperature", "max_completion_tokens", "max_tokens", "tools", "tool_choice")
 
 
-def read_chat(body: Mapping[str, Any], media: MediaReader = read_media) -> PreparedRequest:
+def read_chat(body: Mapping[str, Any], media: MediaReader = reading.read_media) -> PreparedRequest:
     """Return the request that a body was written of.
 
     Raises:
@@ -156,7 +143,7 @@ def read_chat(body: Mapping[str, Any], media: MediaReader = read_media) -> Prepa
     """
     if old := [key for key in _OLD if body.get(key)]:
         raise MultiturnError(f"{old[0]} is OpenAI's old form, which is not read")
-    given = [*mappings(body.get("messages"))]
+    given = [*reading.mappings(body.get("messages"))]
     limits = [key for key in ("max_completion_tokens", "max_tokens") if body.get(key) is not None]
     form = role_form(given)
     if limits[:1] == ["max_tokens"]:
@@ -166,17 +153,17 @@ def read_chat(body: Mapping[str, Any], media: MediaReader = read_media) -> Prepa
     is_ours = caching == {"mode": "explicit"}
     return PreparedRequest(
         messages=tuple(
-            turn
+            found
             for at, each in enumerate(given)
-            for turn in _read_message(each, f"messages[{at}]", media)
+            for found in _read_message(each, f"messages[{at}]", media)
         ),
         model=str(body.get("model") or ""),
-        tools=tuple(read_tool(each) for each in functions if isinstance(each, dict)),
+        tools=tuple(reading.read_tool(each) for each in functions if isinstance(each, dict)),
         tool_choice=read_choice(body.get("tool_choice")),
         temperature=body.get("temperature"),
         max_output_tokens=body[limits[0]] if limits else None,
         form={**form, **({"prompt_caching": True} if is_ours else {})},
-        others=other_keys(body, (*_READ, *(["prompt_cache_options"] if is_ours else []))),
+        others=reading.other_keys(body, (*_READ, *(["prompt_cache_options"] if is_ours else []))),
     )
 
 
@@ -184,15 +171,15 @@ def _read_message(given: Values, key: str, media: MediaReader) -> Iterator[Turn]
     content = given.get("content")
     match given.get("role"):
         case "system" | "developer":
-            yield turn("system", texts(pieces(content)), media)
+            yield reading.turn("system", reading.texts(pieces(content)), media)
         case "user":
-            yield turn("user", pieces(content), media)
+            yield reading.turn("user", pieces(content), media)
         case "assistant":
-            listed = enumerate(mappings(given.get("tool_calls")))
+            listed = enumerate(reading.mappings(given.get("tool_calls")))
             calls = [_read_call(each, f"{key}.tool_calls[{at}]") for at, each in listed]
-            yield from assistant_turns([*said_in(given), *calls], media)
+            yield from reading.assistant_turns([*said_in(given), *calls], media)
         case "tool":
-            yield turn("tool", pieces(content), media, answers=given.get("tool_call_id"))
+            yield reading.turn("tool", pieces(content), media, answers=given.get("tool_call_id"))
         case "function":
             raise MultiturnError(f"{key}: the role function is OpenAI's old form, not read")
 
@@ -201,20 +188,21 @@ def _read_call(given: Values, key: str) -> Call:
     function = given.get("function")
     if not isinstance(function, dict):
         raise MultiturnError(f"{key} is not a call of a function")
-    arguments = decoded(function.get("arguments"), f"{key}.function.arguments")
-    return read_call(given.get("id"), function.get("name"), arguments)
+    keys = call_keys(given, function)
+    arguments = reading.decoded(keys.get("arguments"), f"{key}.function.arguments")
+    return reading.read_call(keys.get("id"), keys.get("name"), arguments)
 
 
 def said_in(given: Values) -> list[str]:
     """Return the texts of an assistant's message, or else of its refusal."""
     content = given.get("content")
-    refusals = [each.get("refusal") for each in (*mappings(content), given)]
-    return texts(pieces(content)) or texts(refusals)
+    refusals = [each.get("refusal") for each in (*reading.mappings(content), given)]
+    return reading.texts(pieces(content)) or reading.texts(refusals)
 
 
 def functions_of(body: Mapping[str, Any]) -> Iterator[Values]:
     """Yield the tools that are functions of the caller's, not of the vendor's."""
-    return (each for each in mappings(body.get("tools")) if each.get("type") == "function")
+    return (each for each in reading.mappings(body.get("tools")) if each.get("type") == "function")
 
 
 def read_choice(choice: Any) -> Choice | None:
@@ -241,7 +229,10 @@ _ROLES = ("developer", "tool", "function")
 
 
 def _likeness(body: Values) -> int:
-    messages, tools = [*mappings(body.get("messages"))], [*mappings(body.get("tools"))]
+    messages, tools = (
+        [*reading.mappings(body.get("messages"))],
+        [*reading.mappings(body.get("tools"))],
+    )
     roles = [each.get("role") for each in messages]
     is_sure = (
         roles[:1] == ["system"]
@@ -253,7 +244,7 @@ def _likeness(body: Values) -> int:
 
 
 def _same(body: Values) -> Values:
-    same: Values = same_spelling(
+    same: Values = reading.same_spelling(
         body,
         contents=("content",),
         defaults=(("detail", "auto"), ("type", "function")),

@@ -165,7 +165,7 @@ class OpenAIProvider(HttpProvider):
             layout.refuse(row.rule or "C4", f"set max_tokens_field: {row.limit} in the target")
 
     async def count(self, wire: Wire) -> int:
-        """Return the input tokens that OpenAI counts, of the request as the Responses API has it."""
+        """Return the input tokens that OpenAI counts, of the request in the form of Responses."""
         assert wire.prepared is not None  # noqa: S101 - it is this provider's
         if any(media.kind == "audio" for media in media_in(wire.prepared.messages)):
             raise ProviderError("OpenAI's endpoint counts no audio", kind="refused")

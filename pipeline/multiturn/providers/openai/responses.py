@@ -9,6 +9,7 @@ from multiturn.files.media import Media, address_or_uri, file_name
 from multiturn.model.calls import Thinking, Tool
 from multiturn.model.request import Choice, PreparedRequest, content_of
 from multiturn.model.turns import Role, Turn
+from multiturn.providers import reading
 from multiturn.providers.openai.blocks import pieces
 from multiturn.providers.openai.chat import (
     caching_of,
@@ -17,22 +18,7 @@ from multiturn.providers.openai.chat import (
     role_form,
     said_in,
 )
-from multiturn.providers.reading import (
-    BodyForm,
-    MediaReader,
-    Piece,
-    Values,
-    decoded,
-    mappings,
-    other_keys,
-    read_call,
-    read_media,
-    read_thinking,
-    read_tool,
-    same_spelling,
-    texts,
-    turn,
-)
+from multiturn.providers.reading import BodyForm, MediaReader, Piece, Values
 
 
 def reasoning_items(thinking: Iterable[Thinking]) -> Iterator[tuple[str, list[Thinking]]]:
@@ -165,7 +151,9 @@ _READ = ("instructions", "input", "tools", "tool_choice", "temperature", "max_ou
 _OF_US = ("store", "include")  # that every body of ours has, whatever the case says
 
 
-def read_response(body: Mapping[str, Any], media: MediaReader = read_media) -> PreparedRequest:
+def read_response(
+    body: Mapping[str, Any], media: MediaReader = reading.read_media
+) -> PreparedRequest:
     """Return the request that a body was written of.
 
     Raises:
@@ -174,8 +162,8 @@ def read_response(body: Mapping[str, Any], media: MediaReader = read_media) -> P
     if stored := [key for key in _STORED if body.get(key)]:
         what = "refers to messages that OpenAI stores; import a request that has all of them"
         raise MultiturnError(f"{stored[0]} {what}")
-    items = [*mappings(_items(body.get("input")))]
-    instructions = texts(pieces(body.get("instructions")))
+    items = [*reading.mappings(_items(body.get("input")))]
+    instructions = reading.texts(pieces(body.get("instructions")))
     phases: dict[int, str] = {}
     messages = []
     for at, (each, phase) in enumerate(_Reader(items, media).turns()):
@@ -190,14 +178,14 @@ def read_response(body: Mapping[str, Any], media: MediaReader = read_media) -> P
     }
     return PreparedRequest(
         messages=tuple(messages),
-        system=turn("system", instructions, media) if instructions else None,
+        system=reading.turn("system", instructions, media) if instructions else None,
         model=str(body.get("model") or ""),
-        tools=tuple(read_tool(_strict(each)) for each in functions_of(body)),
+        tools=tuple(reading.read_tool(_strict(each)) for each in functions_of(body)),
         tool_choice=read_choice(body.get("tool_choice")),
         temperature=body.get("temperature"),
         max_output_tokens=body.get("max_output_tokens"),
         form={name: given for name, given in form.items() if given},
-        others=other_keys(body, (*_READ, *(["prompt_cache_options"] if is_cached else []))),
+        others=reading.other_keys(body, (*_READ, *(["prompt_cache_options"] if is_cached else []))),
     )
 
 
@@ -215,8 +203,8 @@ class _Reader:
             kind, role = item.get("type", "message"), item.get("role")
             is_said = kind == "message" and role == "assistant"
             if kind == "function_call":
-                arguments = decoded(item.get("arguments"), f"input[{at}].arguments")
-                self._add(read_call(item.get("call_id"), item.get("name"), arguments))
+                arguments = reading.decoded(item.get("arguments"), f"input[{at}].arguments")
+                self._add(reading.read_call(item.get("call_id"), item.get("name"), arguments))
             elif kind == "reasoning" or is_said:
                 if (
                     self._is_open and not all(isinstance(each, Thinking) for each in self._found)
@@ -232,11 +220,16 @@ class _Reader:
                 elif kind == "message" and role == "user":
                     yield self._turn("user", item.get("content")), ""
                 elif kind == "message" and role in ("system", "developer"):
-                    yield turn("system", texts(pieces(item.get("content"))), self._media), ""
+                    yield (
+                        reading.turn(
+                            "system", reading.texts(pieces(item.get("content"))), self._media
+                        ),
+                        "",
+                    )
         yield from self._done()
 
     def _turn(self, role: Role, content: Any, answers: Any = None) -> Turn:
-        return turn(role, pieces(content), self._media, answers=answers)
+        return reading.turn(role, pieces(content), self._media, answers=answers)
 
     def _add(self, *found: Piece) -> None:
         self._found += found
@@ -245,19 +238,19 @@ class _Reader:
     def _done(self) -> Iterator[tuple[Turn, str]]:
         """Yield the turn of the assistant's, if there is one, and begin another."""
         if self._is_open:
-            yield turn("assistant", self._found, self._media), self._phase
+            yield reading.turn("assistant", self._found, self._media), self._phase
         self._found, self._phase, self._is_open = [], "", False
 
 
 def read_reasoning(item: Values) -> list[Thinking]:
     """Return an item of reasoning as blocks of thinking: one for each text of its summary."""
     data = item.get("encrypted_content")
-    summary = [each["text"] for each in mappings(item.get("summary")) if each.get("text")]
+    summary = [each["text"] for each in reading.mappings(item.get("summary")) if each.get("text")]
     if not summary and not data:  # OpenAI has stored the rest
         return []
     first, *others = summary or [None]
-    found = [read_thinking("openai", first, item.get("id"), data)]
-    return found + [read_thinking("openai", text, item.get("id")) for text in others]
+    found = [reading.read_thinking("openai", first, item.get("id"), data)]
+    return found + [reading.read_thinking("openai", text, item.get("id")) for text in others]
 
 
 def _items(given: Any) -> list[Any]:
@@ -287,7 +280,7 @@ def _likeness(body: Values) -> int:
 
 
 def _same(body: Values) -> Values:
-    same: Values = same_spelling(
+    same: Values = reading.same_spelling(
         same_response(body),
         contents=("content", "instructions", "output"),
         types={"input_text": "text", "output_text": "text"},
