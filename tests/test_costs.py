@@ -16,8 +16,17 @@ import pytest
 import commands
 import multiturn
 from loopback import TEXT, Server, completion
-from multiturn import LimitReachedError, MultiturnError, Result, load_suite
+from multiturn import (
+    Estimate,
+    LimitReachedError,
+    MultiturnError,
+    Result,
+    RunCase,
+    Tokens,
+    load_suite,
+)
 from multiturn.providers import tokens
+from multiturn.providers.prices import Price, Rates
 from running import by_id, records, run, start, wait_for, write_suite
 from vendors import openai
 
@@ -104,6 +113,16 @@ def test_cases_that_do_not_fit_the_model_are_named(folder: Path) -> None:
     assert done.stderr.splitlines()[3] == (
         "2 cases do not fit claude-haiku-4-5 (200,000 tokens): a.eval.yaml: c1, c2"
     )
+
+
+def test_a_hundred_cases_that_do_not_fit_are_named() -> None:
+    rate = ((0, 1.0),)
+    found = Estimate(Price(now=Rates(input=rate, output=rate), source="a test", most_input=10))
+    for number in range(103):
+        result = Result(suite="s", id=str(number), target="t")
+        found.add(RunCase("send", result, tokens=Tokens(10 if number == 0 else 11)))
+    assert (found.cases, found.too_large) == (103, 102)
+    assert found.named == [("s", str(number)) for number in range(1, 101)]
 
 
 def test_what_is_reused_costs_nothing(folder: Path, server: Server) -> None:

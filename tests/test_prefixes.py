@@ -114,6 +114,11 @@ def test_a_prefix_below_the_minimum_is_not_shared(tokens: int, is_shared: bool) 
     assert [tokens > 0 for tokens in found] == [False, is_shared]
 
 
+def test_a_prefix_of_the_minimum_is_cached() -> None:
+    prefixes = SharedPrefixes(openai())  # of gpt-4o, from 1,024 tokens on
+    assert [prefixes.tokens(" a" * tokens) for tokens in (1023, 1024)] == [0, 1024]
+
+
 def test_all_but_the_first_request_share_the_tokens_of_the_prefix() -> None:
     provider = openai()
     requests = wires(provider, [(A, f"{number} {words(50, str(number))}") for number in range(40)])
@@ -309,6 +314,16 @@ def test_requests_that_share_nothing_stay_in_their_order() -> None:
     assert ids(sendable(queue(deliveries(openai(), *prompts)))) == [*"012345"]
 
 
+def test_short_requests_that_are_read_ahead_stay_in_their_order() -> None:
+    prompts = [("S", "0"), ("S", "1"), (A, "2"), ("S", "3"), (A, "4")]
+    cases = queue(deliveries(openai(), *prompts), waits=False)
+    first = cases.next(is_busy=False)
+    assert first is not None
+    assert sendable(cases, is_busy=True) == []
+    cases.answered(first)
+    assert ids(sendable(cases)) == ["1", "2", "4", "3"]
+
+
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_what_has_an_answer_passes_at_once_and_an_error_keeps_its_place(is_busy: bool) -> None:
     sent = deliveries(openai(), *PROMPTS)
@@ -346,8 +361,11 @@ def test_at_most_a_thousand_cases_wait_and_few_bytes(monkeypatch: pytest.MonkeyP
 
     long = words(1300, "D")
     same = deliveries(openai(), *((long, str(number)) for number in range(1500)))
-    (first,) = sendable(queue(noted(same)))
+    cases = queue(noted(same))
+    (first,) = sendable(cases)
     assert (first.result.id, len(read)) == ("0", 1001)
+    cases.answered(first)
+    assert sorted(ids(sendable(cases))) == sorted(ids(same[1:]))
     read.clear()
     monkeypatch.setattr("multiturn.engine.run.WINDOW_BYTES", 50_000)
     cases = queue(noted(same))

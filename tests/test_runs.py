@@ -23,6 +23,7 @@ from multiturn import (
     run,
     run_batches,
 )
+from multiturn.engine.run import Run
 from repositories import TONE, commit, replace
 from running import by_id, write_suite
 from vendors import azure, openai
@@ -65,6 +66,19 @@ def test_an_unknown_option_of_a_run_is_refused(folder: Path) -> None:
     write_suite(folder, ["one"])
     with pytest.raises(TypeError, match=r"a run has no option 'resum'; did you mean \"resume\"\?"):
         results_of("a.eval.yaml", results="out.jsonl", resum=True)
+
+
+def test_requests_that_memory_just_holds_are_read_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_suite(folder, ["one", "two"])
+    cases = list(load_suite("a.eval.yaml"))
+    size = sum(case.size for case in dry_run(cases, "spec", load_target()))
+    monkeypatch.setattr("multiturn.engine.run._MOST_HELD", size)
+    assert len(list(Run(iter(cases), "spec", load_target()).rehearse())) == 2
+    monkeypatch.setattr("multiturn.engine.run._MOST_HELD", size - 1)
+    with pytest.raises(MultiturnError, match="an iterator of cases can be read only once"):
+        list(Run(iter(cases), "spec", load_target()).rehearse())
 
 
 # The file of results
