@@ -538,8 +538,8 @@ def test_a_count_that_is_none_is_malformed(
 ) -> None:
     write_suite(tmp_path, ["Hello", "Bye"])
     name = NAMES[vendor]
-    server.answer(body=f'{{"{name}": {odd}}}' if odd else '{"object": "count"}')
-    server.answer(body={name: 7})
+    told = f'{{"{name}": {odd}}}' if odd else '{"object": "count"}'
+    server.answer(body=lambda asked: told if b"Hello" in asked.body else {name: 7}, times=None)
     target = CONNECTS[vendor](server.url)
     first, second = dry_run(tmp_path / "a.eval.yaml", "spec", target, count_tokens=True)
     error = first.result.error
@@ -728,6 +728,31 @@ def test_an_encoding_that_nobody_asked_for_is_malformed(
         ask(connect(server.url, max_retries=0))
     assert caught.value.kind == "malformed"
     assert encoding in caught.value.what
+
+
+@pytest.mark.parametrize("vendor", ["openai", "anthropic", "gemini"])
+def test_packed_results_in_several_pieces_lose_no_line(
+    vendor: str, batch_server: BatchServer, tmp_path: Path
+) -> None:
+    """A file of gzip may have several members, one after another (RFC 1952)."""
+    write_suite(tmp_path, ["one", "two", "three"])
+    write_targets(tmp_path, batch_server)
+    take = batch_server.take
+
+    def packed(request: Request) -> Step:
+        step = take(request)
+        if batch_server.operations[-1] != "results":
+            return step
+
+        def make(request: Request) -> Answer:
+            status, body = step.make(request)
+            return status, b"".join(map(gzip.compress, body.splitlines(keepends=True)))
+
+        return step._replace(make=make, headers={"content-encoding": "gzip"})
+
+    batch_server.take = packed  # type: ignore[method-assign]
+    done = run("a.eval.yaml", "--target", vendor, *BATCH, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 @each_vendor
