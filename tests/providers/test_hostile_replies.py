@@ -13,7 +13,9 @@ import re
 import string
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from html.entities import html5
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -22,7 +24,7 @@ import pytest
 
 from batch_server import BatchServer, prompt_of, write_targets
 from loopback import TEXT, Answer, Request, Server, Step, completion
-from multiturn import ProviderError, dry_run
+from multiturn import ProviderError, ProviderResponse, dry_run
 from running import by_id, run, write_suite
 from vendors import Connect, anthropic, ask, chat, each_vendor, gemini, openai, responses
 
@@ -108,6 +110,10 @@ def sentence(form: str, key: str, is_json: bool = True) -> str:
 
 
 PROMPTS = [f"{shape}/{form}" for shape in SHAPES for form in (*FORMS, *JSON_FORMS)]
+# Each shape and each form at least once.
+SOME = [
+    f"{shape}/{form}" for shape, form in zip(cycle(SHAPES), (*FORMS, *JSON_FORMS), strict=False)
+]
 
 
 def decodings(text: str) -> Iterator[str]:
@@ -332,7 +338,7 @@ def test_a_batch_that_is_refused_shows_no_key(
         return Step(lambda _: (400, reply(prompt, key)))
 
     hostile.take = refuse  # type: ignore[method-assign]
-    for at, prompt in enumerate(PROMPTS):
+    for at, prompt in enumerate(SOME):
         hostile.operations.clear()
         if operation == "list":
             hostile.trouble("create", 500)
@@ -348,7 +354,7 @@ def test_a_batch_that_is_refused_shows_no_key(
 
 @each_key
 @pytest.mark.parametrize("form", [*FORMS, *JSON_FORMS])
-@pytest.mark.parametrize("vendor", ["openai", "azure", "gemini"])
+@pytest.mark.parametrize("vendor", ["openai", "gemini"])
 def test_a_batch_that_fails_as_a_whole_shows_no_key(
     vendor: str, form: str, key: str, hostile: Hostile, tmp_path: Path
 ) -> None:
@@ -491,7 +497,8 @@ def test_a_large_answer_takes_the_time_that_its_size_needs(
     key: str, unit: str, status: int, server: Server
 ) -> None:
     """Smaller ones are tried first, so that what takes for ever ends soon."""
-    for size in (MIB // 64, MIB, 15 * MIB):
+    sizes = (MIB // 64, MIB, 15 * MIB) if key == KEYS["base64"] else (MIB // 64, MIB)
+    for size in sizes:
         text = unit * (size // len(in_json(unit)))
         body = json.dumps(completion("openai", "@")).replace("@", in_json(text)).encode()
         server.answer(body=body, status=status)
@@ -553,6 +560,16 @@ def test_a_count_that_is_none_is_malformed(
         assert name in error.message or (said and said in error.message), error.message
 
 
+def answer_or_malformed(provider: Any) -> ProviderResponse | None:
+    """Return the answer; None if it is malformed, and what the error says is not too long."""
+    try:
+        return ask(provider)
+    except ProviderError as error:
+        kind, size = error.kind, len(str(error))
+    assert (kind, size < 700) == ("malformed", True)
+    return None
+
+
 def with_usage(vendor: str | None, odd: str) -> str:
     """Return an answer whose counts are all odd."""
     body = completion(vendor, TEXT)
@@ -565,11 +582,8 @@ def with_usage(vendor: str | None, odd: str) -> str:
 @each_vendor
 def test_a_usage_that_is_none_tears_nothing(connect: Connect, odd: str, server: Server) -> None:
     server.answer(body=lambda request: with_usage(request.vendor, odd))
-    try:
-        answer = ask(connect(server.url))
-    except ProviderError as error:
-        assert (error.kind, len(str(error)) < 700) == ("malformed", True)
-    else:
+    answer = answer_or_malformed(connect(server.url))
+    if answer is not None:
         assert answer.text == TEXT
         counts = answer.usage.values()
         assert all(type(each) is int and 0 <= each <= 2**53 for each in counts)
@@ -584,10 +598,8 @@ def test_usage_itself_may_be_anything(connect: Connect, odd: str, server: Server
         return json.dumps(body).replace('"@"', odd)
 
     server.answer(body=answer)
-    try:
-        assert ask(connect(server.url)).text == TEXT
-    except ProviderError as error:
-        assert (error.kind, len(str(error)) < 700) == ("malformed", True)
+    said = answer_or_malformed(connect(server.url))
+    assert said is None or said.text == TEXT
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, '{"error":' * 100_000, '{"error":{"message":'])
@@ -605,10 +617,8 @@ def test_half_a_character_tears_nothing(connect: Connect, text: str, server: Ser
     server.answer(
         body=lambda request: json.dumps(completion(request.vendor, "@")).replace("@", text)
     )
-    try:
-        ask(connect(server.url)).text.encode()
-    except ProviderError as error:
-        assert error.kind == "malformed"
+    said = answer_or_malformed(connect(server.url))
+    assert said is None or said.text.encode()
 
 
 # Responses
@@ -636,7 +646,8 @@ def test_a_response_is_an_answer_only_when_it_is_done(status: str | None, server
         server.answer(body=whole)
         assert ask(responses(server.url)).text == TEXT
         return
-    for output in ({"output": []}, {"output": None}, {}):
+    outputs: list[dict[str, Any]] = [{"output": []}, {"output": None}, {}]
+    for output in outputs:
         body = {name: value for name, value in whole.items() if name != "output"}
         server.answer(body={**body, **output})
         with pytest.raises(ProviderError) as caught:
@@ -679,14 +690,18 @@ def test_a_response_in_a_batch_is_an_answer_only_when_it_is_done(
 # Sizes
 
 
+@cache
+def bomb() -> bytes:
+    return gzip.compress(b" " * (200 * MIB))
+
+
 @each_vendor
 @pytest.mark.parametrize("status", [200, 400])
 def test_an_answer_above_16_mib_is_said_to_be_too_large(
     connect: Connect, status: int, server: Server
 ) -> None:
     server.answer(body=b"0" * (16 * MIB + 1), status=status)
-    packed = gzip.compress(b" " * (200 * MIB))
-    server.answer(body=packed, status=status, headers={"content-encoding": "gzip"})
+    server.answer(body=bomb(), status=status, headers={"content-encoding": "gzip"})
     for _ in range(2):
         with pytest.raises(ProviderError) as caught:
             ask(connect(server.url, max_retries=0))

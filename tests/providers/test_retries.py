@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +183,7 @@ def test_creating_a_batch_is_never_tried_again_before_it_was_looked_for(
         run("a.eval.yaml", "--target", vendor, *arguments, folder=tmp_path)
     operations = batch_server.operations
     assert "create" in operations
-    assert ("create", "create") not in zip(operations, operations[1:], strict=False)
+    assert ("create", "create") not in pairwise(operations)
     assert batch_server.sent() == {"one": 1}
 
 

@@ -153,7 +153,7 @@ def sdk_call(vendor: str, url: str, body: dict[str, Any], **options: Any) -> Cal
         return lambda: client.responses.create(**body)
     if vendor == "anthropic":
         return lambda: anthropic_sdk(url, **options).messages.create(**body)
-    config = {
+    config: Any = {
         "system_instruction": body["systemInstruction"]["parts"][0]["text"],
         "max_output_tokens": body["generationConfig"]["maxOutputTokens"],
         "temperature": body["generationConfig"]["temperature"],
