@@ -26,7 +26,6 @@ from cryptography.x509.oid import NameOID
 
 from loopback import KEY, TEXT, Request, Server
 from multiturn import MultiturnError, load_target
-from multiturn.providers.ax import ChatProvider
 from running import by_id, run, write_suite
 from vendors import Connect, anthropic, ask, azure, each_vendor, failure, gemini, openai
 
@@ -448,6 +447,10 @@ def write(folder: Path, server_url: str, headers: str, *, provider: str = "opena
     )
 
 
+def target() -> Any:
+    return load_target("t")
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -460,17 +463,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 each_provider = pytest.mark.parametrize("provider", ["openai", "azure", "anthropic", "gemini"])
 
 
-def chat_target() -> ChatProvider:
-    provider = load_target("t")
-    assert isinstance(provider, ChatProvider)
-    return provider
-
-
 @each_provider
 def test_a_target_adds_headers(provider: str, folder: Path, server: Server) -> None:
     given = "{X-Team: evals, cf-aig-authorization: 'Bearer ${{ GATEWAY }}', X-Number: '7'}"
     write(folder, server.url, given, provider=provider)
-    assert ask(chat_target()).text == TEXT
+    assert ask(target()).text == TEXT
     headers = server.requests[0].headers
     assert (headers["x-team"], headers["x-number"]) == ("evals", "7")
     assert headers["cf-aig-authorization"] == "Bearer of-the-gateway-4711"
@@ -486,8 +483,8 @@ def test_what_a_header_takes_from_a_variable_is_hidden(
     )
     spelled = "Bearer of%2Dthe%2Dgateway%2D4711"
     server.fail(400, f"no of-the-gateway-4711, {spelled}, evals", times=None)
-    target = load_target("t")
-    assert "4711" not in f"{target} {target!r} {target.settings!r}".replace(KEY, "")
+    made = target()
+    assert "4711" not in f"{made} {made!r} {made.settings!r}".replace(KEY, "")
     done = run("a.eval.yaml", "--target", "t", "--output", "out.jsonl", folder=folder)
     (line,) = by_id(folder / "out.jsonl").values()
     for shown in (done.stdout, done.stderr, line["error"]["message"]):
@@ -495,7 +492,7 @@ def test_what_a_header_takes_from_a_variable_is_hidden(
     assert "evals" in line["error"]["message"]
     server.steps.clear()
     server.answer("It is of-the-gateway-4711.")
-    assert ask(chat_target()).text.startswith("It is ***")
+    assert ask(target()).text.startswith("It is ***")
 
 
 OWN = {

@@ -10,21 +10,26 @@ import html
 import json
 import random
 import re
+import socket
 import string
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
 from html.entities import html5
+from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote, unquote
 
 import pytest
 
 from batch_server import BatchServer, prompt_of, write_targets
 from loopback import TEXT, Answer, Request, Server, Step, completion
-from multiturn import ProviderError, dry_run
+from multiturn import ProviderError, ProviderResponse, dry_run
 from running import by_id, run, write_suite
-from vendors import Connect, anthropic, ask, chat, each_vendor, gemini, openai, responses
+from vendors import Connect, anthropic, ask, chat, each_vendor, failure, gemini, openai, responses
 
 MIB = 2**20
 # Keys with each kind of character that keys have; eight of them in a row are a leak.
@@ -108,6 +113,10 @@ def sentence(form: str, key: str, is_json: bool = True) -> str:
 
 
 PROMPTS = [f"{shape}/{form}" for shape in SHAPES for form in (*FORMS, *JSON_FORMS)]
+# Each shape and each form at least once.
+SOME = [
+    f"{shape}/{form}" for shape, form in zip(cycle(SHAPES), (*FORMS, *JSON_FORMS), strict=False)
+]
 
 
 def decodings(text: str) -> Iterator[str]:
@@ -332,7 +341,7 @@ def test_a_batch_that_is_refused_shows_no_key(
         return Step(lambda _: (400, reply(prompt, key)))
 
     hostile.take = refuse  # type: ignore[method-assign]
-    for at, prompt in enumerate(PROMPTS):
+    for at, prompt in enumerate(SOME):
         hostile.operations.clear()
         if operation == "list":
             hostile.trouble("create", 500)
@@ -348,7 +357,7 @@ def test_a_batch_that_is_refused_shows_no_key(
 
 @each_key
 @pytest.mark.parametrize("form", [*FORMS, *JSON_FORMS])
-@pytest.mark.parametrize("vendor", ["openai", "azure", "gemini"])
+@pytest.mark.parametrize("vendor", ["openai", "gemini"])
 def test_a_batch_that_fails_as_a_whole_shows_no_key(
     vendor: str, form: str, key: str, hostile: Hostile, tmp_path: Path
 ) -> None:
@@ -366,6 +375,90 @@ def test_a_batch_that_fails_as_a_whole_shows_no_key(
     shown(done, tmp_path, key)
     assert BEFORE in done.stderr
     assert AFTER in done.stderr
+
+
+# What is no answer of HTTP, and what is cut
+
+
+class Raw:
+    """Answers with bytes, whatever is asked."""
+
+    def __init__(self, reply: bytes) -> None:
+        self.reply = reply
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                with client, suppress(OSError):
+                    client.settimeout(5)
+                    asked = b""
+                    while b"\r\n\r\n" not in asked:
+                        asked += client.recv(65536)
+                    client.sendall(self.reply)
+                    client.shutdown(socket.SHUT_WR)
+                    while client.recv(65536):
+                        pass
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+HEADS: dict[str, Callable[[bytes], bytes]] = {
+    "a status line": lambda key: b"HTTP/1.1 Bearer %s\r\n\r\n" % key,
+    "no HTTP": lambda key: b"Bearer %s\r\n\r\n" % key,
+    "no HTTP, many times": lambda key: b"%s \r\n\r\n" % (key * 300),
+    "a reason": lambda key: b"HTTP/1.1 400 %s\r\ncontent-length: 0\r\n\r\n" % key,
+    "a header without a name": lambda key: OK + b"a b %s\r\n\r\n" % key,
+    "a header with zeros": lambda key: OK + b"a\0: %s\r\n\r\n" % (key * 50),
+    "a long header": lambda key: OK + b"x-key: %s\r\n\r\n" % (key * 2000),
+    "a long header after blanks": lambda key: OK + b"x:%80s %s\r\n\r\n" % (b"", key * 2000),
+    "a long name": lambda key: OK + b"%s: a\r\n\r\n" % (key * 2000),
+    "a chunk": lambda key: OK + b"transfer-encoding: chunked\r\n\r\n%s\r\n\r\n" % (key * 9),
+    "a length": lambda key: OK + b"content-length: %s\r\n\r\n" % key,
+    "an encoding": lambda key: OK + b"content-encoding: %s\r\ncontent-length: 0\r\n\r\n" % key,
+    "an address": lambda key: b"HTTP/1.1 302 No\r\nlocation: /%s\r\n\r\n" % key,
+    "a body that is cut": lambda key: OK + b"content-length: 999\r\n\r\n%s" % key,
+}
+
+
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize("connect", [openai, anthropic, gemini])
+def test_what_is_no_http_shows_no_key(connect: Connect, head: Any) -> None:
+    for key in (KEYS["letters"], KEYS["letters"].lower(), KEYS["base64"]):
+        with Raw(head(key.encode())) as server:
+            error = failure(connect(server.url, api_key=key, max_retries=0))
+        assert not leaked(f"{error} {error!r}", key)
+
+
+@each_key
+@pytest.mark.parametrize("status", [200, 400])
+def test_a_key_that_is_cut_in_the_middle_is_not_shown(
+    status: int, key: str, server: Server
+) -> None:
+    """What is shown is hidden before it is cut, and no part of a key is left at an end."""
+    forms = [FORMS["raw"], FORMS["URL, all"], JSON_FORMS["all"], FORMS["base64"]]
+    replies = [
+        f"{'x' * before}{form(key) * times}"
+        for form in forms
+        for before in (0, 7, 480, 1980, 16370)
+        for times in (1, 20, 500)
+    ]
+    for reply in replies:
+        for text in (reply, f'{{"a": "{in_json(reply)}"}}', f'{{"error": "{in_json(reply)}"}}'):
+            server.answer(body=text, status=status)
+            error = failure(openai(server.url, api_key=key, max_retries=0))
+            assert not leaked(str(error), key), (reply[:20], len(reply))
 
 
 # What has no key in it
@@ -491,7 +584,8 @@ def test_a_large_answer_takes_the_time_that_its_size_needs(
     key: str, unit: str, status: int, server: Server
 ) -> None:
     """Smaller ones are tried first, so that what takes for ever ends soon."""
-    for size in (MIB // 64, MIB, 15 * MIB):
+    is_whole = key == KEYS["base64"] and unit in ("\\", "%", "&", "\\u00")
+    for size in (MIB // 16, MIB, 15 * MIB)[: 3 if is_whole else 2]:
         text = unit * (size // len(in_json(unit)))
         body = json.dumps(completion("openai", "@")).replace("@", in_json(text)).encode()
         server.answer(body=body, status=status)
@@ -502,7 +596,7 @@ def test_a_large_answer_takes_the_time_that_its_size_needs(
         else:
             with pytest.raises(ProviderError):
                 ask(provider)
-        assert time.monotonic() - start < 1 + size / MIB / 2, size
+        assert time.monotonic() - start < 3 + size / MIB, size
 
 
 # Numbers and forms that nobody expects
@@ -538,8 +632,8 @@ def test_a_count_that_is_none_is_malformed(
 ) -> None:
     write_suite(tmp_path, ["Hello", "Bye"])
     name = NAMES[vendor]
-    server.answer(body=f'{{"{name}": {odd}}}' if odd else '{"object": "count"}')
-    server.answer(body={name: 7})
+    told = f'{{"{name}": {odd}}}' if odd else '{"object": "count"}'
+    server.answer(body=lambda asked: told if b"Hello" in asked.body else {name: 7}, times=None)
     target = CONNECTS[vendor](server.url)
     first, second = dry_run(tmp_path / "a.eval.yaml", "spec", target, count_tokens=True)
     error = first.result.error
@@ -551,6 +645,16 @@ def test_a_count_that_is_none_is_malformed(
     if len(odd) < 30:
         said = odd.strip('"[]')
         assert name in error.message or (said and said in error.message), error.message
+
+
+def answer_or_malformed(provider: Any) -> ProviderResponse | None:
+    """Return the answer; None if it is malformed, and what the error says is not too long."""
+    try:
+        return ask(provider)
+    except ProviderError as error:
+        kind, size = error.kind, len(str(error))
+    assert (kind, size < 700) == ("malformed", True)
+    return None
 
 
 def with_usage(vendor: str | None, odd: str) -> str:
@@ -565,11 +669,8 @@ def with_usage(vendor: str | None, odd: str) -> str:
 @each_vendor
 def test_a_usage_that_is_none_tears_nothing(connect: Connect, odd: str, server: Server) -> None:
     server.answer(body=lambda request: with_usage(request.vendor, odd))
-    try:
-        answer = ask(connect(server.url))
-    except ProviderError as error:
-        assert (error.kind, len(str(error)) < 700) == ("malformed", True)  # noqa: PT017 - or an answer
-    else:
+    answer = answer_or_malformed(connect(server.url))
+    if answer is not None:
         assert answer.text == TEXT
         counts = answer.usage.values()
         assert all(type(each) is int and 0 <= each <= 2**53 for each in counts)
@@ -584,10 +685,8 @@ def test_usage_itself_may_be_anything(connect: Connect, odd: str, server: Server
         return json.dumps(body).replace('"@"', odd)
 
     server.answer(body=answer)
-    try:
-        assert ask(connect(server.url)).text == TEXT
-    except ProviderError as error:
-        assert (error.kind, len(str(error)) < 700) == ("malformed", True)  # noqa: PT017 - or an answer
+    said = answer_or_malformed(connect(server.url))
+    assert said is None or said.text == TEXT
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, '{"error":' * 100_000, '{"error":{"message":'])
@@ -605,10 +704,8 @@ def test_half_a_character_tears_nothing(connect: Connect, text: str, server: Ser
     server.answer(
         body=lambda request: json.dumps(completion(request.vendor, "@")).replace("@", text)
     )
-    try:
-        ask(connect(server.url)).text.encode()
-    except ProviderError as error:
-        assert error.kind == "malformed"  # noqa: PT017 - or an answer
+    said = answer_or_malformed(connect(server.url))
+    assert said is None or said.text.encode()
 
 
 # Responses
@@ -680,14 +777,18 @@ def test_a_response_in_a_batch_is_an_answer_only_when_it_is_done(
 # Sizes
 
 
+@cache
+def bomb() -> bytes:
+    return gzip.compress(b" " * (200 * MIB))
+
+
 @each_vendor
 @pytest.mark.parametrize("status", [200, 400])
 def test_an_answer_above_16_mib_is_said_to_be_too_large(
     connect: Connect, status: int, server: Server
 ) -> None:
     server.answer(body=b"0" * (16 * MIB + 1), status=status)
-    packed = gzip.compress(b" " * (200 * MIB))
-    server.answer(body=packed, status=status, headers={"content-encoding": "gzip"})
+    server.answer(body=bomb(), status=status, headers={"content-encoding": "gzip"})
     for _ in range(2):
         with pytest.raises(ProviderError) as caught:
             ask(connect(server.url, max_retries=0))
@@ -729,6 +830,31 @@ def test_an_encoding_that_nobody_asked_for_is_malformed(
         ask(connect(server.url, max_retries=0))
     assert caught.value.kind == "malformed"
     assert encoding in caught.value.what
+
+
+@pytest.mark.parametrize("vendor", ["openai", "anthropic", "gemini"])
+def test_packed_results_in_several_pieces_lose_no_line(
+    vendor: str, batch_server: BatchServer, tmp_path: Path
+) -> None:
+    """A file of gzip may have several members, one after another (RFC 1952)."""
+    write_suite(tmp_path, ["one", "two", "three"])
+    write_targets(tmp_path, batch_server)
+    take = batch_server.take
+
+    def packed(request: Request) -> Step:
+        step = take(request)
+        if batch_server.operations[-1] != "results":
+            return step
+
+        def make(request: Request) -> Answer:
+            status, body = step.make(request)
+            return status, b"".join(map(gzip.compress, body.splitlines(keepends=True)))
+
+        return step._replace(make=make, headers={"content-encoding": "gzip"})
+
+    batch_server.take = packed  # type: ignore[method-assign]
+    done = run("a.eval.yaml", "--target", vendor, *BATCH, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 @each_vendor
