@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -30,7 +29,6 @@ class Trace(Struct, kw_only=True):
     target: Values = {}
 
 
-@cache
 def _forms() -> list[tuple[str, BodyForm]]:
     """Return the forms of request bodies that are read, each with the kind of its provider."""
     found: dict[BodyForm, str] = {}
