@@ -1,7 +1,7 @@
 """The base of the providers of LLM APIs, which send a chat prompt."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -21,7 +21,7 @@ from multiturn.model.request import (
 )
 from multiturn.providers.base import Preview, ProviderResponse, Settings, TargetProvider, Wire
 from multiturn.providers.layout import Layout
-from multiturn.providers.rules import broken
+from multiturn.providers.rules import RULES, Rule, broken
 
 _WITH_CHAT = "use a pipeline with consolidate_system"
 Model = Annotated[str, Meta(description="the model, or the deployment, to ask.")]
@@ -105,6 +105,7 @@ class ChatProvider(TargetProvider, AxProvider):
     accepts = frozenset({"calls", "media"})
     spoken_keys: ClassVar[tuple[str, ...]] = ()  # of the body: its messages and tools
     address_settings: ClassVar[tuple[str, ...]] = ()  # the names of those that say where it is
+    rules: ClassVar[Mapping[str, Rule]] = RULES  # by the ids that its repairs and refusals name
 
     def address(self) -> tuple[str, ...]:
         """Return what says where requests go; it is part of their digests."""
@@ -164,7 +165,7 @@ class ChatProvider(TargetProvider, AxProvider):
         prompt = prompt_of(request)
         if self.settings.default_system == "omit" and prompt[0].parts == DEFAULT:
             prompt = prompt[1:]
-        layout = Layout(prompt, request)
+        layout = Layout(prompt, request, self.rules)
         if any(turn.has_media for turn in prompt if turn.role == "system"):
             layout.refuse("M1", "attach them to a message of the user")
         if lacks_media(request):

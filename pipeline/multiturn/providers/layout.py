@@ -6,7 +6,7 @@ repaired without changing its meaning is refused before anything is sent.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, groupby, pairwise, takewhile
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from multiturn.model.calls import Thinking, unpaired
 from multiturn.model.request import Choice, ProviderRequest
 from multiturn.model.turns import Part, Role, Turn, Turns, is_blank, joined, separate_first
 from multiturn.providers.models import Abilities, Accepted, Verdict
-from multiturn.providers.rules import broken, named
+from multiturn.providers.rules import RULES, Rule, broken, named
 from multiturn.text import first_of, number_of
 
 _MERGE_LATER = "later_system: merge of consolidate_system avoids it"
@@ -54,12 +54,18 @@ def _is_empty(message: Turn) -> bool:
 class Layout:
     """The messages of a chat prompt, while they are changed to follow a vendor's rules."""
 
-    def __init__(self, prompt: Iterable[Turn], request: ProviderRequest | None = None) -> None:
+    def __init__(
+        self,
+        prompt: Iterable[Turn],
+        request: ProviderRequest | None = None,
+        rules: Mapping[str, Rule] = RULES,
+    ) -> None:
         self.messages = list(prompt)
         self.has_more = any(message.is_more for message in self.messages)
         self.has_media = any(message.has_media for message in self.messages)
         self.system: Turn | None = None  # what the API takes apart from the messages
         self.request = request
+        self.rules = rules  # by their ids
         self.repairs: list[str] = []
         self.refusals: dict[str, list[str]] = {}  # how to avoid each, by rule
         self.doubts: list[str] = []  # what the request uses, and is not known of the model
@@ -80,8 +86,9 @@ class Layout:
     def done(self) -> tuple[str, ...]:
         """Return the repairs; rules that are broken are a ProviderError that names them all."""
         if self.refusals:
-            rules = (broken(rule, "; ".join(found)) for rule, found in self.refusals.items())
-            raise ProviderError("; ".join(rules))
+            refusals = self.refusals.items()
+            errors = (broken(rule, "; ".join(found), self.rules) for rule, found in refusals)
+            raise ProviderError("; ".join(errors))
         return tuple(self.repairs)
 
     def has_later_system(self) -> bool:

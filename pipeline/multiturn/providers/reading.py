@@ -32,12 +32,18 @@ class BodyForm(NamedTuple):
         read: returns the request of a body; media go where its second argument says.
         same: returns a body in one of the spellings that the vendor takes.
         settings: returns those of a target that sends a request as such a body.
+        thoughts: returns the thinking in a block of an answer.
+        settings_key: of a mapping in a body that has settings; empty for none.
+        known_settings: names of settings that are no part of a prompt.
     """
 
     likeness: Callable[[Values], int]
     read: Callable[[Values, MediaReader], PreparedRequest]
     same: Callable[[Values], Values]
     settings: Callable[[PreparedRequest], Values]
+    thoughts: Callable[[Values], Iterable[Thinking]] = lambda _: ()
+    settings_key: str = ""
+    known_settings: Collection[str] = ()
 
 
 def same_spelling(

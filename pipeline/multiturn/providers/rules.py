@@ -1,5 +1,6 @@
 """The rules of the vendors, by the ids that results and errors name."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -96,7 +97,14 @@ C6 | all | a provider of your own must accept calls to get them | multiturn
 C7 | all | a provider must accept media to get images, documents and audio | multiturn
 C8 | all | images, documents and audio need a chat prompt, as a question is only text | multiturn
 """  # noqa: E501 - a rule is a line
-RULES = {rule.id: rule for rule in (Rule(*row.split(" | ")) for row in _TABLE.splitlines())}
+
+
+def rules_in(table: str) -> dict[str, Rule]:
+    """Return the rules of a table, by their ids; each line has the attributes of one."""
+    return {rule.id: rule for rule in (Rule(*row.split(" | ")) for row in table.splitlines())}
+
+
+RULES = rules_in(_TABLE)
 
 
 def named(rule: str, what: str) -> str:
@@ -104,8 +112,8 @@ def named(rule: str, what: str) -> str:
     return f"{rule}: {what}"
 
 
-def broken(rule: str, advice: str) -> str:
-    """Return the error for a broken rule, and how to avoid it."""
-    vendor = RULES[rule].vendor
+def broken(rule: str, advice: str, rules: Mapping[str, Rule] = RULES) -> str:
+    """Return the error for a broken rule, one of those by their ids, and how to avoid it."""
+    vendor = rules[rule].vendor
     whose = "" if vendor == "all" else f" ({vendor})"
-    return named(rule, f"{RULES[rule].rule}{whose}; {advice}")
+    return named(rule, f"{rules[rule].rule}{whose}; {advice}")

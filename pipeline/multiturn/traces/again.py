@@ -24,32 +24,9 @@ from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.dialects import Dialect
 from multiturn.traces.differences import differences
 from multiturn.traces.telemetry import INPUT, SYSTEM, same_telemetry, telemetry_again
-from multiturn.traces.trace import Trace, execution_of, form_of
+from multiturn.traces.trace import Trace, execution_of, form_of, forms
 
 _OURS = ("temperature", "max_output_tokens", "tool_choice")  # settings that targets send
-_CONFIG = "generationConfig"
-# Settings that are no part of a prompt, as vendors name them. From the types of openai 3.52.0,
-# anthropic 2.11.0 and google-genai 3.4.0, on 22 November 2026.
-_SETTINGS = frozenset(
-    {
-        # OpenAI: Chat Completions, Responses
-        *("audio", "background", "context_management", "frequency_penalty", "include"),
-        *("logit_bias", "logprobs", "max_tool_calls", "metadata", "modalities", "model"),
-        *("moderation", "n", "parallel_tool_calls", "prediction", "presence_penalty"),
-        *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "reasoning"),
-        *("reasoning_effort", "response_format", "safety_identifier", "seed", "service_tier"),
-        *("stop", "store", "stream", "stream_options", "text", "top_logprobs", "top_p"),
-        *("truncation", "user", "verbosity", "web_search_options"),
-        # Anthropic; the last line by its older versions
-        *("container", "inference_geo", "output_config", "speed", "stop_sequences", "thinking"),
-        *("anthropic_version", "anthropic_beta", "betas", "mcp_servers", "top_k"),
-        # Gemini
-        *("candidateCount", "frequencyPenalty", "imageConfig", "labels", "mediaResolution"),
-        *("presencePenalty", "responseJsonSchema", "responseLogprobs", "responseMimeType"),
-        *("responseModalities", "responseSchema", "routingConfig", "safetySettings"),
-        *("serviceTier", "speechConfig", "stopSequences", "thinkingConfig", "topK", "topP"),
-    }
-)
 _NOWHERE = Path(os.devnull)  # has no files that a case could attach
 _ABOVE = 2  # levels of a suite above a case
 
@@ -77,25 +54,26 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
     Raises:
         MultiturnError: the pipeline refuses the case.
     """
-    is_telemetry = INPUT in body
-    same = same_telemetry if is_telemetry else form_of(body)[1].same
+    form = None if INPUT in body else form_of(body)[1]
+    same = form.same if form else same_telemetry
     given, execution = same(body), execution_of(trace.request)
     conversion = _pipeline()(Conversion(case))
-    if is_telemetry:
-        again = same(telemetry_again(trace.request, SYSTEM in given))
-    else:
+    if form:
         again = same(_sent(trace, conversion))
-    for key in execution.keys() - {*_OURS}:
-        given.pop(key, None)
-        if isinstance(config := given.get(_CONFIG), dict):
-            given[_CONFIG] = {name: value for name, value in config.items() if name != key}
+    else:
+        again = same(telemetry_again(trace.request, SYSTEM in given))
+    config = given.get(form.settings_key) if form else None
+    for settings in (given, config) if isinstance(config, dict) else (given,):
+        for key in execution.keys() - {*_OURS}:
+            settings.pop(key, None)
     if "model" not in given:
         again.pop("model", None)
-    if not given.get(_CONFIG):
-        given.pop(_CONFIG, None)
+    if form and not config:
+        given.pop(form.settings_key, None)
     yield from differences(given, again)
-    if not is_telemetry:  # which names settings apart from all else
-        for key in (each for each in execution if each not in {*_SETTINGS, *_OURS}):
+    if form:  # telemetry names settings apart from all else
+        known = {*_OURS, *(name for _, each in forms() for name in each.known_settings)}
+        for key in (each for each in execution if each not in known):
             yield f"{cut(key)} is not known; it stays in execution, and no target sends it"
 
 

@@ -13,14 +13,11 @@ from multiturn.logs import Notice
 from multiturn.model.calls import Call, Thinking, Tool
 from multiturn.model.request import ChatMessage, InputFile, turn_of
 from multiturn.model.turns import Part, Turn
-from multiturn.providers.anthropic.messages import read_thought as thought_of_anthropic
-from multiturn.providers.gemini.contents import read_thought as thought_of_gemini
-from multiturn.providers.openai.responses import read_reasoning
 from multiturn.providers.reading import Values, mappings
 from multiturn.traces.again import case_in
 from multiturn.traces.bodies import values_in
 from multiturn.traces.suite import Ids, Imported, placed, refuse_keys
-from multiturn.traces.trace import suite_message, suite_tool
+from multiturn.traces.trace import forms, suite_message, suite_tool
 
 _TO_FILL_IN = "(to fill in)"
 
@@ -128,5 +125,5 @@ def _call(given: dict[str, Any]) -> Call:
 def _thoughts(given: Any) -> Iterator[Thinking]:
     """Yield what a vendor's answer has as thinking."""
     for block in mappings(given):
-        found = thought_of_anthropic(block) or thought_of_gemini(block)
-        yield from [found] if found else read_reasoning(block) if "summary" in block else ()
+        for _, form in forms():
+            yield from form.thoughts(block)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -30,8 +29,7 @@ class Trace(Struct, kw_only=True):
     target: Values = {}
 
 
-@cache
-def _forms() -> list[tuple[str, BodyForm]]:
+def forms() -> list[tuple[str, BodyForm]]:
     """Return the forms of request bodies that are read, each with the kind of its provider."""
     found: dict[BodyForm, str] = {}
     for kind, (provider, _) in KINDS.items():
@@ -42,7 +40,7 @@ def _forms() -> list[tuple[str, BodyForm]]:
 
 def form_of(body: Values) -> tuple[str, BodyForm]:
     """Return the form that a body is of most likely, and the kind of its provider."""
-    return max(_forms(), key=lambda each: each[1].likeness(body))
+    return max(forms(), key=lambda each: each[1].likeness(body))
 
 
 def read_body(body: Values, media: MediaReader) -> Trace:

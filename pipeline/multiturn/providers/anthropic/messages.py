@@ -162,19 +162,19 @@ def _read_block(block: Values) -> Iterator[Piece]:
     if block.get("type") == "tool_use":
         keys = use_keys(block)
         yield reading.read_call(keys.get("id"), keys.get("name"), keys.get("arguments") or {})
-    elif (thinking := read_thought(block)) is not None:
-        yield thinking
+    elif thoughts := read_thoughts(block):
+        yield from thoughts
     elif (found := segment_of(block)) is not None and found["type"] == "text":
         yield found["value"]
 
 
-def read_thought(block: Values) -> Thinking | None:
-    """Return a block of thinking; None for any other block."""
+def read_thoughts(block: Values) -> list[Thinking]:
+    """Return the thinking that a block is; none of any other block."""
     if block.get("type") == "thinking":
-        return reading.read_thinking("anthropic", block.get("thinking"), block.get("signature"))
+        return [reading.read_thinking("anthropic", block.get("thinking"), block.get("signature"))]
     if block.get("type") == "redacted_thinking":
-        return reading.read_thinking("anthropic", data=block.get("data"))
-    return None
+        return [reading.read_thinking("anthropic", data=block.get("data"))]
+    return []
 
 
 def _read_choice(choice: Any) -> Choice | None:
@@ -222,4 +222,16 @@ def _settings(request: PreparedRequest) -> Values:
     return found
 
 
-FORM = BodyForm(_likeness, read_message, _same, _settings)
+FORM = BodyForm(
+    _likeness,
+    read_message,
+    _same,
+    _settings,
+    read_thoughts,
+    # From the types of anthropic 2.11.0, and of its older versions, on 22 November 2026.
+    known_settings=(
+        *("container", "inference_geo", "metadata", "model", "output_config", "service_tier"),
+        *("speed", "stop_sequences", "stream", "thinking", "top_p"),
+        *("anthropic_version", "anthropic_beta", "betas", "mcp_servers", "top_k"),
+    ),
+)

@@ -195,8 +195,8 @@ class _Reader:
     def _pieces(self, part: Values) -> Iterator[Piece]:
         if "functionCall" in part:
             yield self._call(part)
-        elif (thinking := read_thought(part)) is not None:
-            yield thinking
+        elif thoughts := read_thoughts(part):
+            yield from thoughts
         else:
             yield from _pieces_in({"parts": [part]})
 
@@ -250,11 +250,11 @@ def _pieces_in(content: Any) -> Iterator[Any]:
                 yield {"type": kind_of_type(str(more.get("mimeType"))), "value": url}
 
 
-def read_thought(part: Values) -> Thinking | None:
-    """Return a part that is a thought as a block of thinking; None for any other part."""
+def read_thoughts(part: Values) -> list[Thinking]:
+    """Return a part that is a thought as a block of thinking; none of any other part."""
     if part.get("thought") is not True:
-        return None
-    return reading.read_thinking("gemini", part.get("text"), part.get("thoughtSignature"))
+        return []
+    return [reading.read_thinking("gemini", part.get("text"), part.get("thoughtSignature"))]
 
 
 def _schema(given: Values) -> Any:
@@ -310,4 +310,19 @@ def _same(body: Values) -> Values:
     return same
 
 
-FORM = BodyForm(_likeness, read_content, _same, lambda _: {})
+FORM = BodyForm(
+    _likeness,
+    read_content,
+    _same,
+    lambda _: {},
+    read_thoughts,
+    settings_key="generationConfig",
+    # From the types of google-genai 3.4.0, on 22 November 2026.
+    known_settings=(
+        *("candidateCount", "frequencyPenalty", "imageConfig", "labels", "mediaResolution"),
+        *("model", "presencePenalty", "responseJsonSchema", "responseLogprobs"),
+        *("responseMimeType", "responseModalities", "responseSchema", "routingConfig"),
+        *("safetySettings", "seed", "serviceTier", "speechConfig", "stopSequences"),
+        *("thinkingConfig", "topK", "topP", "logprobs"),
+    ),
+)

@@ -257,4 +257,19 @@ def _settings(request: PreparedRequest) -> Values:
     return dict(request.form)
 
 
-FORM = BodyForm(_likeness, read_chat, _same, _settings)
+FORM = BodyForm(
+    _likeness,
+    read_chat,
+    _same,
+    _settings,
+    # From the types of openai 3.52.0, of both APIs, on 22 November 2026.
+    known_settings=(
+        *("audio", "background", "context_management", "frequency_penalty", "include"),
+        *("logit_bias", "logprobs", "max_tool_calls", "metadata", "modalities", "model"),
+        *("moderation", "n", "parallel_tool_calls", "prediction", "presence_penalty"),
+        *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "reasoning"),
+        *("reasoning_effort", "response_format", "safety_identifier", "seed", "service_tier"),
+        *("stop", "store", "stream", "stream_options", "text", "top_logprobs", "top_p"),
+        *("truncation", "user", "verbosity", "web_search_options"),
+    ),
+)

@@ -296,4 +296,4 @@ def _settings(request: PreparedRequest) -> Values:
     return {"api": "responses", **form, **apart}
 
 
-FORM = BodyForm(_likeness, read_response, _same, _settings)
+FORM = BodyForm(_likeness, read_response, _same, _settings, read_reasoning)
