@@ -18,7 +18,7 @@ from multiturn.explaining.spans import (
     definitions_of,
     in_spans,
     messages_of,
-    question_of,
+    question_spans,
     spans_in,
 )
 from multiturn.files.media import FILE_TYPES, Media, is_address
@@ -360,7 +360,7 @@ def explain(conversion: Conversion) -> Explanation:
         id=case.id,
         chat=messages_of(conversion) if has_chat else None,
         system=() if has_chat else spans_in(conversion.system, case),
-        question=question_of(conversion),
+        question=question_spans(conversion),
         fates=tuple(fates_of(conversion)),
     )
 

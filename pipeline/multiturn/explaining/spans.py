@@ -87,7 +87,7 @@ class Message(Struct, frozen=True, gc=False):
         return tuple(span for piece in pieces for span in (_BREAK, *piece))[1:]
 
 
-def question_of(conversion: Conversion) -> Spans:
+def question_spans(conversion: Conversion) -> Spans:
     """Return the question of a finished conversion in spans; there, media are text."""
     transcript = [part if part.media is None else as_text(part) for part in conversion.transcript]
     return spans_in(transcript, conversion.case)

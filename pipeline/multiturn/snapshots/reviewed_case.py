@@ -18,7 +18,7 @@ from multiturn.explaining.spans import (
     in_spans,
     joined_text,
     messages_of,
-    question_of,
+    question_spans,
 )
 from multiturn.files.media import Media
 from multiturn.model.case import Case
@@ -107,7 +107,7 @@ def reviewed_case(conversion: Conversion, provider: TargetProvider | None = None
         request=request_of(conversion),
         messages=messages_of(conversion),
         tools=definitions_of(conversion),
-        question=question_of(conversion),
+        question=question_spans(conversion),
         folder=None if files is None else _relative(files.folders[0], files.root),
         files=_files_on_disk(conversion),
         promoted=frozenset(promotions_of(conversion)),
