@@ -51,7 +51,7 @@ ASYNCHRONOUS = {
     "closed": "await anext(it)\nawait it.aclose()",
     "dropped": "await anext(it)\ndel it",
     "left by a loop": "async for each in it:\n    break",
-    "cancelled": "task = asyncio.ensure_future(anext(it))\nawait asyncio.sleep(0)\ntask.cancel()",
+    "cancelled": "task = asyncio.ensure_future(anext(it))\nawait asyncio.sleep(.01)\ntask.cancel()",
 }
 PROGRAM = """\
 import asyncio, sys

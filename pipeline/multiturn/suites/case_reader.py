@@ -217,18 +217,19 @@ class CaseReader:
             raise InputError(what, where=role.place(self.name, wording.label(index)))
         is_list = isinstance(content.children, list)
         segments = content.children if is_list else [content]
+        values = content.value if is_list else [content.value]
         thinking: tuple[Thinking, ...] = ()
-        if segments and is_thinking(segments[0].value):
+        if segments and is_thinking(values[0]):
             thinking = read_thinking(node, self.keys, wording.label(index))
-            segments = segments[len(thinking) :]
+            segments, values = segments[len(thinking) :], values[len(thinking) :]
         first = wording.first(index) + len(thinking)
-        for number, segment in enumerate(segments, first):
-            if not _is_plain(segment.value):
+        for number, (segment, value) in enumerate(zip(segments, values, strict=True), first):
+            if not _is_plain(value):
                 key = f"content[{number}]" if is_list else "content"
                 self._segment(segment, f"{wording.label(index)}.{key}")
         message = TestMessage(
             role.value,
-            [segment.value for segment in segments] if thinking else content.value,
+            values if is_list else values[0],
             node.line,
             tuple([segment.mark.line + 1 for segment in segments]),
             "" if wording.is_ours else wording.of(index),

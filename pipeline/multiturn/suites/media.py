@@ -23,9 +23,12 @@ _OTHER_SOURCES = {
 }
 
 
-def is_of_other_tool(segment: Mapping[str, Any]) -> bool:
+def is_of_other_tool(segment: Node) -> bool:
     """Return whether a mapping is text or media as only other tools write them."""
-    return _form_of(segment) is not None
+    keys = segment.members
+    if "value" in keys and "type" in keys and keys["type"].scalar in ("text", *FILE_TYPES):
+        return False  # as most are, and to make their values takes longer than all else
+    return _form_of(segment.value) is not None
 
 
 def as_segment(block: Node, check: KeyCheck, label: str) -> Node:

@@ -160,7 +160,7 @@ def rewrite(
         return
     is_list = isinstance(content.children, list)
     for number, part in enumerate(content.children if is_list else [content]):
-        if not isinstance(part.children, dict) or not is_of_other_tool(part.value):
+        if not isinstance(part.children, dict) or not is_of_other_tool(part):
             continue
         key = f"content[{wording.first(index) + number}]" if is_list else "content"
         segment = as_segment(part, check, f"{wording.label(index)}.{key}")
