@@ -10,7 +10,6 @@ from multiturn.model.calls import Call
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ChatMessage, result_in_words
 from multiturn.pipelines.pipeline import request_of
-from multiturn.snapshots.text_diff import unified_diff
 from multiturn.text import in_line, visible
 
 if TYPE_CHECKING:
@@ -110,6 +109,8 @@ _DIFF_COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
 def as_text_diff(before: str, after: str, old: str, new: str) -> str:
     """Draw the difference of two texts, with their names, as a unified diff; empty if none."""
+    from multiturn.snapshots.text_diff import unified_diff
+
     lines = colored_lines(unified_diff(before, after, in_line(old), in_line(new)))
     return "".join(f"{line}\n" for line in lines)
 

@@ -14,6 +14,7 @@ from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.messages import Wording, WrittenMessage
 
 _NO_OBJECT = "arguments are not a JSON object"
+_OF_CALLS = {"tool_calls", "tool_call_id"}
 _BLOCKS = ("tool_use", "tool_result", "reasoning")
 
 
@@ -230,13 +231,19 @@ class _Blocks:
 def _has_more(message: Node) -> bool:
     """Return whether a message has calls, a result, or blocks of other tools; quick, as few do."""
     keys = message.members
-    if value_at(keys, "tool_calls") or value_at(keys, "tool_call_id") is not None:
+    if keys.keys() & _OF_CALLS and (
+        value_at(keys, "tool_calls") or value_at(keys, "tool_call_id") is not None
+    ):
         return True
     content = keys.get("content")
     if content is None or content.children is None:
         return False
     blocks = content.children if isinstance(content.children, list) else [content]
-    return any(_type_of(block) in _BLOCKS for block in blocks)
+    for block in blocks:  # without a generator, as all messages are asked
+        kind = block.children.get("type") if isinstance(block.children, dict) else None
+        if kind is not None and kind.scalar in _BLOCKS:
+            return True
+    return False
 
 
 def _segments_of(message: Node) -> list[Node]:

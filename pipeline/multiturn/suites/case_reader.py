@@ -212,8 +212,8 @@ class CaseReader:
         if has_more and not node.members.keys() <= OF_MESSAGES:
             self.keys.check(node, "message", label=wording.label(index))
         role, content = node.children["role"], node.children["content"]
-        if role.value not in ROLES:
-            what = f"there is no role {quoted(role.value)}; {did_you_mean(role.value, ROLES)}"
+        if role.scalar not in ROLES:
+            what = f"there is no role {quoted(role.scalar)}; {did_you_mean(role.scalar, ROLES)}"
             raise InputError(what, where=role.place(self.name, wording.label(index)))
         is_list = isinstance(content.children, list)
         segments = content.children if is_list else [content]
@@ -228,7 +228,7 @@ class CaseReader:
                 key = f"content[{number}]" if is_list else "content"
                 self._segment(segment, f"{wording.label(index)}.{key}")
         message = TestMessage(
-            role.value,
+            role.scalar,
             values if is_list else values[0],
             node.line,
             tuple([segment.mark.line + 1 for segment in segments]),

@@ -355,4 +355,5 @@ class KeyCheck:
 
 def value_at(keys: Mapping[str, Node], key: str) -> Any:
     """Return the value of a key; None if it is missing."""
-    return keys[key].value if key in keys else None
+    node = keys.get(key)
+    return None if node is None else node.scalar if node.children is None else node.value
