@@ -149,7 +149,7 @@ def test_a_program_ends_whatever_it_does_with_a_run(folder: Path, end: str, is_o
     body = f'it = m.run("a.eval.yaml", "spec", TARGET)\nkept.append(it)\n{ASYNCHRONOUS[end]}'
     body = f"async with TARGET:\n{indent(body, '    ')}" if is_open else body
     main = f"async def main():\n{indent(body, '    ')}\n\nasyncio.run(main())\n"
-    is_quiet = is_open and end in ("used up", "not begun", "closed", "cancelled")
+    is_quiet = is_open and end in ("used up", "not begun", "closed")
     ends(folder, PROGRAM.format(target="openai") + main, is_quiet=is_quiet)
 
 

@@ -461,6 +461,19 @@ def test_a_key_that_is_cut_in_the_middle_is_not_shown(
             assert not leaked(str(error), key), (reply[:20], len(reply))
 
 
+@each_key
+@pytest.mark.parametrize("form", [*FORMS, *JSON_FORMS])
+def test_an_error_object_has_no_key_in_it(form: str, key: str, server: Server) -> None:
+    """Also not where only a debugger, or pytest, looks."""
+    said = f'{{"error": {{"code": "zq", "message": "{sentence(form, key)}"}}}}'
+    for connect in (openai, responses, anthropic, gemini):
+        for status in (200, 400):
+            server.answer(body=said, status=status)
+            error = failure(connect(server.url, api_key=key, max_retries=0))
+            parts = (error, error.args, error.what, error.__cause__, error.__context__)
+            assert not leaked(f"{parts!r}", key)
+
+
 # What has no key in it
 
 
