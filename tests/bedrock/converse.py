@@ -34,7 +34,7 @@ SPOKEN = ("system", "messages", "toolConfig")  # keys of a body that messages an
 def write_converse(request: PreparedRequest) -> dict[str, Any]:
     """Return the body of a request; the model is in its path (B1)."""
     config = {"maxTokens": request.max_output_tokens, "temperature": request.temperature}
-    tools = {"tools": [_tool(tool) for tool in request.tools]}
+    tools: dict[str, Any] = {"tools": [_tool(tool) for tool in request.tools]}
     if request.tool_choice:
         tools["toolChoice"] = _choice(request.tool_choice)
     body = {

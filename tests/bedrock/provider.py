@@ -7,27 +7,29 @@ from urllib.parse import quote
 
 from msgspec import Meta, Struct, structs
 
+from bedrock.converse import FORM, SPOKEN, write_converse
 from multiturn.files.media import Media, MediaKind
 from multiturn.model.calls import Call
 from multiturn.model.request import PreparedRequest, ProviderRequest
-from multiturn.model.turns import Part, Turn, Turns, is_blank
+from multiturn.model.turns import Part, Turn, is_blank
 from multiturn.providers.ax import UpTo1
 from multiturn.providers.base import Preview, ProviderResponse, Wire
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
-from multiturn.providers.layout import Layout
-from multiturn.providers.media_parts import want_kinds, want_types, want_user_media, without_detail
-from multiturn.providers.rules import RULES, rules_in
-from multiturn.providers.tool_layout import (
+from multiturn.providers.layout import (
+    Layout,
     Names,
     keep_thinking,
     name_joined,
     pair_results,
     rename_ids,
+    want_kinds,
+    want_types,
+    want_user_media,
+    without_detail,
 )
-from multiturn.providers.usage import TokenCount, counts
-
-from bedrock.converse import FORM, SPOKEN, write_converse
+from multiturn.providers.replies import TokenCount, counts
+from multiturn.providers.rules import RULES, rules_in
 
 _TABLE = """\
 B3 | Bedrock | system is a field; user and assistant must alternate; texts must not be empty | SDK
@@ -100,7 +102,7 @@ class BedrockProvider(HttpProvider):
     tool_names = Names("B5", re.compile("[A-Za-z0-9_-]{1,64}"))
     hottest = ("B14", 1)
     address_settings = ("base_url", "region")
-    rules = {**RULES, **rules_in(_TABLE)}
+    rules = RULES | rules_in(_TABLE)
     has_cache = False  # nothing is marked by a cachePoint
     settings: BedrockSettings
 
@@ -145,10 +147,10 @@ class BedrockProvider(HttpProvider):
         """Return the body."""
         return write_converse(request)
 
-    def preview(self, request: ProviderRequest, prompt: Turns, question: Any) -> Preview:
+    def preview(self, request: ProviderRequest) -> Preview:
         """Return what people read, with the choice of a tool, which is beside the tools."""
-        found = super().preview(request, prompt, question)
-        config = self.write(self.lay_out(request, prompt)[1]).get("toolConfig", {})
+        found = super().preview(request)
+        config = self.write(self.lay_out(request)[1]).get("toolConfig", {})
         choice = {key: value for key, value in config.items() if key != "tools"}
         return structs.replace(found, parameters={**found.parameters, **choice})
 

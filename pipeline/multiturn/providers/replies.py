@@ -77,8 +77,7 @@ def error_of(status: int, reply: bytes, secrets: Iterable[str]) -> ProviderError
     text = reply.decode("utf-8", "replace")
     message, code, is_key_wrong = text.strip(), None, False
     try:
-        said = msgspec.json.decode(reply)
-        error = said.get("error", said)  # some vendors' errors are the whole reply
+        error = msgspec.json.decode(reply)["error"]
         message, code = error["message"], error.get("code")
         details = error.get("details") or ()  # Gemini's, which answers 400 to a wrong key
         is_key_wrong = any(detail.get("reason") == "API_KEY_INVALID" for detail in details)
