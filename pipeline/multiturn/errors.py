@@ -285,6 +285,15 @@ class OwnProviderError(ProviderError):
     kind = "provider"
 
 
+def provider_error(kind: str, what: str, **more: Any) -> ProviderError:
+    """Return the error of a kind, as an object of its class; another kind stays what it is."""
+    classes: list[type[ProviderError]] = [ProviderError]
+    for each in classes:  # the list grows by those below each class
+        classes += (one for one in each.__subclasses__() if one.__module__ == __name__)
+    found = {each.kind: each for each in reversed(classes)}
+    return found.get(kind, ProviderError)(what, kind=kind, **more)
+
+
 # What results call the errors that every case would meet.
 ENDS_RUN = (AccessDeniedError.kind, TargetError.kind, UnreachableError.kind)
 

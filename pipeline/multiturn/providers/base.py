@@ -7,7 +7,13 @@ from typing import Annotated, Any, ClassVar, Protocol, Self
 
 from msgspec import Meta, Struct
 
-from multiturn.errors import Place, ProviderError, exception_in_words
+from multiturn.errors import (
+    OwnProviderError,
+    Place,
+    ProviderError,
+    exception_in_words,
+    provider_error,
+)
 from multiturn.logs import Notice, warn
 from multiturn.model.calls import Call
 from multiturn.model.request import InputFile, PreparedRequest, ProviderRequest, prompt_of
@@ -276,11 +282,11 @@ class TargetProvider:
     def hidden(self, error: BaseException) -> ProviderError:
         """Return an error without secrets; one that is not the provider's own has its type."""
         if not isinstance(error, ProviderError):
-            return ProviderError(hide(exception_in_words(error), self.secrets), kind="provider")
+            return OwnProviderError(hide(exception_in_words(error), self.secrets))
         what = error.what if isinstance(error.what, str) else exception_in_words(error)
-        return ProviderError(
+        return provider_error(
+            hide(error.kind, self.secrets),
             hide(what, self.secrets),
-            kind=hide(error.kind, self.secrets),
             status=error.status,
             retries=error.retries,
             wire=hide(error.wire, self.secrets),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from multiturn.errors import ProviderError
+from multiturn.errors import MalformedReplyError, ProviderError, provider_error
 from multiturn.providers.base import LARGEST_ANSWER, ProviderResponse
 from multiturn.providers.replies import readable, receive
 
@@ -177,7 +177,7 @@ class BatchApi(Protocol):
         """
         if len(line) > LARGEST_ANSWER:
             what = f"the answer is larger than {LARGEST_ANSWER // 2**20} MiB"
-            raise ProviderError(what, kind="malformed")
+            raise MalformedReplyError(what)
         return receive(line, kind, read, self.provider.secrets, "result")
 
     def error(self, error: VendorError | None, kind: str) -> ProviderError:
@@ -185,4 +185,4 @@ class BatchApi(Protocol):
         error = error or VendorError()
         name = error.type or error.status or error.code
         what = ": ".join(str(text) for text in (name, error.message) if text)
-        return ProviderError(readable(what, self.provider.secrets) or "without a reason", kind=kind)
+        return provider_error(kind, readable(what, self.provider.secrets) or "without a reason")

@@ -19,7 +19,13 @@ from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from multiturn.errors import ProviderError
+from multiturn.errors import (
+    ConnectionFailedError,
+    MalformedReplyError,
+    ProviderError,
+    ReplyTimeoutError,
+    UnreachableError,
+)
 from multiturn.providers.base import LARGEST_ANSWER
 from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.replies import error_of
@@ -204,11 +210,11 @@ class Client:
                     content += piece
                     if len(content) > LARGEST_ANSWER:
                         what = f"the answer is larger than {LARGEST_ANSWER // 2**20} MiB"
-                        raise ProviderError(what, kind="malformed")
+                        raise MalformedReplyError(what)
                 return Reply(response.status, response.headers, bytes(content))
         except TimeoutError:
             what = f"no answer within {seconds:g} s (timeout_seconds)"
-            failure = ProviderError(what, kind="timeout")
+            failure: ProviderError = ReplyTimeoutError(what)
         except (aiohttp.ClientError, OSError) as error:
             if isinstance(error, OSError) and error.errno in _OF_DISKS:
                 raise
@@ -232,8 +238,8 @@ class Client:
         why = hide(str(error) or type(error).__name__, self._secrets)
         what = f"the connection of the target {name!r} failed: {why}"
         is_lost = isinstance(error, aiohttp.ClientConnectorError)
-        kind = "unreachable" if is_lost else "connection"
-        return ProviderError(f"{what}; check the target's address and the network", kind=kind)
+        error_type = UnreachableError if is_lost else ConnectionFailedError
+        return error_type(f"{what}; check the target's address and the network")
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -281,7 +287,7 @@ async def _unpacked(response: Any) -> AsyncIterator[bytes]:
                 piece = unpacking.unconsumed_tail
     except zlib.error:
         what = f"the answer cannot be unpacked: its content-encoding is {encoding!r}"
-        raise ProviderError(what, kind="malformed") from None
+        raise MalformedReplyError(what) from None
 
 
 def _should_retry(reply: Reply) -> bool:

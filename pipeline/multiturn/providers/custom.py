@@ -9,7 +9,13 @@ import msgspec
 from msgspec import structs
 
 from multiturn.documents.imports import import_path
-from multiturn.errors import MultiturnError, ProviderError, exception_in_words, line_of
+from multiturn.errors import (
+    MultiturnError,
+    OwnProviderError,
+    ProviderError,
+    exception_in_words,
+    line_of,
+)
 from multiturn.model.request import InputFile, ProviderRequest, files_and_media, prompt_of
 from multiturn.providers.base import (
     Provider,
@@ -78,7 +84,7 @@ class InvokedProvider(TargetProvider):
             if inspect.isawaitable(answer):
                 answer = await answer
             elif isinstance(answer, ProviderResponse):
-                raise ProviderError(f"invoke of {path} must be async def", kind="provider")
+                raise OwnProviderError(f"invoke of {path} must be async def")
         except ProviderError:
             raise
         except passing():
@@ -86,10 +92,10 @@ class InvokedProvider(TargetProvider):
         except BaseException as error:  # whatever the provider raises
             place = line_of(self.provider.invoke, error)
             what = f"{path} failed{place}: {exception_in_words(error)}"
-            raise ProviderError(what, kind="provider") from None
+            raise OwnProviderError(what) from None
         if not isinstance(answer, ProviderResponse):
             what = f"{path} returned {type(answer).__name__} instead of a ProviderResponse"
-            raise ProviderError(what, kind="provider")
+            raise OwnProviderError(what)
         return _checked(answer, path)
 
 
@@ -100,7 +106,7 @@ def _checked(answer: ProviderResponse, path: str) -> ProviderResponse:
         msgspec.json.encode(structs.replace(answer, text="", raw=None))
     except (TypeError, ValueError, RecursionError) as error:
         what = f"{path} returned an answer of the wrong form: {error}"
-        raise ProviderError(what, kind="provider") from None
+        raise OwnProviderError(what) from None
     return answer
 
 

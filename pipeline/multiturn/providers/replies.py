@@ -7,7 +7,15 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from multiturn.errors import ProviderError, cut
+from multiturn.errors import (
+    AccessDeniedError,
+    ContentFilterError,
+    HttpStatusError,
+    MalformedReplyError,
+    ProviderError,
+    RateLimitedError,
+    cut,
+)
 from multiturn.providers.rules import named
 from multiturn.providers.secrets import hide
 
@@ -18,7 +26,7 @@ _LONGEST_MESSAGE = 500
 _SHOWN = 2000  # bytes of a malformed reply, before secrets are hidden and it is cut
 # The bytes of an image or a document, where an error repeats the request. No word is that long.
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/])(?:data:[\w/.+-]*;base64,)?[A-Za-z0-9+/]{200,}={0,2}")
-_KINDS = {401: "access_denied", 403: "access_denied", 429: "rate_limit"}
+_ERRORS = {401: AccessDeniedError, 403: AccessDeniedError, 429: RateLimitedError}
 
 
 class Typed(Struct):
@@ -60,7 +68,7 @@ def receive(
         why = hide(f"{type(error).__name__}: {error}", secrets)
         shown = cut(readable(said, secrets)) or "nothing"
         problem = f"the {what} is not in the vendor's format: {why}; it begins with {shown!r}"
-    raise ProviderError(problem, kind="malformed")
+    raise MalformedReplyError(problem)
 
 
 def _check_depth(value: Any, depth: int) -> None:
@@ -85,10 +93,10 @@ def error_of(status: int, reply: bytes, secrets: Iterable[str]) -> ProviderError
         pass  # not the vendor's format, such as the page of a proxy: show its beginning
     message = readable(str(message), secrets) or "without a reason"
     if code == "content_filter":
-        return ProviderError(named("O3", message), kind="content_filter")
+        return ContentFilterError(named("O3", message))
     is_key_wrong |= "No connected db." in message  # LiteLLM's proxy, whatever the key is
-    kind = "access_denied" if is_key_wrong else _KINDS.get(status, "http")
-    return ProviderError(f"HTTP {status}: {message}", kind=kind, status=status)
+    error_type = AccessDeniedError if is_key_wrong else _ERRORS.get(status, HttpStatusError)
+    return error_type(f"HTTP {status}: {message}", status=status)
 
 
 def readable(message: str, secrets: Iterable[str]) -> str:

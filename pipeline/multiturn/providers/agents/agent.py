@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, structs
 
-from multiturn.errors import MultiturnError, ProviderError, cut
+from multiturn.errors import MultiturnError, ProcessFailedError, ProviderError, cut
 from multiturn.model.request import (
     GUIDELINES_HEADING,
     InputFile,
@@ -201,7 +201,7 @@ class AgentProvider(TargetProvider):
                 answer = await self.work(folder, body, files)
         except OSError as error:
             what = f"cannot use the request folder: {error}"
-            raise ProviderError(what, kind="process", wire=body) from None
+            raise ProcessFailedError(what, wire=body) from None
         except ProviderError as error:
             error.wire = body
             if error.kind == "process":

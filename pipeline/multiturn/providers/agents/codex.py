@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from multiturn.errors import ProviderError
+from multiturn.errors import MalformedReplyError, ProviderError
 from multiturn.providers.agents.agent import (
     AgentProvider,
     AgentSettings,
@@ -63,7 +63,7 @@ class CodexProvider(AgentProvider):
         if failed is not None:
             raise failed
         if events.text is None:
-            raise ProviderError("codex gave no answer: no agent_message event", kind="malformed")
+            raise MalformedReplyError("codex gave no answer: no agent_message event")
         return ProviderResponse(
             text=events.text, usage=events.usage, raw=events.last, finish_reason="stop"
         )

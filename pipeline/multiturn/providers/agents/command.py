@@ -13,7 +13,11 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from multiturn.errors import ProviderError
+from multiturn.errors import (
+    MalformedReplyError,
+    ProcessFailedError,
+    ReplyTimeoutError,
+)
 from multiturn.providers.agents import guard
 from multiturn.providers.base import LARGEST_ANSWER
 from multiturn.providers.secrets import hide, is_secret, passwords_in
@@ -242,14 +246,14 @@ async def run_command(
             running.drain()
     if outputs[0].is_too_large:
         what = f"{name} printed more than {LARGEST_ANSWER // 2**20} MiB"
-        raise ProviderError(what, kind="malformed")
+        raise MalformedReplyError(what)
     end = _end_of(outputs, secrets)
     if is_late:
         what = f"{name} took more than {timeout_seconds:g} s (timeout_seconds){end}"
-        raise ProviderError(what, kind="timeout")
+        raise ReplyTimeoutError(what)
     if process.returncode and (answer is None or not os.path.lexists(answer)):
         what = f"{name} ended with exit code {process.returncode}{end}"
-        raise ProviderError(what, kind="process")
+        raise ProcessFailedError(what)
 
 
 async def _start(
@@ -278,7 +282,7 @@ async def _start(
             )
         except (OSError, ValueError) as error:
             name = os.path.basename(command[0])
-            raise ProviderError(f"cannot start {name!r}: {error}", kind="process") from None
+            raise ProcessFailedError(f"cannot start {name!r}: {error}") from None
     for output in outputs:
         output.close_writer()
         output.watch(process)

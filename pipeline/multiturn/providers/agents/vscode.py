@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from multiturn.errors import ProviderError
+from multiturn.errors import MalformedReplyError
 from multiturn.files.paths import FILE
 from multiturn.model.request import InputFile
 from multiturn.providers.agents.agent import (
@@ -104,4 +104,4 @@ def _read_answer(path: Path) -> bytes:
                 what = f"is larger than {LARGEST_ANSWER // 2**20} MiB"
     except OSError as error:  # also of a link, which is not followed
         what = f"cannot be read: {error.strerror}"
-    raise ProviderError(f"the agent's {path.name} {what}", kind="malformed")
+    raise MalformedReplyError(f"the agent's {path.name} {what}")

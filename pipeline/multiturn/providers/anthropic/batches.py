@@ -9,7 +9,7 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from multiturn.errors import ProviderError
+from multiturn.errors import BatchEndedError
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.batch_api import (
     BatchApi,
@@ -141,7 +141,7 @@ class AnthropicBatchApi(BatchApi):
             return self.provider.read_raw(result.message)
         if result.error is None:
             what = f"batch_{result.type}: the batch ended without an answer to this request"
-            raise ProviderError(what, kind="batch")
+            raise BatchEndedError(what)
         error = result.error.error
         limited = error is not None and error.type == "rate_limit_error"
         raise self.error(error, "rate_limit" if limited else "http")

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from multiturn.errors import ProviderError
+from multiturn.errors import MalformedReplyError
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.batch_api import (
     BatchApi,
@@ -86,7 +86,7 @@ class GeminiBatchApi(BatchApi):
         address = reply.headers.get("x-goog-upload-url")
         if not address:
             what = "the server gave no address to upload the requests to (X-Goog-Upload-URL)"
-            raise ProviderError(what, kind="malformed")
+            raise MalformedReplyError(what)
         for start in range(0, size, _CHUNK):
             is_last = start + _CHUNK >= size
             headers = {

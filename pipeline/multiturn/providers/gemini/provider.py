@@ -10,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Meta, Struct
 
-from multiturn.errors import ProviderError
+from multiturn.errors import ContentFilterError
 from multiturn.files.media import with_bytes
 from multiturn.model.calls import Call
 from multiturn.model.request import PreparedRequest, ProviderRequest
@@ -194,7 +194,7 @@ class GeminiProvider(HttpProvider):
         """Return the text of the first candidate, its calls, and apart from them its thoughts."""
         blocked = answer.prompt_feedback and answer.prompt_feedback.block_reason
         if blocked and not answer.candidates:
-            raise ProviderError(f"the prompt was blocked: {blocked}", kind="content_filter")
+            raise ContentFilterError(f"the prompt was blocked: {blocked}")
         if not answer.candidates:
             raise ValueError("there are no candidates")
         candidate = answer.candidates[0]

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from multiturn.errors import ProviderError
+from multiturn.errors import MalformedReplyError, provider_error
 from multiturn.model.calls import Call
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.replies import Typed, counts
@@ -116,10 +116,10 @@ def answer_of_response(answer: ResponsesAnswer) -> ProviderResponse:
     """
     if error := answer.error:
         kind = _KINDS.get(error.code, "http")
-        raise ProviderError(f"{error.code}: {error.message}", kind=kind)
+        raise provider_error(kind, f"{error.code}: {error.message}")
     if answer.status not in ("completed", "incomplete", None):
         what = f"the response is no answer: its status is {answer.status!r}"
-        raise ProviderError(what, kind="malformed")
+        raise MalformedReplyError(what)
     if answer.output is None:
         raise ValueError("there is no output")
     kinds = [item.type for item in msgspec.convert(answer.output, list[Typed])]

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from msgspec import Meta
 from msgspec.structs import force_setattr
 
-from multiturn.errors import ProviderError
+from multiturn.errors import RefusedError
 from multiturn.files.media import MEDIA_KINDS
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.providers.ax import UpTo2
@@ -264,7 +264,7 @@ class OpenAIProvider(HttpProvider):
         """Return the input tokens that OpenAI counts, of the request in the form of Responses."""
         assert wire.prepared is not None  # noqa: S101 - it is this provider's
         if any(media.kind == "audio" for media in media_in(wire.prepared.messages)):
-            raise ProviderError("OpenAI's endpoint counts no audio", kind="refused")
+            raise RefusedError("OpenAI's endpoint counts no audio")
         body = responses.write_response(wire.prepared)
         counted = {name: value for name in _COUNTED if (value := body.get(name))}
         return await self.call(
