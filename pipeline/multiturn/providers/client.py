@@ -167,10 +167,14 @@ class Client:
         """Return the address of a request: always the target's server gets it, and the key."""
         from yarl import URL
 
-        if "://" not in path:
+        if path.startswith("/"):
             return URL(f"{self._base}{path}", encoded=True)
-        given = urlsplit(path)
-        return URL(f"{self._origin}{given.path}?{given.query}", encoded=True)
+        try:
+            given = urlsplit(path)
+            return URL(f"{self._origin}{given.path}?{given.query}", encoded=True)
+        except ValueError:
+            what = "the server gave an address that is none, such as that of an upload"
+        raise MalformedReplyError(what)
 
     async def _attempt(
         self,
@@ -201,7 +205,7 @@ class Client:
             ):
                 content = bytearray()
                 is_file = into is not None and response.status < 300
-                async for piece in _unpacked(response):
+                async for piece in _unpacked(response, self._secrets):
                     if into is not None and is_file:
                         into.write(piece)
                         # The time of a file is limited for each of its pieces, not for all of it.
@@ -236,6 +240,8 @@ class Client:
 
         name = self._settings.name
         why = hide(str(error) or type(error).__name__, self._secrets)
+        if isinstance(error, aiohttp.ClientResponseError):  # it quotes a part of the answer
+            why = f"its answer is not in the format of HTTP ({type(error).__name__})"
         what = f"the connection of the target {name!r} failed: {why}"
         is_lost = isinstance(error, aiohttp.ClientConnectorError)
         error_type = UnreachableError if is_lost else ConnectionFailedError
@@ -271,22 +277,28 @@ async def _pieces(body: bytes | Upload) -> AsyncIterator[bytes]:
         yield body[start : start + PIECE]
 
 
-async def _unpacked(response: Any) -> AsyncIterator[bytes]:
+async def _unpacked(response: Any, secrets: Iterable[str]) -> AsyncIterator[bytes]:
     """Yield the unpacked body of a response, at most 64 KiB at a time."""
-    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    encoding = response.headers.get("content-encoding", "identity").strip()
     unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)  # gzip
     try:
-        if encoding not in ("identity", "", "gzip"):
+        is_packed = encoding.lower() == "gzip"
+        if not is_packed and encoding.lower() not in ("identity", ""):
             raise zlib.error
         async for piece in response.content.iter_chunked(PIECE):
-            if encoding != "gzip":
+            if not is_packed:
                 yield piece
                 continue
             while piece:
+                if unpacking.eof:  # another member of the file (RFC 1952)
+                    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
                 yield unpacking.decompress(piece, PIECE)
-                piece = unpacking.unconsumed_tail
+                piece = unpacking.unconsumed_tail or unpacking.unused_data
+        if is_packed and not unpacking.eof:
+            raise zlib.error
     except zlib.error:
-        what = f"the answer cannot be unpacked: its content-encoding is {encoding!r}"
+        name = hide(encoding, secrets)
+        what = f"the answer cannot be unpacked: its content-encoding is {name!r}"
         raise MalformedReplyError(what) from None
 
 

@@ -260,7 +260,8 @@ class HttpProvider(ChatProvider):
 
     async def download(self, path: str, file: BinaryIO) -> None:
         """Write the answer of an endpoint into a file, whatever its size."""
-        await self.client().send("GET", path, into=file)
+        headers = {"accept": "application/binary"}  # as the SDKs of the vendors ask
+        await self.client().send("GET", path, headers=headers, into=file)
 
     def answer(self, reply: bytes) -> ProviderResponse:
         """Return what the vendor's answer to one request says, without secrets.

@@ -61,14 +61,21 @@ def receive(
         # Hidden only in what was read: a key may be one of the vendor's own words, such as "text".
         return hide(read(msgspec.convert(value, kind)), secrets)
     except ProviderError as error:
-        error.what = hide(error.what, secrets)
-        raise error from None
+        failure = provider_error(error.kind, hide(error.what, secrets), status=error.status)
     except (ValueError, RecursionError) as error:
-        said = reply[:_SHOWN].decode("utf-8", "replace")
+        said = _beginning(reply, secrets)
         why = hide(f"{type(error).__name__}: {error}", secrets)
-        shown = cut(readable(said, secrets)) or "nothing"
+        shown = cut(said) or "nothing"
         problem = f"the {what} is not in the vendor's format: {why}; it begins with {shown!r}"
-    raise MalformedReplyError(problem)
+        failure = MalformedReplyError(problem)
+    raise failure  # here, so that it does not refer to an error with secrets in it
+
+
+def _beginning(reply: bytes, secrets: Iterable[str]) -> str:
+    """Return how a reply begins, without a secret, or a part of one that was cut."""
+    longest = max(map(len, secrets), default=0) * 12  # of the forms that are hidden
+    said = readable(reply[: _SHOWN + longest].decode("utf-8", "replace"), secrets)
+    return said if len(reply) <= _SHOWN + longest else said[: max(0, len(said) - longest)]
 
 
 def _check_depth(value: Any, depth: int) -> None:

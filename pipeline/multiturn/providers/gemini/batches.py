@@ -149,7 +149,7 @@ class GeminiBatchApi(BatchApi):
 
     async def cancel(self, batch: str) -> None:
         """Cancel a batch."""
-        await self.provider.call("POST", self._path(f"{quote(batch)}:cancel"), object, bool, {})
+        await self.provider.call("POST", self._path(f"{quote(batch)}:cancel"), object, bool)
 
     def read(self, line: bytes) -> ProviderResponse:
         """Return the response."""
