@@ -15,6 +15,7 @@ from multiturn.errors import (
     ProviderError,
     RateLimitedError,
     cut,
+    provider_error,
 )
 from multiturn.providers.rules import named
 from multiturn.providers.secrets import hide
