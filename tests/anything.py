@@ -35,8 +35,7 @@ from multiturn.snapshots.lists import PROMOTED, lock_text, read_promoted
 from multiturn.suites.guideline_patterns import guideline_matcher
 from multiturn.suites.keys import IRRELEVANT
 from multiturn.traces.answers import answered
-from multiturn.traces.attached import Attached
-from multiturn.traces.suite import Imported, imported, suite_text
+from multiturn.traces.suite import Attached, Imported, imported, suite_text
 from multiturn.traces.telemetry import INPUT
 
 _temporary = TemporaryDirectory()

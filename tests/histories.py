@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 from multiturn import ChatMessage, ProviderRequest
-from multiturn.model.calls import Call, Thinking, Tool
+from multiturn.model.turns import Call, Thinking, Tool
 
 NAMES = ("weather", "search_web", "read-file", "f")
 TEXTS = ("Hello", "Grüße \U0001f600", "a\n\nb", "  Hi  ", '{"a": 1}', "Let me look.")

@@ -23,8 +23,14 @@ from multiturn.documents.yaml_reader import read_documents
 from multiturn.logs import Notice, warnings_to
 from multiturn.providers.targets import KINDS
 from multiturn.traces.answers import answered
-from multiturn.traces.attached import Attached, attached_for
-from multiturn.traces.suite import Imported, imported, suite_text, write_suite
+from multiturn.traces.suite import (
+    Attached,
+    Imported,
+    attached_for,
+    imported,
+    suite_text,
+    write_suite,
+)
 
 COUNT = int(os.environ.get("BODIES", "50"))  # of each kind; make test-tools tries 3000
 SETTINGS = ("top_p", "seed", "stream", "stop", "user", "stop_sequences", "metadata", "truncation")

@@ -37,7 +37,7 @@ from multiturn.explaining.spans import in_spans, joined_text
 from multiturn.model.request import message_of, prompt_of
 from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import request_of
-from multiturn.providers.ax import ChatProvider
+from multiturn.providers.base import ChatProvider
 from multiturn.snapshots.reviewed_case import reviewed_case
 from running import records
 from vendors import Connect, each_vendor

@@ -12,8 +12,7 @@ from loopback import KEY, completion
 from multiturn import ChatMessage, ProviderError, ProviderRequest, ProviderResponse
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.providers.anthropic.provider import AnthropicProvider, AnthropicSettings
-from multiturn.providers.ax import ChatProvider, ChatSettings
-from multiturn.providers.base import Wire
+from multiturn.providers.base import ChatProvider, ChatSettings, Wire
 from multiturn.providers.echo import EchoProvider
 from multiturn.providers.gemini.provider import GeminiProvider, GeminiSettings
 from multiturn.providers.openai.provider import (

@@ -30,9 +30,6 @@ from multiturn.explaining.spans import Span as Span
 from multiturn.files.finding import Files as Files
 from multiturn.files.media import Media as Media
 from multiturn.logs import Notice as Notice
-from multiturn.model.calls import Call as Call
-from multiturn.model.calls import Thinking as Thinking
-from multiturn.model.calls import Tool as Tool
 from multiturn.model.case import Case as Case
 from multiturn.model.case import TestMessage as TestMessage
 from multiturn.model.conversion import Conversion as Conversion
@@ -41,13 +38,16 @@ from multiturn.model.request import InputFile as InputFile
 from multiturn.model.request import Origins as Origins
 from multiturn.model.request import PreparedRequest as PreparedRequest
 from multiturn.model.request import ProviderRequest as ProviderRequest
+from multiturn.model.turns import Call as Call
 from multiturn.model.turns import Part as Part
+from multiturn.model.turns import Thinking as Thinking
+from multiturn.model.turns import Tool as Tool
 from multiturn.model.turns import Turn as Turn
 from multiturn.pipelines.contract import marker_text as marker_text
 from multiturn.pipelines.contract import stage as stage
 from multiturn.pipelines.pipeline import Pipeline as Pipeline
 from multiturn.pipelines.step import Step as Step
-from multiturn.providers.ax import AxProvider as AxProvider
+from multiturn.providers.base import AxProvider as AxProvider
 from multiturn.providers.base import Provider as Provider
 from multiturn.providers.base import ProviderResponse as ProviderResponse
 from multiturn.providers.base import TargetProvider as TargetProvider

@@ -9,11 +9,9 @@ from msgspec import Meta, Struct, structs
 
 from bedrock.converse import FORM, SPOKEN, write_converse
 from multiturn.files.media import Media, MediaKind
-from multiturn.model.calls import Call
 from multiturn.model.request import PreparedRequest, ProviderRequest
-from multiturn.model.turns import Part, Turn, is_blank
-from multiturn.providers.ax import UpTo1
-from multiturn.providers.base import Preview, ProviderResponse, Wire
+from multiturn.model.turns import Call, Part, Turn, is_blank
+from multiturn.providers.base import Preview, ProviderResponse, UpTo1, Wire
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.layout import (

@@ -12,8 +12,8 @@ import pytest
 
 import standins
 from multiturn.errors import MultiturnError, ProviderError
-from multiturn.model.calls import Tool
 from multiturn.model.request import ChatMessage, InputFile, ProviderRequest
+from multiturn.model.turns import Tool
 from multiturn.providers.base import Wire
 from standins import agent, ask, left
 

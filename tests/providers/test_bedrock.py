@@ -20,7 +20,7 @@ from loopback import KEY, Server
 from media_files import image, pdf, write_bytes
 from media_histories import media_history
 from multiturn import ChatMessage, Media, ProviderError, ProviderRequest
-from multiturn.model.calls import Call, Thinking, Tool
+from multiturn.model.turns import Call, Thinking, Tool
 from multiturn.providers.base import Wire
 from multiturn.providers.targets import KINDS, Kind
 from multiturn.report.html import to_html

@@ -14,7 +14,7 @@ import pytest
 from histories import history
 from multiturn import ChatMessage, ProviderError, ProviderRequest
 from multiturn.logs import Notice, warnings_to
-from multiturn.model.calls import Call, Tool
+from multiturn.model.turns import Call, Tool
 from multiturn.providers.targets import batches_of
 from strict import judge_anthropic, judge_gemini, judge_openai, judge_responses
 from vendors import PROVIDERS, echo, entries

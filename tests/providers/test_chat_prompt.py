@@ -21,7 +21,7 @@ from multiturn import (
 )
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.agents.vscode import VSCodeProvider, VSCodeSettings
-from multiturn.providers.ax import AxProvider
+from multiturn.providers.base import AxProvider
 from vendors import PROVIDERS, Connect, ask, azure, chat, each_vendor, echo, openai, sent
 
 Turns = tuple[tuple[str, str], ...]

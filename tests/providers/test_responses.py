@@ -10,7 +10,7 @@ from loopback import KEY, Server, completion
 from media_files import image, pdf, wav
 from multiturn import ChatMessage, Media, ProviderError, ProviderRequest
 from multiturn.logs import Notice, warnings_to
-from multiturn.model.calls import Call, Thinking
+from multiturn.model.turns import Call, Thinking
 from multiturn.providers.targets import batches_of
 from strict import judge_responses
 from vendors import HELLO, ask, azure, chat, failure, openai, responses

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from histories import history
 from media_files import image, pdf
 from multiturn import ProviderError, ProviderRequest
-from multiturn.providers.ax import ChatProvider
+from multiturn.providers.base import ChatProvider
 from strict import (
     RefusedError,
     StrictServer,

@@ -17,8 +17,7 @@ from media_histories import media_history
 from multiturn import ChatMessage, Media, ProviderRequest
 from multiturn.engine.formats import inspect_part
 from multiturn.logs import Notice
-from multiturn.traces.attached import Attached
-from multiturn.traces.suite import Imported, imported
+from multiturn.traces.suite import Attached, Imported, imported
 from vendors import openai
 
 HISTORIES = int(os.environ.get("HISTORIES", "3000"))

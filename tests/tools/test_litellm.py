@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from loopback import KEY, TEXT, USAGE, Server
-from multiturn.providers.ax import ChatProvider
+from multiturn.providers.base import ChatProvider
 from vendors import anthropic, ask, azure, chat, failure, gemini, openai, responses
 
 PROMPT = chat(

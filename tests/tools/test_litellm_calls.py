@@ -22,8 +22,7 @@ from multiturn.files.media import with_bytes
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.request import turn_of
 from multiturn.providers.openai.chat import chat_message
-from multiturn.traces.attached import Attached
-from multiturn.traces.suite import Imported, imported
+from multiturn.traces.suite import Attached, Imported, imported
 from vendors import PROVIDERS
 
 WITH_MEDIA = 1000

@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.options import (
-    MultiturnCommand,
-    SuiteOptions,
-    format_option,
-    pipeline_option,
-    preview_provider,
-    quiet_option,
-    suite_options,
-    target_options,
-)
+from multiturn.cli import options as shared
 from multiturn.cli.printing import Failures, echo, say_summary, show_progress
 from multiturn.errors import MultiturnError, PipelineError, Place, StageError, nearest
 from multiturn.text import in_line, number_of, visible
@@ -35,17 +26,21 @@ _WITHOUT = {  # what it means that a pipeline does not give a fact
 }
 
 
-@click.command(cls=MultiturnCommand)
-@suite_options
-@pipeline_option
-@target_options("Also check every prompt against the rules of this target's API.")
-@format_option(
+@click.command(cls=shared.MultiturnCommand)
+@shared.suite_options
+@shared.pipeline_option
+@shared.target_options("Also check every prompt against the rules of this target's API.")
+@shared.format_option(
     *("text", "json", "github"),
     words="Text on standard error, JSON lines, or annotations that GitHub shows in a pull request.",
 )
-@quiet_option
+@shared.quiet_option
 def check(
-    options: SuiteOptions, pipeline: str, target: str | None, targets_file: str | None, format_: str
+    options: shared.SuiteOptions,
+    pipeline: str,
+    target: str | None,
+    targets_file: str | None,
+    format_: str,
 ) -> None:
     """Check suites and pipelines; nothing is sent or written.
 
@@ -76,7 +71,7 @@ def check(
     if suites:
         selection = options._replace(suites=tuple(suites)).select()
         chosen = read_pipeline(pipeline)
-        provider = preview_provider(target, targets_file)
+        provider = shared.preview_provider(target, targets_file)
         has_sink = not findings.is_text or findings.is_strict
         with warnings_to(findings.warn if has_sink else None):
             try:

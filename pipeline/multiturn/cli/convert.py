@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.options import (
-    MultiturnCommand,
-    SuiteOptions,
-    format_option,
-    on_terminal,
-    output_option,
-    pipeline_option,
-    preview_options,
-    preview_provider,
-    refuse_output,
-    suite_options,
-)
+from multiturn.cli import options as shared
 from multiturn.cli.printing import Failures, say_written, show_progress, writing
 from multiturn.errors import MultiturnError
 
@@ -34,17 +23,17 @@ TOOL_FORMATS = {  # and what each is for; written by the function to_NAME of eng
 }
 
 
-@click.command("convert", cls=MultiturnCommand)
-@suite_options
-@pipeline_option
-@preview_options
-@format_option(
+@click.command("convert", cls=shared.MultiturnCommand)
+@shared.suite_options
+@shared.pipeline_option
+@shared.preview_options
+@shared.format_option(
     *("json", "yaml", "text", *TOOL_FORMATS),
     words="JSON lines, YAML for diffs, text for reading, or JSON lines for another tool:"
     f" {', '.join(TOOL_FORMATS.values())}.",
     by_output=True,
 )
-@output_option("Write to this file, whole or not at all.  [default: standard output]")
+@shared.output_option("Write to this file, whole or not at all.  [default: standard output]")
 @click.option(
     "--workers",
     metavar="N",
@@ -68,7 +57,7 @@ TOOL_FORMATS = {  # and what each is for; written by the function to_NAME of eng
     help="Format of the log on standard error.",
 )
 def convert_suites(
-    options: SuiteOptions,
+    options: shared.SuiteOptions,
     pipeline: str,
     preview_target: str | None,
     targets_file: str | None,
@@ -91,7 +80,7 @@ def convert_suites(
     from multiturn.engine.slices import ConversionJob, render_case
     from multiturn.pipelines.pipeline_file import read_pipeline
 
-    provider = preview_provider(preview_target, targets_file)
+    provider = shared.preview_provider(preview_target, targets_file)
     if provider is not None and (scheduler or format_ in TOOL_FORMATS):
         raise click.UsageError("--target is for the formats json, yaml, text, without --scheduler")
     chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
@@ -104,8 +93,8 @@ def convert_suites(
         _convert_on_cluster(scheduler, options, chosen, output, failures)
         return
     selection = options.select()
-    refuse_output(output, selection)
-    in_color = format_ == "text" and output is None and on_terminal()
+    shared.refuse_output(output, selection)
+    in_color = format_ == "text" and output is None and shared.on_terminal()
     warns = options.log.level == "debug"
     to_bytes = partial(render, format_=format_, in_color=in_color, warns=warns, provider=provider)
     job = ConversionJob(selection, chosen, to_bytes, options.debug)
@@ -129,7 +118,11 @@ def convert_suites(
 
 
 def _convert_on_cluster(
-    scheduler: str, options: SuiteOptions, pipeline: "Pipeline", folder: str, failures: Failures
+    scheduler: str,
+    options: shared.SuiteOptions,
+    pipeline: "Pipeline",
+    folder: str,
+    failures: Failures,
 ) -> None:
     from multiturn.engine.slices import ConversionJob
 

@@ -5,16 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.options import (
-    MultiturnCommand,
-    SuiteOptions,
-    case_format_option,
-    complete_pipeline,
-    preview_options,
-    preview_provider,
-    quiet_option,
-    suite_options,
-)
+from multiturn.cli import options as shared
 from multiturn.cli.printing import Failures, echo, say_summary
 from multiturn.errors import MultiturnError
 from multiturn.text import number_of
@@ -23,15 +14,15 @@ if TYPE_CHECKING:
     from multiturn.explaining.record import Record
 
 
-@click.command(cls=MultiturnCommand)
-@suite_options
+@click.command(cls=shared.MultiturnCommand)
+@shared.suite_options
 @click.option(
     "--from",
     "old",
     metavar="PIPELINE",
     default="spec",
     show_default=True,
-    shell_complete=complete_pipeline,
+    shell_complete=shared.complete_pipeline,
     help="The pipeline to compare with.",
 )
 @click.option(
@@ -39,14 +30,14 @@ if TYPE_CHECKING:
     "new",
     metavar="PIPELINE",
     required=True,
-    shell_complete=complete_pipeline,
+    shell_complete=shared.complete_pipeline,
     help="The pipeline whose changes are shown.",
 )
-@preview_options
-@quiet_option
-@case_format_option
+@shared.preview_options
+@shared.quiet_option
+@shared.case_format_option
 def diff(
-    options: SuiteOptions,
+    options: shared.SuiteOptions,
     old: str,
     new: str,
     preview_target: str | None,
@@ -63,7 +54,7 @@ def diff(
     from multiturn.explaining.record import to_json
     from multiturn.pipelines.pipeline_file import read_pipeline
 
-    provider = preview_provider(preview_target, targets_file)
+    provider = shared.preview_provider(preview_target, targets_file)
     before, after = read_pipeline(old), read_pipeline(new)
     failures = Failures(debug=options.debug)
     compared = same = 0

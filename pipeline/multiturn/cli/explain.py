@@ -4,15 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.options import (
-    MultiturnCommand,
-    SuiteOptions,
-    case_format_option,
-    pipeline_option,
-    preview_options,
-    preview_provider,
-    suite_options,
-)
+from multiturn.cli import options as shared
 from multiturn.cli.printing import Failures, echo, say_line
 from multiturn.errors import MultiturnError, OptionError
 
@@ -20,11 +12,11 @@ if TYPE_CHECKING:
     from multiturn.explaining.explanation import Explanation
 
 
-@click.command("explain", cls=MultiturnCommand)
-@suite_options
-@pipeline_option
-@preview_options
-@case_format_option
+@click.command("explain", cls=shared.MultiturnCommand)
+@shared.suite_options
+@shared.pipeline_option
+@shared.preview_options
+@shared.case_format_option
 @click.option(
     "--at",
     "line",
@@ -33,7 +25,7 @@ if TYPE_CHECKING:
     help="Show only what becomes of this line of the suite.",
 )
 def explain_prompts(
-    options: SuiteOptions,
+    options: shared.SuiteOptions,
     pipeline: str,
     preview_target: str | None,
     targets_file: str | None,
@@ -52,7 +44,7 @@ def explain_prompts(
     from multiturn.explaining.record import to_json
     from multiturn.suites.streaming import extent_at
 
-    provider = preview_provider(preview_target, targets_file)
+    provider = shared.preview_provider(preview_target, targets_file)
     failures = Failures(debug=options.debug)
     extent = None
     if line is not None:

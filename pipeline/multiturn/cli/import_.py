@@ -4,34 +4,27 @@ import re
 
 import click
 
-from multiturn.cli.options import (
-    PATH,
-    MultiturnCommand,
-    debug_option,
-    output_option,
-    start_log,
-    verbose_option,
-)
+from multiturn.cli import options as shared
 from multiturn.cli.printing import Failures, say_written, writing
 from multiturn.errors import MultiturnError, OptionError
 
 
-@click.command("import", cls=MultiturnCommand)
-@click.argument("files", metavar="FILE...", type=PATH, nargs=-1, required=True)
+@click.command("import", cls=shared.MultiturnCommand)
+@click.argument("files", metavar="FILE...", type=shared.PATH, nargs=-1, required=True)
 @click.option(
     "--answers",
     is_flag=True,
     help="FILE has results of multiturn run: make cases that go on after the recorded answers,"
     " each with a message to fill in.",
 )
-@output_option("Write to this new file, whole or not at all.  [default: standard output]")
+@shared.output_option("Write to this new file, whole or not at all.  [default: standard output]")
 @click.option(
     "--strict",
     is_flag=True,
     help="Treat what cannot be kept as an error, and write nothing after an error.",
 )
-@debug_option
-@verbose_option
+@shared.debug_option
+@shared.verbose_option
 def import_(
     files: tuple[str, ...],
     answers: bool,
@@ -50,10 +43,9 @@ def import_(
     from multiturn.documents.json_lines import is_json_lines
     from multiturn.logs import Notice, fail, warn, warnings_to
     from multiturn.traces.answers import answered
-    from multiturn.traces.attached import attached_for
-    from multiturn.traces.suite import imported, write_suite
+    from multiturn.traces.suite import attached_for, imported, write_suite
 
-    start_log(verbose)
+    shared.start_log(verbose)
     if output is not None and is_json_lines(output):
         name = re.sub(r"(?i)(\.eval)?\.jsonl$", ".eval.yaml", output)
         raise OptionError(f"{output!r} would be read as JSON Lines; name it {name}")

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.options import (
-    MultiturnCommand,
-    SuiteOptions,
-    case_format_option,
-    pipeline_option,
-    suite_options,
-    target_options,
-)
+from multiturn.cli import options as shared
 from multiturn.cli.printing import Failures, echo
 from multiturn.errors import cut
 from multiturn.text import in_line, number_of
@@ -32,22 +25,22 @@ _MOST_PARTS = 5  # of a case
 Sized = tuple["Conversion", "Size"]
 
 
-@click.command("list", cls=MultiturnCommand)
-@suite_options
-@pipeline_option
+@click.command("list", cls=shared.MultiturnCommand)
+@shared.suite_options
+@shared.pipeline_option
 @click.option(
     "--tokens",
     is_flag=True,
     help="Show the largest prompts, and what makes them large: files, guidelines and messages.",
 )
-@target_options(
+@shared.target_options(
     "With --tokens: count what this target is sent, as its model does; else tokens are estimated."
     " No key is needed.",
     "preview_target",
 )
-@case_format_option
+@shared.case_format_option
 def list_cases(
-    options: SuiteOptions,
+    options: shared.SuiteOptions,
     pipeline: str,
     tokens: bool,
     preview_target: str | None,

@@ -4,13 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.options import (
-    MultiturnCommand,
-    complete_pipeline,
-    is_default,
-    start_log,
-    verbose_option,
-)
+from multiturn.cli import options as shared
 from multiturn.cli.printing import echo
 from multiturn.text import visible
 
@@ -22,9 +16,11 @@ if TYPE_CHECKING:
 _KINDS = ("suite", "pipeline", "targets", "check", "diff", "explain", "report", "snapshot")
 
 
-@click.command(cls=MultiturnCommand)
-@click.argument("pipeline", metavar="[PIPELINE]", required=False, shell_complete=complete_pipeline)
-@verbose_option
+@click.command(cls=shared.MultiturnCommand)
+@click.argument(
+    "pipeline", metavar="[PIPELINE]", required=False, shell_complete=shared.complete_pipeline
+)
+@shared.verbose_option
 def stages(pipeline: str | None, verbose: bool) -> None:
     """List every stage, or those of a pipeline in their order.
 
@@ -35,11 +31,11 @@ def stages(pipeline: str | None, verbose: bool) -> None:
     from multiturn.pipelines.pipeline_file import read_pipeline
     from multiturn.pipelines.registry import find_stage, installed_stages, name_of, stage_names
 
-    start_log(verbose)
+    shared.start_log(verbose)
     known = {name: find_stage(name) for name in [*stage_names(), *sorted(installed_stages())]}
     steps = () if pipeline is None else read_pipeline(pipeline).steps
     shown = {name_of(step.stage): step.stage for step in steps if step.stage not in known.values()}
-    if is_default("pipeline"):
+    if shared.is_default("pipeline"):
         shown |= known
     else:
         _show_order(steps)
@@ -70,7 +66,7 @@ def _show_order(steps: "Sequence[Step]") -> None:
         echo(visible("  ".join(map(str.ljust, row, widths)).rstrip()))
 
 
-@click.command(cls=MultiturnCommand)
+@click.command(cls=shared.MultiturnCommand)
 @click.argument("kind", metavar="KIND", type=click.Choice(_KINDS))
 def schema(kind: str) -> None:
     """Print the JSON Schema of files, or of a command's output.
@@ -86,7 +82,7 @@ def schema(kind: str) -> None:
     echo(json.dumps(SCHEMAS[kind](), indent=2, ensure_ascii=False))
 
 
-@click.command(cls=MultiturnCommand)
+@click.command(cls=shared.MultiturnCommand)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.explaining.record import Record, record_of, to_json, to_yaml
-from multiturn.model.calls import Call
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ChatMessage, result_in_words
+from multiturn.model.turns import Call
 from multiturn.pipelines.pipeline import request_of
 from multiturn.text import in_line, visible
 

@@ -6,19 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.options import (
-    MultiturnCommand,
-    SuiteOptions,
-    format_option,
-    is_default,
-    output_option,
-    pipeline_option,
-    preview_provider,
-    quiet_option,
-    refuse_output,
-    review_options,
-    suite_options,
-)
+from multiturn.cli import options as shared
 from multiturn.cli.printing import Failures, say_summary, show_progress, writing
 from multiturn.documents.output import standard_output
 from multiturn.text import number_of
@@ -27,11 +15,11 @@ if TYPE_CHECKING:
     from multiturn.report.comparison import Report
 
 
-@click.command(cls=MultiturnCommand)
-@suite_options
-@pipeline_option
-@review_options
-@quiet_option
+@click.command(cls=shared.MultiturnCommand)
+@shared.suite_options
+@shared.pipeline_option
+@shared.review_options
+@shared.quiet_option
 @click.option(
     "--against",
     metavar="REV",
@@ -43,16 +31,16 @@ if TYPE_CHECKING:
     is_flag=True,
     help="With --against, also show the texts of the cases that are the same.",
 )
-@format_option(
+@shared.format_option(
     *("html", "markdown", "json"),
     words="A page to read, a summary for $GITHUB_STEP_SUMMARY, or a line of JSON for each case.",
 )
-@output_option(
+@shared.output_option(
     "Write to this file, whole or not at all.  [default: standard output, which must not be a"
     " terminal for a page]"
 )
 def report(
-    options: SuiteOptions,
+    options: shared.SuiteOptions,
     pipeline: str,
     snapshot_target: str | None,
     targets_file: str | None,
@@ -81,9 +69,9 @@ def report(
         raise click.UsageError("nobody reads a page of HTML here; add --output report.html")
     chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
     selection = options.select(may_be_gone=against is not None)
-    refuse_output(output, selection)
+    shared.refuse_output(output, selection)
     seen: set[str] = set()
-    provider = preview_provider(snapshot_target, targets_file)
+    provider = shared.preview_provider(snapshot_target, targets_file)
     found = show_progress(convert_cases(selection, chosen, seen), prints=False)
     is_page = format_ == "html"
     cases = side_items(found, selection, chosen, failures.add, provider, has_images=is_page)
@@ -95,7 +83,7 @@ def report(
             commit, target = commit_of(against), target_then(snapshot_target, targets_file)
             name = against if commit.startswith(against) else f"{against} ({commit[:10]})"
             read = partial(side_items_at, target=target, has_images=is_page)
-            is_unnamed = is_default("pipeline")
+            is_unnamed = shared.is_default("pipeline")
             with reading_at(commit, read, selection, pipeline, is_default=is_unnamed) as earlier:
                 now, then = ReportSide(cases, here), ReportSide(earlier, there)
             seen.update(case_id for _, case_id in then.cases)

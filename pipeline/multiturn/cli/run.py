@@ -6,19 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
-from multiturn.cli.options import (
-    PATH,
-    MultiturnCommand,
-    SuiteOptions,
-    format_option,
-    is_default,
-    output_option,
-    pipeline_option,
-    quiet_option,
-    suite_options,
-    target_options,
-    targets_option,
-)
+from multiturn.cli import options as shared
 from multiturn.cli.printing import Failures, echo, say_line, say_summary, writing
 from multiturn.text import in_line, number_of
 
@@ -27,15 +15,15 @@ if TYPE_CHECKING:
     from multiturn.engine.run import Order, RunOptions
 
 
-@click.command("run", cls=MultiturnCommand)
-@suite_options
-@pipeline_option
-@target_options(
+@click.command("run", cls=shared.MultiturnCommand)
+@shared.suite_options
+@shared.pipeline_option
+@shared.target_options(
     "Target to send prompts to; echo sends nothing, and answers with the messages before the"
     " repairs that an API requires.",
     default="echo",
 )
-@output_option(
+@shared.output_option(
     "File to append each result to, as a line of JSON, as soon as there is an answer."
     "  [default: standard output]"
 )
@@ -91,7 +79,7 @@ if TYPE_CHECKING:
 @click.option(
     "--prices",
     metavar="FILE",
-    type=PATH,
+    type=shared.PATH,
     help="YAML file with prices: for each model, dollars for a million tokens."
     "  [default: those of the package genai-prices]",
 )
@@ -122,14 +110,14 @@ if TYPE_CHECKING:
     show_default=True,
     help="With --batch: time between two checks of the batches' status.",
 )
-@format_option(
+@shared.format_option(
     *("json", "text"),
     words="Format of results on standard output: JSON lines, or text for reading.",
     by_output=True,
 )
-@quiet_option
+@shared.quiet_option
 def run_suites(
-    options: SuiteOptions,
+    options: shared.SuiteOptions,
     pipeline: str,
     target: str,
     targets_file: str | None,
@@ -166,7 +154,7 @@ def run_suites(
             results=output,
             batch=batch,
             is_dry=dry_run,
-            is_default=is_default("pipeline"),
+            is_default=shared.is_default("pipeline"),
             **run_options,
         )
         if options.strict:
@@ -190,16 +178,16 @@ def _check_options(given: dict[str, Any]) -> None:
     """Refuse options that do not go together."""
     from multiturn.providers.targets import DEFAULT
 
-    is_echo = given["target"] == DEFAULT and is_default("target")
+    is_echo = given["target"] == DEFAULT and shared.is_default("target")
     output, batch, max_cost = given["output"], given["batch"], given["max_cost"]
-    prints_text = given["format_"] == "text" and not is_default("format_") and not batch
+    prints_text = given["format_"] == "text" and not shared.is_default("format_") and not batch
     refused = {
         "--targets is for --target; add it": given["targets_file"] is not None and is_echo,
         "--resume continues the file that --output names; add --output": given["resume"]
         and output is None,
         "--batch writes results into a file; name one with --output": batch and output is None,
         "--no-wait and --poll are for --batch; add it, or leave them out": not batch
-        and (given["no_wait"] or not is_default("poll")),
+        and (given["no_wait"] or not shared.is_default("poll")),
         "--dry-run prints lines of JSON; for text, see convert --target": given["dry_run"]
         and prints_text,
         "--count-tokens is for --dry-run; add it": given["count_tokens"] and not given["dry_run"],
@@ -217,9 +205,9 @@ def batch() -> None:
     """Show or cancel the batches of run --batch."""
 
 
-@batch.command(cls=MultiturnCommand)
-@click.argument("results", type=PATH)
-@targets_option
+@batch.command(cls=shared.MultiturnCommand)
+@click.argument("results", type=shared.PATH)
+@shared.targets_option
 def status(results: str, targets_file: str | None) -> None:
     """Print the state of each batch of the results file RESULTS."""
     from multiturn.errors import ProviderError
@@ -243,9 +231,9 @@ def status(results: str, targets_file: str | None) -> None:
     failures.finish()
 
 
-@batch.command(cls=MultiturnCommand)
-@click.argument("results", type=PATH)
-@targets_option
+@batch.command(cls=shared.MultiturnCommand)
+@click.argument("results", type=shared.PATH)
+@shared.targets_option
 def cancel(results: str, targets_file: str | None) -> None:
     """Cancel the batches of the results file RESULTS.
 

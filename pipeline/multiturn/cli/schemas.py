@@ -19,8 +19,7 @@ from multiturn.pipelines.pipeline_file import Insertion, PipelineKeys, pipeline_
 from multiturn.pipelines.registry import find_stage, installed_stages, stage_names
 from multiturn.providers.base import Settings
 from multiturn.providers.models import Row
-from multiturn.providers.targets import ALIASES, DEFAULT, KINDS
-from multiturn.providers.variables import VARIABLE
+from multiturn.providers.targets import ALIASES, DEFAULT, KINDS, VARIABLE
 from multiturn.suites import keys as vocabulary
 from multiturn.suites import schema as keys
 

@@ -4,17 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.options import (
-    PATH,
-    MultiturnCommand,
-    SuiteOptions,
-    format_option,
-    pipeline_option,
-    preview_provider,
-    quiet_option,
-    suite_options,
-    target_options,
-)
+from multiturn.cli import options as shared
 from multiturn.cli.printing import Failures, show_progress
 from multiturn.errors import MultiturnError
 
@@ -22,14 +12,14 @@ if TYPE_CHECKING:
     from multiturn.cli.snapshot_output import Show
 
 
-@click.command(cls=MultiturnCommand)
-@suite_options
-@pipeline_option
+@click.command(cls=shared.MultiturnCommand)
+@shared.suite_options
+@shared.pipeline_option
 @click.option(
     "--dir",
     "snapshots",
     metavar="DIR",
-    type=PATH,
+    type=shared.PATH,
     help="The folder of the snapshots and of promoted.lock.  [default: snapshots, beside .git;"
     " without .git, or with --root, in the current folder]",
 )
@@ -67,19 +57,19 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Repeat the texts of attached files in the snapshots, in place of their paths.",
 )
-@format_option(
+@shared.format_option(
     *("text", "json", "github"),
     words="With --check: text, a line of JSON for each thing that differs, or annotations that"
     " GitHub shows in a pull request.",
 )
-@target_options(
+@shared.target_options(
     "Also record what this target is sent where it is not the pipeline's prompt; what all cases"
     " share is in target.lock. No key is needed.",
     "snapshot_target",
 )
-@quiet_option
+@shared.quiet_option
 def snapshot(
-    options: SuiteOptions,
+    options: shared.SuiteOptions,
     pipeline: str,
     snapshot_target: str | None,
     targets_file: str | None,
@@ -125,7 +115,7 @@ def snapshot(
         pipeline=pipeline,
         check=check or review or bool(accepted),
         inline=inline_snapshots,
-        provider=preview_provider(snapshot_target, targets_file),
+        provider=shared.preview_provider(snapshot_target, targets_file),
         resolve=resolve,
     )
     run.refuse_nothing()
@@ -138,7 +128,7 @@ def snapshot(
     failures.finish()
 
 
-def _refuse_modes(modes: list[str], options: SuiteOptions) -> None:
+def _refuse_modes(modes: list[str], options: shared.SuiteOptions) -> None:
     """Raise the error of several modes, or of one that writes the lists without all cases."""
     if len(modes) > 1:
         raise click.UsageError(f"{' and '.join(modes)} are different things; leave out all but one")

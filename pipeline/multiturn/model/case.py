@@ -7,8 +7,7 @@ from msgspec import Struct
 
 from multiturn.errors import Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
-from multiturn.model.calls import Call, Thinking, Tool
-from multiturn.model.turns import ROLES, Role
+from multiturn.model.turns import ROLES, Call, Role, Thinking, Tool
 from multiturn.text import brief, tuple_of_texts
 
 MAX_CASE_SIZE = 10_000_000  # characters: a small suite can attach one large file very often

@@ -9,12 +9,14 @@ from msgspec import Struct, structs
 
 from multiturn.files.media import Media
 from multiturn.logs import Notice
-from multiturn.model.calls import Call, Thinking, Tool, mapped_tool, mapped_values
 from multiturn.model.case import Case
 from multiturn.model.request import InputFile, as_sent, plain_system
 from multiturn.model.turns import (
+    Call,
     Part,
     Parts,
+    Thinking,
+    Tool,
     Turn,
     Turns,
     check_parts,
@@ -22,6 +24,8 @@ from multiturn.model.turns import (
     is_blank,
     joined,
     kind_of,
+    mapped_tool,
+    mapped_values,
 )
 from multiturn.text import brief
 

@@ -8,8 +8,19 @@ from msgspec import Struct, structs
 
 from multiturn.errors import MultiturnError
 from multiturn.files.media import Media
-from multiturn.model.calls import Call, Thinking, Tool, without_lines
-from multiturn.model.turns import Part, Parts, Role, Turn, Turns, is_blank, joined
+from multiturn.model.turns import (
+    Call,
+    Part,
+    Parts,
+    Role,
+    Thinking,
+    Tool,
+    Turn,
+    Turns,
+    is_blank,
+    joined,
+    without_lines,
+)
 from multiturn.text import brief
 
 DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."

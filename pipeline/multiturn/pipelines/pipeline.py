@@ -22,11 +22,19 @@ from multiturn.errors import (
 from multiturn.files import media
 from multiturn.files.finding import Files
 from multiturn.logs import is_debugging, warn, warnings_to
-from multiturn.model.calls import unpaired, without_lines
 from multiturn.model.case import Case, TestMessage
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import Origins, ProviderRequest, message_of
-from multiturn.model.turns import Turn, check_parts, check_turns, is_blank, joined, kind_of
+from multiturn.model.turns import (
+    Turn,
+    check_parts,
+    check_turns,
+    is_blank,
+    joined,
+    kind_of,
+    unpaired,
+    without_lines,
+)
 from multiturn.pipelines.contract import Stage, contract_of, markers_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import name_of, stage_names

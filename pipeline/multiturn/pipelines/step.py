@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from multiturn.errors import MultiturnError, StageError, line_of
 from multiturn.logs import Notice, debug
-from multiturn.model.calls import Tool
 from multiturn.model.case import Case
 from multiturn.model.conversion import (
     Conversion,
@@ -22,7 +21,7 @@ from multiturn.model.conversion import (
     signed_turn,
     texts_by_origin,
 )
-from multiturn.model.turns import check_parts, check_turns, kind_of
+from multiturn.model.turns import Tool, check_parts, check_turns, kind_of
 from multiturn.pipelines.contract import Stage, contract_of, ordered_facts
 from multiturn.pipelines.registry import find_stage, pickled_stage
 

@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 
 from multiturn.model.request import PreparedRequest, ProviderRequest, message_of
-from multiturn.providers.ax import ChatProvider
-from multiturn.providers.base import ProviderResponse, Wire
+from multiturn.providers.base import ChatProvider, ProviderResponse, Wire
 from multiturn.providers.layout import Layout
 
 

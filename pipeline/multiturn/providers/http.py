@@ -12,14 +12,12 @@ from msgspec import structs
 from multiturn.errors import ENDS_RUN, ProviderError
 from multiturn.files.media import with_bytes
 from multiturn.model.request import Choice, PreparedRequest, ProviderRequest
-from multiturn.providers.ax import ChatProvider
-from multiturn.providers.base import ProviderResponse, Wire
+from multiturn.providers.base import ChatProvider, ProviderResponse, Wire
 from multiturn.providers.client import Client, Reply, Upload
 from multiturn.providers.layout import Layout, Names, choice_of, want_names
 from multiturn.providers.models import SERVERS, Abilities, Row
 from multiturn.providers.reading import BodyForm
-from multiturn.providers.refusals import lesson_of
-from multiturn.providers.replies import receive
+from multiturn.providers.replies import lesson_of, receive
 from multiturn.providers.secrets import hide
 from multiturn.providers.tokens import Tokenizer, Tokens
 

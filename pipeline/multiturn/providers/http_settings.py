@@ -8,8 +8,7 @@ from msgspec import Meta
 
 from multiturn.errors import did_you_mean
 from multiturn.model.turns import is_blank
-from multiturn.providers.ax import ChatSettings, Model
-from multiturn.providers.base import Seconds
+from multiturn.providers.base import ChatSettings, Model, Seconds
 from multiturn.providers.models import Accepted
 from multiturn.providers.secrets import is_secret, passwords_in
 from multiturn.text import has_host

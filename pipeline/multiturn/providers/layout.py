@@ -14,9 +14,18 @@ from msgspec import structs
 
 from multiturn.errors import ProviderError, quoted
 from multiturn.files.media import MEDIA_KINDS, Media, MediaKind
-from multiturn.model.calls import Thinking, unpaired
 from multiturn.model.request import Choice, ProviderRequest
-from multiturn.model.turns import Part, Role, Turn, Turns, is_blank, joined, separate_first
+from multiturn.model.turns import (
+    Part,
+    Role,
+    Thinking,
+    Turn,
+    Turns,
+    is_blank,
+    joined,
+    separate_first,
+    unpaired,
+)
 from multiturn.providers.models import Abilities, Accepted, Verdict
 from multiturn.providers.rules import RULES, Rule, broken, named
 from multiturn.text import first_of, number_of

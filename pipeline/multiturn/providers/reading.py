@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 from multiturn.documents.json_lines import read_value
 from multiturn.errors import MultiturnError
 from multiturn.files.media import Store, given_media, is_data
-from multiturn.model.calls import Call, Thinking, Tool
 from multiturn.model.request import PreparedRequest, part_of
-from multiturn.model.turns import Part, Role, Turn
+from multiturn.model.turns import Call, Part, Role, Thinking, Tool, Turn
 
 _TYPE = r"(?a)[\w.+-]+/[\w.+-]+"
 Values = dict[str, Any]

@@ -16,8 +16,8 @@ from msgspec import UNSET, Struct, UnsetType
 from multiturn.documents.input import lines_of, open_regular
 from multiturn.documents.output import lock, open_locked, open_output
 from multiturn.errors import MultiturnError, Place, option
-from multiturn.model.calls import Call, Tool
 from multiturn.model.request import ChatMessage, InputFile
+from multiturn.model.turns import Call, Tool
 from multiturn.text import brief
 
 

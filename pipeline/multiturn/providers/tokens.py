@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from multiturn.files.media import Media
-from multiturn.model.calls import Call, Tool
 from multiturn.model.request import PreparedRequest, content_of
+from multiturn.model.turns import Call, Tool
 
 PACKAGE = "bpe_openai"  # carries the tables of OpenAI's tokenizers
 

@@ -16,9 +16,9 @@ from multiturn.errors import MultiturnError
 from multiturn.files.finding import Files, Texts
 from multiturn.files.media import Media
 from multiturn.logs import warnings_to
-from multiturn.model.calls import without_lines
 from multiturn.model.case import PROMPT_KEY, Case, TestMessage
 from multiturn.model.conversion import Conversion
+from multiturn.model.turns import without_lines
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.registry import find_stage
 from multiturn.pipelines.step import Step

@@ -21,8 +21,7 @@ from multiturn.explaining.spans import Spans
 from multiturn.files.paths import is_below, root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
-from multiturn.providers.targets import DEFAULT, find_target, find_targets, read_target
-from multiturn.providers.variables import environment
+from multiturn.providers.targets import DEFAULT, environment, find_target, find_targets, read_target
 from multiturn.report.images import images_in
 from multiturn.snapshots.lists import shared_parameters
 from multiturn.snapshots.locations import Key, digest, name_in_root

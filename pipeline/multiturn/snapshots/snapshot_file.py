@@ -12,8 +12,8 @@ from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError
 from multiturn.explaining.spans import Message, Span, Spans, has_media, joined_text
 from multiturn.files.media import Media, MediaKind
-from multiturn.model.calls import Tool
 from multiturn.model.request import InputFile, ProviderRequest
+from multiturn.model.turns import Tool
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.locations import Key, digest
 from multiturn.snapshots.reviewed_case import ReviewedCase, SentPrompt

@@ -7,8 +7,8 @@ from typing import Any
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, cut, did_you_mean, nearest, quoted
-from multiturn.model.calls import Call, Thinking, Tool, unpaired
 from multiturn.model.case import TestMessage
+from multiturn.model.turns import Call, Thinking, Tool, unpaired
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.messages import Wording
 from multiturn.suites.schema import CallKeys, HiddenKeys, ThinkingKeys

@@ -13,9 +13,8 @@ from multiturn.documents.validation import read_as
 from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
 from multiturn.files.media import FILE_TYPES
-from multiturn.model.calls import Thinking, Tool
 from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, TestMessage
-from multiturn.model.turns import ROLES
+from multiturn.model.turns import ROLES, Thinking, Tool
 from multiturn.suites.calls import (
     check_called,
     check_finite,

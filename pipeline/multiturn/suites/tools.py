@@ -5,7 +5,7 @@ from typing import Any
 from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, did_you_mean, quoted
-from multiturn.model.calls import Tool
+from multiturn.model.turns import Tool
 from multiturn.suites.calls import check_finite, check_name, no_tool
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.schema import ToolKeys

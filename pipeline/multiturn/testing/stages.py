@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from multiturn.model.calls import Call, Thinking
 from multiturn.model.case import PROMPT_KEY, Case, TestMessage
 from multiturn.model.conversion import Conversion
-from multiturn.model.turns import Part, Turn
+from multiturn.model.turns import Call, Part, Thinking, Turn
 from multiturn.pipelines.contract import contract_of, read_options
 from multiturn.pipelines.pipeline_file import read_pipeline
 from multiturn.pipelines.step import Step

@@ -10,9 +10,8 @@ from msgspec import Struct
 from multiturn.errors import MultiturnError, Place
 from multiturn.files.media import Media
 from multiturn.logs import Notice
-from multiturn.model.calls import Call, Thinking, Tool
 from multiturn.model.request import ChatMessage, InputFile, turn_of
-from multiturn.model.turns import Part, Turn
+from multiturn.model.turns import Call, Part, Thinking, Tool, Turn
 from multiturn.providers.reading import Values, mappings
 from multiturn.traces.again import case_in
 from multiturn.traces.bodies import values_in

@@ -8,9 +8,8 @@ from msgspec import Struct
 
 from multiturn.documents.json_lines import read_value
 from multiturn.files.media import Media
-from multiturn.model.calls import Call, Thinking, Tool
 from multiturn.model.request import PreparedRequest
-from multiturn.model.turns import Turn
+from multiturn.model.turns import Call, Thinking, Tool, Turn
 from multiturn.providers.reading import BodyForm, MediaReader, Values
 from multiturn.providers.targets import KINDS
 

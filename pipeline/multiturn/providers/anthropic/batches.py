@@ -10,16 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import BatchEndedError
+from multiturn.providers import batch_api as api
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.batch_api import (
-    BatchApi,
-    BatchPart,
-    BatchSearch,
-    BatchStatus,
-    VendorError,
-    pages,
-    places,
-)
+from multiturn.providers.batch_api import BatchApi, BatchPart
 from multiturn.providers.client import Upload
 
 _PATH = "/v1/messages/batches"
@@ -47,7 +40,7 @@ class _Page(Struct):
 
 
 class _Errors(Struct):
-    error: VendorError | None = None
+    error: api.VendorError | None = None
 
 
 class _Result(Struct):
@@ -86,7 +79,7 @@ class AnthropicBatchApi(BatchApi):
 
     async def find(
         self, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
-    ) -> BatchSearch:
+    ) -> api.BatchSearch:
         """Return the batch created after ``part.after`` whose results have the part's digests."""
 
         async def get(after: str) -> tuple[list[_Batch], str]:
@@ -96,7 +89,7 @@ class AnthropicBatchApi(BatchApi):
             return page.data, (page.has_more and page.last_id) or ""
 
         undecided = []
-        async for batch in pages(get):  # the newest first
+        async for batch in api.pages(get):  # the newest first
             if batch.id == part.after:
                 break
             status = _status(batch)
@@ -106,22 +99,22 @@ class AnthropicBatchApi(BatchApi):
             if not status.ended:
                 undecided.append(batch.id)
             elif await self._answered(status) == digests():
-                return BatchSearch(batch.id)
-        return BatchSearch(undecided=tuple(undecided))
+                return api.BatchSearch(batch.id)
+        return api.BatchSearch(undecided=tuple(undecided))
 
     async def _page(self, query: str) -> _Page:
         return await self.provider.call("GET", f"{_PATH}{query}", _Page, lambda page: page)
 
-    async def _answered(self, status: BatchStatus) -> set[str]:
+    async def _answered(self, status: api.BatchStatus) -> set[str]:
         with TemporaryFile() as file:
             await self.fetch(status, file)
-            return set(places(file))
+            return set(api.places(file))
 
-    async def status_of(self, batch: str) -> BatchStatus:
+    async def status_of(self, batch: str) -> api.BatchStatus:
         """Return the status and the counts, which are 0 until the batch has ended."""
         return await self.provider.call("GET", f"{_PATH}/{quote(batch, safe='')}", _Batch, _status)
 
-    async def fetch(self, status: BatchStatus, file: BinaryIO) -> None:
+    async def fetch(self, status: api.BatchStatus, file: BinaryIO) -> None:
         """Write the results, fetched from the target's address: a URL in an answer gets no key."""
         for name in status.files:
             await self.provider.download(f"{_PATH}/{quote(name, safe='')}/results", file)
@@ -147,9 +140,9 @@ class AnthropicBatchApi(BatchApi):
         raise self.error(error, "rate_limit" if limited else "http")
 
 
-def _status(batch: _Batch) -> BatchStatus:
+def _status(batch: _Batch) -> api.BatchStatus:
     counts, state = batch.request_counts, batch.processing_status
-    return BatchStatus(
+    return api.BatchStatus(
         state=state,
         ended=state == "ended",
         answered=counts.succeeded + counts.errored + counts.canceled + counts.expired,

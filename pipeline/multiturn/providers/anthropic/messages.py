@@ -5,9 +5,8 @@ from itertools import groupby
 from typing import Any
 
 from multiturn.files.media import Base64, Media
-from multiturn.model.calls import Thinking, Tool
 from multiturn.model.request import Choice, PreparedRequest, pieces_of
-from multiturn.model.turns import Turn
+from multiturn.model.turns import Thinking, Tool, Turn
 from multiturn.providers import reading
 from multiturn.providers.anthropic.blocks import pieces, result_keys, segment_of, use_keys
 from multiturn.providers.reading import BodyForm, MediaReader, Piece, Values

@@ -7,38 +7,24 @@ import msgspec
 from msgspec import Meta, Struct
 
 from multiturn.files.media import MediaKind
-from multiturn.model.calls import Call
 from multiturn.model.request import PreparedRequest, ProviderRequest
+from multiturn.model.turns import Call
+from multiturn.providers import layout as rules
 from multiturn.providers.anthropic.messages import FORM, SPOKEN, write_message
-from multiturn.providers.ax import UpTo1
-from multiturn.providers.base import ProviderResponse, Wire
+from multiturn.providers.base import ProviderResponse, UpTo1, Wire
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
-from multiturn.providers.layout import (
-    Layout,
-    Limit,
-    Names,
-    keep_thinking,
-    move_from_results,
-    name_joined,
-    pair_results,
-    rename_ids,
-    want_kinds,
-    want_sizes,
-    want_types,
-    want_user_media,
-    without_detail,
-)
+from multiturn.providers.layout import Layout
 from multiturn.providers.replies import InputTokens, Typed, counts
 
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-_IDS = Names("T2", re.compile("[A-Za-z0-9_-]+"))
+_IDS = rules.Names("T2", re.compile("[A-Za-z0-9_-]+"))
 _NOT_COUNTED = ("max_tokens", "temperature")  # keys that the endpoint for counts refuses
 _DEFAULT_LIMIT = 4096  # the API requires one
 _KINDS: tuple[MediaKind, ...] = ("image", "document")
 _LIMITS = (
-    Limit("A15", 5 * 2**20, ("image",), is_for_each=True),
-    Limit("A16", 32 * 2**20),
+    rules.Limit("A15", 5 * 2**20, ("image",), is_for_each=True),
+    rules.Limit("A16", 32 * 2**20),
 )
 
 
@@ -119,7 +105,7 @@ class AnthropicProvider(HttpProvider):
     batch_api = "multiturn.providers.anthropic.batches:AnthropicBatchApi"
     counts_tokens = True
     answer_type = AnthropicAnswer
-    tool_names = Names("A12", re.compile("[A-Za-z0-9_-]{1,128}"))
+    tool_names = rules.Names("A12", re.compile("[A-Za-z0-9_-]{1,128}"))
     hottest = ("A9", 1)
     address_settings = ("base_url", "api_version")
     settings: AnthropicSettings
@@ -139,18 +125,18 @@ class AnthropicProvider(HttpProvider):
         if layout.has_more:
             self.repair_calls(layout, request)
         if layout.has_media:
-            move_from_results(layout, lambda result, _: not result.is_error, "A17")
-            want_user_media(layout, "A13")
-            want_types(layout, "A14", lambda media: media.kind in _KINDS, "write its words")
-            want_kinds(layout, self.abilities, _KINDS)
-            want_sizes(layout, _LIMITS)
-            without_detail(layout)
+            rules.move_from_results(layout, lambda result, _: not result.is_error, "A17")
+            rules.want_user_media(layout, "A13")
+            rules.want_types(layout, "A14", lambda media: media.kind in _KINDS, "write its words")
+            rules.want_kinds(layout, self.abilities, _KINDS)
+            rules.want_sizes(layout, _LIMITS)
+            rules.without_detail(layout)
         layout.drop_blank("A3")
         layout.tools_as_user("A1")
         layout.want_turns("A2")
         layout.merge_runs("A6")
         if layout.has_more:
-            name_joined(layout, "A6", with_user=True)
+            rules.name_joined(layout, "A6", with_user=True)
         if keep:
             layout.want_system_in_place(self.abilities)
         if layout.want_user_last(self.abilities):
@@ -171,9 +157,9 @@ class AnthropicProvider(HttpProvider):
 
     def repair_calls(self, layout: Layout, request: ProviderRequest) -> None:
         """Repair calls, results and thinking."""
-        keep_thinking(layout, "anthropic", lambda block: block.signature or block.data)
-        pair_results(layout)
-        rename_ids(layout, _IDS)
+        rules.keep_thinking(layout, "anthropic", lambda block: block.signature or block.data)
+        rules.pair_results(layout)
+        rules.rename_ids(layout, _IDS)
         if not request.tools and any(message.calls for message in layout.messages):
             what = "sources disagree whether Anthropic takes calls in messages without tools"
             layout.doubts.append(f"{what} (T7: litellm #27620, #24712); add tools to the case")

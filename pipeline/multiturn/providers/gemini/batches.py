@@ -9,15 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import MalformedReplyError
+from multiturn.providers import batch_api as api
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.batch_api import (
-    BatchApi,
-    BatchPart,
-    BatchSearch,
-    BatchStatus,
-    VendorError,
-    pages,
-)
+from multiturn.providers.batch_api import BatchApi, BatchPart
 from multiturn.providers.client import Upload
 from multiturn.providers.gemini.provider import GeminiProvider
 from multiturn.providers.replies import readable, receive
@@ -41,7 +35,7 @@ class _Metadata(Struct, frozen=True, rename="camel"):
 class _Batch(Struct):
     name: str
     metadata: _Metadata = _Metadata()
-    error: VendorError | None = None
+    error: api.VendorError | None = None
 
 
 class _Page(Struct, rename="camel"):
@@ -59,7 +53,7 @@ class _Uploaded(Struct):
 
 class _Line(Struct):
     response: Any = None
-    error: VendorError | None = None
+    error: api.VendorError | None = None
 
 
 class GeminiBatchApi(BatchApi):
@@ -113,7 +107,7 @@ class GeminiBatchApi(BatchApi):
 
     async def find(
         self, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
-    ) -> BatchSearch:
+    ) -> api.BatchSearch:
         """Return the batch with the token in its name."""
 
         async def get(after: str) -> tuple[list[_Batch], str]:
@@ -122,26 +116,26 @@ class GeminiBatchApi(BatchApi):
             page = await self.provider.call("GET", path, _Page, lambda page: page)
             return page.operations, page.next_page_token
 
-        async for batch in pages(get):
+        async for batch in api.pages(get):
             if batch.metadata.display_name == _name(part):
-                return BatchSearch(batch.name)
-        return BatchSearch()
+                return api.BatchSearch(batch.name)
+        return api.BatchSearch()
 
-    async def status_of(self, batch: str) -> BatchStatus:
+    async def status_of(self, batch: str) -> api.BatchStatus:
         """Return the state; Gemini does not count."""
         return await self.provider.call("GET", self._path(quote(batch)), _Batch, self._status)
 
-    def _status(self, batch: _Batch) -> BatchStatus:
+    def _status(self, batch: _Batch) -> api.BatchStatus:
         state = batch.metadata.state.removeprefix("JOB_STATE_").removeprefix("BATCH_STATE_").lower()
         file = batch.metadata.output and batch.metadata.output.responses_file
-        return BatchStatus(
+        return api.BatchStatus(
             state=state,
             ended=state in _ENDED,
             files=(file,) if file else (),
             why=readable((batch.error and batch.error.message) or "", self.provider.secrets),
         )
 
-    async def fetch(self, status: BatchStatus, file: BinaryIO) -> None:
+    async def fetch(self, status: api.BatchStatus, file: BinaryIO) -> None:
         """Write the file of results."""
         for name in status.files:
             path = self._path(f"{quote(name)}:download?alt=media")

@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 
 from multiturn.errors import MultiturnError
 from multiturn.files.media import EXTENSIONS, Base64, Media, kind_of_type
-from multiturn.model.calls import Call, Thinking, Tool
 from multiturn.model.request import Choice, PreparedRequest, pieces_of
-from multiturn.model.turns import Turn
+from multiturn.model.turns import Call, Thinking, Tool, Turn
 from multiturn.providers import reading
 from multiturn.providers.reading import BodyForm, MediaReader, Piece, Values
 

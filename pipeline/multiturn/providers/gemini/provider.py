@@ -12,35 +12,21 @@ from msgspec import Meta, Struct
 
 from multiturn.errors import ContentFilterError
 from multiturn.files.media import with_bytes
-from multiturn.model.calls import Call
 from multiturn.model.request import PreparedRequest, ProviderRequest
-from multiturn.providers.ax import UpTo2
-from multiturn.providers.base import ProviderResponse, Wire
+from multiturn.model.turns import Call
+from multiturn.providers import layout as rules
+from multiturn.providers.base import ProviderResponse, UpTo2, Wire
 from multiturn.providers.gemini.contents import FORM, SPOKEN, write_content
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
-from multiturn.providers.layout import (
-    Layout,
-    Limit,
-    Names,
-    keep_thinking,
-    media_in,
-    move_from_results,
-    name_joined,
-    pair_results,
-    want_kinds,
-    want_signatures,
-    want_sizes,
-    want_types,
-    without_detail,
-)
+from multiturn.providers.layout import Layout
 from multiturn.providers.replies import TokenCount, counts
 from multiturn.providers.tokens import Overhead
 
 # Reasons to stop that are filters' (types.FinishReason of the SDK).
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
 _BASE64 = re.compile(r"(?=(?:.{4})*\Z)(?:[A-Za-z0-9+/]*|[A-Za-z0-9_-]*)={0,2}")
-_LIMITS = (Limit("G14", 100 * 2**20),)
+_LIMITS = (rules.Limit("G14", 100 * 2**20),)
 
 
 class GeminiSettings(HttpSettings, frozen=True, kw_only=True):
@@ -112,7 +98,7 @@ class GeminiProvider(HttpProvider):
     batch_api = "multiturn.providers.gemini.batches:GeminiBatchApi"
     counts_tokens = True
     address_settings = ("base_url", "version")
-    tool_names = Names("G10", re.compile("[A-Za-z_][A-Za-z0-9_.:-]{0,127}"))
+    tool_names = rules.Names("G10", re.compile("[A-Za-z_][A-Za-z0-9_.:-]{0,127}"))
     hottest = ("G7", 2)
     # Google's guide: countTokens gives 10 for a chat of "Hi my name is Bob" and "Hi Bob!".
     overhead = Overhead(request=0, message=1)
@@ -122,9 +108,9 @@ class GeminiProvider(HttpProvider):
         """Return the messages as contents, the system messages apart, and the parameters."""
         layout.take_system("G1", blank="G5")
         if layout.has_more:
-            keep_thinking(layout, "gemini", lambda block: block.signature and block.text)
-            pair_results(layout)
-            name_joined(layout, "T4")
+            rules.keep_thinking(layout, "gemini", lambda block: block.signature and block.text)
+            rules.pair_results(layout)
+            rules.name_joined(layout, "T4")
         if layout.has_media:
             self.repair_media(layout)
         layout.drop_blank("G5")
@@ -135,7 +121,7 @@ class GeminiProvider(HttpProvider):
         layout.want_user_last(self.abilities)
         if layout.has_more:
             skips = self.settings.thought_signature == "skip"
-            want_signatures(layout, self.abilities, skips=skips)
+            rules.want_signatures(layout, self.abilities, skips=skips)
             _want_base64(layout)
         asked = self.asked(layout, request)
         if any(tool.strict is not None for tool in request.tools):
@@ -152,13 +138,15 @@ class GeminiProvider(HttpProvider):
 
     def repair_media(self, layout: Layout) -> None:
         """Refuse what the API, or the model, does not take of media, or move it after results."""
-        takes_them = self.abilities.takes("result_media").takes
-        move_from_results(layout, lambda _, media: bool(takes_them) and media.kind != "audio")
-        want_types(layout, "G12", lambda media: media.media_type != "image/gif", "attach a PNG")
-        want_kinds(layout, self.abilities)
-        want_sizes(layout, _LIMITS)
-        without_detail(layout)
-        if any(media.url for media in media_in(layout.messages)):
+        takes = bool(self.abilities.takes("result_media").takes)
+        rules.move_from_results(layout, lambda _, media: takes and media.kind != "audio")
+        rules.want_types(
+            layout, "G12", lambda media: media.media_type != "image/gif", "attach a PNG"
+        )
+        rules.want_kinds(layout, self.abilities)
+        rules.want_sizes(layout, _LIMITS)
+        rules.without_detail(layout)
+        if any(media.url for media in rules.media_in(layout.messages)):
             layout.judge(self.abilities.takes("addresses"), "attach the file itself")
 
     @property

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from multiturn.errors import MalformedReplyError, provider_error
-from multiturn.model.calls import Call
+from multiturn.model.turns import Call
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.replies import Typed, counts
 

@@ -10,15 +10,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from multiturn.providers import batch_api as api
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.batch_api import (
-    BatchApi,
-    BatchPart,
-    BatchSearch,
-    BatchStatus,
-    VendorError,
-    pages,
-)
+from multiturn.providers.batch_api import BatchApi, BatchPart
 from multiturn.providers.client import Upload
 from multiturn.providers.openai.provider import OpenAIProvider
 from multiturn.providers.replies import error_of, readable
@@ -69,7 +63,7 @@ class _Response(Struct):
 
 class _Line(Struct):
     response: _Response | None = None
-    error: VendorError | None = None
+    error: api.VendorError | None = None
 
 
 class OpenAIBatchApi(BatchApi):
@@ -131,7 +125,7 @@ class OpenAIBatchApi(BatchApi):
 
     async def find(
         self, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
-    ) -> BatchSearch:
+    ) -> api.BatchSearch:
         """Return the batch with the token, or of the part's own file."""
 
         async def get(after: str) -> tuple[list[_Batch], str]:
@@ -141,23 +135,23 @@ class OpenAIBatchApi(BatchApi):
             )
             return page.data, page.data[-1].id if page.has_more and page.data else ""
 
-        async for batch in pages(get):
+        async for batch in api.pages(get):
             token = (batch.metadata or {}).get("multiturn")
             if token == part.token or batch.input_file_id == part.file:
-                return BatchSearch(batch.id)
-        return BatchSearch()
+                return api.BatchSearch(batch.id)
+        return api.BatchSearch()
 
-    async def status_of(self, batch: str) -> BatchStatus:
+    async def status_of(self, batch: str) -> api.BatchStatus:
         """Return the status, the counts and the two files of results."""
         return await self.provider.call("GET", self._path(batch), _Batch, self._status)
 
     def _path(self, batch: str, action: str = "") -> str:
         return self.provider.versioned(f"/batches/{quote(batch, safe='')}{action}")
 
-    def _status(self, batch: _Batch) -> BatchStatus:
+    def _status(self, batch: _Batch) -> api.BatchStatus:
         counts, errors = batch.request_counts, (batch.errors and batch.errors.data) or ()
         whys = (f"{error.code}: {error.message}" for error in errors)
-        return BatchStatus(
+        return api.BatchStatus(
             state=batch.status,
             ended=batch.status in _ENDED,
             answered=None if counts is None else counts.completed + counts.failed,
@@ -165,7 +159,7 @@ class OpenAIBatchApi(BatchApi):
             why=readable("; ".join(whys), self.provider.secrets),
         )
 
-    async def fetch(self, status: BatchStatus, file: BinaryIO) -> None:
+    async def fetch(self, status: api.BatchStatus, file: BinaryIO) -> None:
         """Write the output file, then the error file."""
         for name in status.files:
             path = f"/files/{quote(name, safe='')}/content"

@@ -10,9 +10,8 @@ from typing import Any
 
 from multiturn.errors import MultiturnError
 from multiturn.files.media import EXTENSIONS, Base64, Media, address_or_uri, file_name
-from multiturn.model.calls import Call, Tool
 from multiturn.model.request import Choice, PreparedRequest, content_of
-from multiturn.model.turns import Turn
+from multiturn.model.turns import Call, Tool, Turn
 from multiturn.providers import reading
 from multiturn.providers.openai.blocks import call_keys, pieces
 from multiturn.providers.reading import BodyForm, MediaReader, Values

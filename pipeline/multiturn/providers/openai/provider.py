@@ -11,8 +11,7 @@ from msgspec.structs import force_setattr
 from multiturn.errors import RefusedError
 from multiturn.files.media import MEDIA_KINDS
 from multiturn.model.request import PreparedRequest, ProviderRequest
-from multiturn.providers.ax import UpTo2
-from multiturn.providers.base import ProviderResponse, Wire
+from multiturn.providers.base import ProviderResponse, UpTo2, Wire
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import API_KEY, HttpSettings
 from multiturn.providers.layout import Layout, Names, media_in, want_kinds

@@ -4,23 +4,13 @@ import re
 
 from multiturn.files.media import MediaKind
 from multiturn.model.turns import Turn, is_blank
-from multiturn.providers.layout import (
-    Layout,
-    Names,
-    keep_thinking,
-    leave_out_thinking,
-    move_from_results,
-    pair_results,
-    rename_ids,
-    tell_errors,
-    want_types,
-    want_user_media,
-)
+from multiturn.providers import layout as rules
+from multiturn.providers.layout import Layout
 from multiturn.providers.models import SERVERS, Abilities
 from multiturn.providers.openai.responses import reasoning_items
 from multiturn.text import number_of
 
-_CHAT_IDS = Names("T1", re.compile(".{1,40}", re.DOTALL))
+_CHAT_IDS = rules.Names("T1", re.compile(".{1,40}", re.DOTALL))
 
 
 def lay_out_for_chat(layout: Layout, *, is_asked: bool = True) -> None:
@@ -31,20 +21,20 @@ def lay_out_for_chat(layout: Layout, *, is_asked: bool = True) -> None:
         is_asked: whether a model is to answer them, and not to learn from them.
     """
     if layout.has_more:
-        leave_out_thinking(layout, "T8", lambda *_: "that this API does not take")
+        rules.leave_out_thinking(layout, "T8", lambda *_: "that this API does not take")
         if is_asked:
-            pair_results(layout)
-        rename_ids(layout, _CHAT_IDS)
-        tell_errors(layout, "O15")
+            rules.pair_results(layout)
+        rules.rename_ids(layout, _CHAT_IDS)
+        rules.tell_errors(layout, "O15")
     layout.tools_as_user("O1")
     if layout.has_media:
-        move_from_results(layout, lambda *_: False)
-        want_user_media(layout, "O19")
+        rules.move_from_results(layout, lambda *_: False)
+        rules.want_user_media(layout, "O19")
         what = "write the path of a file"
-        want_types(layout, "O20", lambda media: media.kind == "image" or not media.url, what)
+        rules.want_types(layout, "O20", lambda media: media.kind == "image" or not media.url, what)
 
 
-_RESPONSE_IDS = Names("T10", re.compile(".{1,64}", re.DOTALL))
+_RESPONSE_IDS = rules.Names("T10", re.compile(".{1,64}", re.DOTALL))
 LOWEST_LIMIT = 16  # of the output, at OpenAI
 MEDIA: tuple[MediaKind, ...] = ("image", "document")  # what the API takes
 
@@ -53,19 +43,19 @@ def lay_out_for_responses(layout: Layout, abilities: Abilities) -> None:
     """Repair what the Responses API refuses of calls, results, thinking, media and roles."""
     if layout.has_more:
         if abilities.takes("encrypted_thinking").takes is False:
-            leave_out_thinking(layout, "T9", lambda *_: "that the model does not take")
-        keep_thinking(layout, "openai", lambda block: True)
-        pair_results(layout)
-        rename_ids(layout, _RESPONSE_IDS)
-        tell_errors(layout, "O15")
+            rules.leave_out_thinking(layout, "T9", lambda *_: "that the model does not take")
+        rules.keep_thinking(layout, "openai", lambda block: True)
+        rules.pair_results(layout)
+        rules.rename_ids(layout, _RESPONSE_IDS)
+        rules.tell_errors(layout, "O15")
         _keep_reasoning(layout, abilities.vendor)
     layout.tools_as_user("O1")
     if layout.has_media:
         takes_them = bool(abilities.takes("result_media").takes)
-        move_from_results(layout, lambda *_: takes_them)
-        want_user_media(layout, "O21")
+        rules.move_from_results(layout, lambda *_: takes_them)
+        rules.want_user_media(layout, "O21")
         what = "attach an image or a PDF"
-        want_types(layout, "O22", lambda media: media.kind in MEDIA, what)
+        rules.want_types(layout, "O22", lambda media: media.kind in MEDIA, what)
 
 
 def _keep_reasoning(layout: Layout, vendor: str) -> None:
@@ -87,7 +77,7 @@ def _keep_reasoning(layout: Layout, vendor: str) -> None:
                 kept.add(name)
             whys |= {(at, number + each): why for each in range(len(blocks))}
             number += len(blocks)
-    leave_out_thinking(layout, "T9", lambda at, number: whys[at, number])
+    rules.leave_out_thinking(layout, "T9", lambda at, number: whys[at, number])
     _doubt_reasoning(layout)
 
 

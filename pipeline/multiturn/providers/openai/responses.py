@@ -6,9 +6,8 @@ from typing import Any
 
 from multiturn.errors import MultiturnError
 from multiturn.files.media import Media, address_or_uri, file_name
-from multiturn.model.calls import Thinking, Tool
 from multiturn.model.request import Choice, PreparedRequest, content_of
-from multiturn.model.turns import Role, Turn
+from multiturn.model.turns import Role, Thinking, Tool, Turn
 from multiturn.providers import reading
 from multiturn.providers.openai.blocks import pieces
 from multiturn.providers.openai.chat import (
