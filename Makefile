@@ -44,7 +44,8 @@ test-tools: $(READY) $(TOOLS)/ready $(LITELLM)/ready $(OLDEST)/ready newest  ## 
 		--ignore tests/tools/test_sdks.py --ignore tests/tools/test_killed_batches.py
 	KILLS=$(KILLS) $(BIN)/pytest tests/tools/test_killed_batches.py
 	LITELLM=$(LITELLM)/bin/litellm $(BIN)/pytest tests/tools/test_litellm*.py tests/tools/test_tokenizers.py
-	HISTORIES=3000 $(BIN)/pytest tests/providers/test_calls.py tests/providers/test_media.py
+	HISTORIES=3000 $(BIN)/pytest tests/providers/test_calls.py tests/providers/test_media.py \
+		tests/providers/test_pairs.py
 	BODIES=3000 $(BIN)/pytest tests/test_import.py
 	EXPORTED_ITEMS=20000 EXPORT_KILLS=40 $(BIN)/pytest tests/test_export_openai_evals.py
 	$(OLDEST)/bin/pytest $(ANY_VERSION)

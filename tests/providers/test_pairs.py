@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from histories import history
 from media_histories import media_history
-from multiturn import ProviderError, ProviderRequest
+from multiturn import ChatMessage, ProviderError, ProviderRequest
 from multiturn.files.media import Media
 from multiturn.model.request import PreparedRequest, content_of
-from multiturn.model.turns import Turn
+from multiturn.model.turns import Thinking, Turn
 from multiturn.providers.anthropic.messages import read_message
 from multiturn.providers.base import Wire
 from multiturn.providers.gemini.contents import read_content
@@ -53,6 +53,11 @@ def requests(api: str) -> Iterator[ProviderRequest]:
         yield media_history(number, api)
     yield chat(("user", ""), ("assistant", ""), ("user", "Hi"))
     yield chat(("system", "Be brief."), ("system", "Be kind."), ("user", "Hi"))
+    first = Thinking("First.", "rs_1", "ab", "openai")
+    then = Thinking("Then.", "rs_1", vendor="openai")  # more of the same item
+    said = ChatMessage("assistant", "Hello", thinking=(first, then))
+    user = ChatMessage("user", "Hi")
+    yield ProviderRequest(question="", chat_prompt=(user, said, user))
 
 
 def wires(api: str) -> Iterator[Wire]:
@@ -133,10 +138,20 @@ def same_request(request: PreparedRequest, api: str) -> Any:
 def items(turns: list[Any]) -> Iterator[Any]:
     """Yield the items of turns: those of neighboring turns of the assistant's are not apart."""
     for role, content, thinking, calls, answers, is_error in turns:
-        yield from ((role, "thinking", block) for block in thinking)
+        yield from reasoning(thinking)
         if content or not (thinking or calls):
             yield role, content, answers, is_error
         yield from ((role, "call", call) for call in calls)
+
+
+def reasoning(thinking: Iterable[Thinking]) -> list[tuple[str, str, list[str]]]:
+    """Return the id, the encrypted content and the texts of each item: an empty text is none."""
+    found: list[tuple[str, str, list[str]]] = []
+    for block in thinking:
+        if not found or block.data or block.signature != found[-1][0]:
+            found.append((block.signature, block.data, []))
+        found[-1][2].extend([block.text] if block.text else [])
+    return found
 
 
 @pytest.mark.parametrize("api", APIS)

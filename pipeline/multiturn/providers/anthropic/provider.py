@@ -177,7 +177,8 @@ class AnthropicProvider(HttpProvider):
 
     async def count(self, wire: Wire) -> int:
         """Return the input tokens that Anthropic counts."""
-        body = msgspec.json.decode(wire.body)
+        assert wire.prepared is not None  # noqa: S101 - it is this provider's
+        body = self.write(wire.prepared)
         counted = {key: value for key, value in body.items() if key not in _NOT_COUNTED}
         return await self.call(
             *("POST", "/v1/messages/count_tokens", InputTokens),

@@ -171,7 +171,8 @@ class GeminiProvider(HttpProvider):
 
     async def count(self, wire: Wire) -> int:
         """Return the input tokens that Google counts."""
-        whole = {"model": self.model_name, **msgspec.json.decode(wire.body)}
+        assert wire.prepared is not None  # noqa: S101 - it is this provider's
+        whole = {"model": self.model_name, **self.write(wire.prepared)}
         return await self.call(
             *("POST", self.model_path("countTokens"), _Counted),
             *(lambda found: found.total_tokens, {"generateContentRequest": whole}),
