@@ -26,9 +26,9 @@ def is_thinking(segment: Any) -> bool:
 def read_calls(message: Node, check: KeyCheck, wording: Wording, index: int) -> tuple[Call, ...]:
     """Return the calls of a message, whose shape has been checked."""
     listed = message.children.get("tool_calls")
-    if listed is None or not listed.value:
+    if listed is None or not listed.children:
         return ()
-    if message.value["role"] != "assistant":
+    if message.children["role"].scalar != "assistant":
         what = "only the assistant calls tools; write tool_calls in a message of its role"
         raise MultiturnError(what, where=listed.key_place(check.name, wording.label(index)))
     return tuple(
@@ -41,7 +41,7 @@ def read_answers(message: Node, check: KeyCheck, label: str) -> tuple[str | None
     """Return the id of the call that a message answers, if it does, and whether the call failed."""
     answers, is_error = (message.children.get(key) for key in ("tool_call_id", "is_error"))
     if answers is not None and answers.value is not None:
-        if message.value["role"] != "tool":
+        if message.children["role"].scalar != "tool":
             what = "a result has the role tool; write role: tool, or leave tool_call_id out"
             raise MultiturnError(what, where=answers.key_place(check.name, label))
         check_name(answers, "tool_call_id", check.name, label)
@@ -56,11 +56,12 @@ def read_thinking(message: Node, check: KeyCheck, label: str) -> tuple[Thinking,
     """Return the blocks of thinking that a message's content begins with."""
     found: list[Thinking] = []
     content = message.children["content"]
-    for at, block in enumerate(content.children if isinstance(content.value, list) else [content]):
+    is_list = isinstance(content.children, list)
+    for at, block in enumerate(content.children if is_list else [content]):
         if not is_thinking(block.value):
             break
-        key = f"content[{at}]" if isinstance(content.value, list) else "content"
-        found.append(_block(block, message.value["role"], check, f"{label}.{key}"))
+        key = f"content[{at}]" if is_list else "content"
+        found.append(_block(block, message.children["role"].scalar, check, f"{label}.{key}"))
     return tuple(found)
 
 
@@ -73,7 +74,7 @@ def check_pairs(
         written = nodes[index].children
         place = written.get("tool_call_id", nodes[index])
         for call in written["tool_calls"].children if messages[index].calls else ():
-            if call.value["id"] == call_id:
+            if call.children["id"].scalar == call_id:
                 place = call.children["id"]
         what = f"the call {quoted(call_id)} {wrong}"
         raise MultiturnError(what, where=place.place(name, wording.label(index)))
@@ -139,7 +140,7 @@ def _call(call: Node, check: KeyCheck, label: str) -> Call:
 
 
 def _block(block: Node, role: str, check: KeyCheck, label: str) -> Thinking:
-    kind = block.value["type"]
+    kind = block.children["type"].scalar
     if role != "assistant":
         what = f"only the assistant thinks; leave {kind} out, or write it as text"
         raise MultiturnError(what, where=block.place(check.name, label))

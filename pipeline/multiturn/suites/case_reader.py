@@ -144,7 +144,8 @@ class CaseReader:
         self.keys.check(node, "case", *places, label=label)
         given = self._given(node, shared, label)
         tools = given.get("tools", shared.tools)
-        messages = self._messages(written.children, wording, tools)
+        contents = [message.content for message in case.input_messages]
+        messages = self._messages(written.children, contents, wording, tools)
         check_choice(given.get("tool_choice", shared.tool_choice), node, tools, self.keys, label)
         return structs.replace(
             shared,
@@ -198,15 +199,16 @@ class CaseReader:
             self.keys.warn_once("suite.answer_in_prompt", line.place(self.name), what)
 
     def _messages(
-        self, nodes: list[Node], wording: Wording, tools: tuple[Tool, ...]
+        self, nodes: list[Node], contents: list[Any], wording: Wording, tools: tuple[Tool, ...]
     ) -> tuple[TestMessage, ...]:
-        messages = tuple([self._message(node, wording, at) for at, node in enumerate(nodes)])
+        pairs = enumerate(zip(nodes, contents, strict=True))
+        messages = tuple([self._message(node, given, wording, at) for at, (node, given) in pairs])
         if any(message.calls or message.answers is not None for message in messages):
             check_pairs(messages, nodes, wording, self.name)
             check_called(messages, nodes, tools, wording, self.name)
         return messages
 
-    def _message(self, node: Node, wording: Wording, index: int) -> TestMessage:
+    def _message(self, node: Node, given: Any, wording: Wording, index: int) -> TestMessage:
         has_more = len(node.members) > 2  # than the role and the content
         if has_more and not node.members.keys() <= OF_MESSAGES:
             self.keys.check(node, "message", label=wording.label(index))
@@ -216,7 +218,7 @@ class CaseReader:
             raise InputError(what, where=role.place(self.name, wording.label(index)))
         is_list = isinstance(content.children, list)
         segments = content.children if is_list else [content]
-        values = content.value if is_list else [content.value]
+        values = given if is_list else [given]
         thinking: tuple[Thinking, ...] = ()
         if segments and is_thinking(values[0]):
             thinking = read_thinking(node, self.keys, wording.label(index))
