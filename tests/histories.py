@@ -5,6 +5,7 @@ import random
 from typing import Any
 
 from multiturn import ChatMessage, ProviderRequest
+from multiturn.model.settings import RequestSettings
 from multiturn.model.turns import Call, Thinking, Tool
 
 NAMES = ("weather", "search_web", "read-file", "f")
@@ -56,7 +57,9 @@ class _History:
             question="(for logs only)",
             chat_prompt=tuple(self.messages),
             tools=tools if chance.random() < 0.8 else (),
-            tool_choice=chance.choice(choices) if chance.random() < 0.3 else None,
+            settings=RequestSettings(
+                tool_choice=chance.choice(choices) if chance.random() < 0.3 else None
+            ),
         )
 
     def step(self) -> None:

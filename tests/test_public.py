@@ -13,6 +13,7 @@ import pytest
 
 from api_page import PAGE, page
 from multiturn import Case, Conversion, ProviderRequest, TestMessage
+from multiturn.model.settings import RequestSettings
 
 PUBLIC = {
     "multiturn": {
@@ -122,7 +123,7 @@ def test_a_conversion_is_shown_in_a_few_lines() -> None:
         ")",
     ]
     assert repr(Conversion(case)).count("\n") == 2
-    request = ProviderRequest(question="Hi", temperature=0.0)
+    request = ProviderRequest(question="Hi", settings=RequestSettings(temperature=0.0))
     assert repr(request) == "ProviderRequest(\n    question='Hi',\n    temperature=0.0,\n)"
 
 

@@ -17,6 +17,7 @@ from layout import laid_out
 from loading import HI, cases, cases_and_errors, messages
 from multiturn import MultiturnError, TestMessage, load_suite
 from multiturn.errors import OutsideRootError
+from multiturn.model.settings import RequestSettings
 from multiturn.suites.discovery import find_suites
 
 pytestmark = pytest.mark.usefixtures("root")
@@ -102,8 +103,8 @@ def test_a_case_has_the_settings_and_the_guidelines_of_its_suite_under_its_own()
     own, none = cases(f"{suite}evalcases:\n- {{id: a, {settings}, {HI}}}\n- {{id: b, {HI}}}\n")
     assert (own.guidelines, none.guidelines) == (("S", "C"), ("S",))
     assert own.execution == {"target": "x", "temperature": 0, "max_output_tokens": 7}
-    assert (own.temperature, own.max_output_tokens) == (0, 7)
-    assert (none.temperature, none.max_output_tokens) == (1, 5)
+    assert own.settings == RequestSettings(temperature=0, max_output_tokens=7)
+    assert none.settings == RequestSettings(temperature=1, max_output_tokens=5)
 
 
 def test_anchors_are_shared_by_cases() -> None:

@@ -69,7 +69,7 @@ def test_calls_results_and_thinking_are_read_with_their_lines(tmp_path: Path) ->
         Tool("time", line=2),
         Tool("weather", "The weather.", {**schema, "required": ["city"]}, True, line=3),
     )
-    assert case.tool_choice == {"name": "weather"}
+    assert case.settings.tool_choice == {"name": "weather"}
     assert case.input_messages == (
         TestMessage(
             "assistant",
@@ -114,7 +114,12 @@ def test_the_tools_and_the_choice_of_a_case_take_the_place_of_the_suites(tmp_pat
     )
     names = [[tool.name for tool in case.tools] for case in cases]
     assert names == [["f"], ["g"], [], ["f"]]
-    assert [case.tool_choice for case in cases] == ["required", "required", "required", "none"]
+    assert [case.settings.tool_choice for case in cases] == [
+        "required",
+        "required",
+        "required",
+        "none",
+    ]
 
 
 def test_a_bare_case_and_a_line_have_tools(tmp_path: Path) -> None:

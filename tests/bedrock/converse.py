@@ -6,17 +6,16 @@ from itertools import groupby
 from typing import Any
 
 from multiturn.files.media import Base64, Media
-from multiturn.model.request import Choice, PreparedRequest, pieces_of
+from multiturn.model.request import PreparedRequest, pieces_of
+from multiturn.model.settings import Choice, RequestSettings
 from multiturn.model.turns import Thinking, Tool, Turn
 from multiturn.providers.reading import (
     BodyForm,
     MediaReader,
     Piece,
-    Values,
     assistant_turns,
     data_uri,
     mappings,
-    other_keys,
     read_call,
     read_media,
     read_thinking,
@@ -26,23 +25,22 @@ from multiturn.providers.reading import (
     texts,
     turn,
 )
+from multiturn.providers.settings import Key, Keys, Values, read_settings, with_body, write_settings
 
 SPOKEN = ("system", "messages", "toolConfig")  # keys of a body that messages and tools are in
 
 
 def write_converse(request: PreparedRequest) -> dict[str, Any]:
     """Return the body of a request; the model is in its path (B1)."""
-    config = {"maxTokens": request.max_output_tokens, "temperature": request.temperature}
-    tools: dict[str, Any] = {"tools": [_tool(tool) for tool in request.tools]}
-    if request.tool_choice:
-        tools["toolChoice"] = _choice(request.tool_choice)
+    settings = write_settings(request.settings, KEYS)
+    tools = {"tools": [_tool(tool) for tool in request.tools], **settings.pop("toolConfig", {})}
     body = {
-        "inferenceConfig": {key: value for key, value in config.items() if value is not None},
+        "inferenceConfig": settings.pop("inferenceConfig", None),
         "messages": _messages(request.messages),
         "system": [{"text": request.system.content}] if request.system else None,
         "toolConfig": tools if request.tools else None,
     }
-    return {key: value for key, value in body.items() if value or key == "messages"}
+    return with_body({**body, **settings}, request.settings)
 
 
 def _messages(turns: Iterable[Turn]) -> list[dict[str, Any]]:
@@ -103,13 +101,13 @@ def _choice(choice: Choice) -> dict[str, Any]:
     return {"tool": dict(choice)}
 
 
-_READ = ("inferenceConfig", "messages", "modelId", "system", "toolConfig")
+_READ = ("messages", "modelId", "system")
 
 
 def read_converse(body: Mapping[str, Any], media: MediaReader = read_media) -> PreparedRequest:
     """Return the request that a body was written of; of SDKs' parameters, also the model."""
     system = texts(_pieces_in(body.get("system")))
-    config, tools = _mapping(body.get("inferenceConfig")), _mapping(body.get("toolConfig"))
+    tools = _mapping(body.get("toolConfig"))
     specs = (_mapping(each.get("toolSpec")) for each in mappings(tools.get("tools")) if each)
     messages = (t for each in mappings(body.get("messages")) for t in _read_turns(each, media))
     return PreparedRequest(
@@ -121,10 +119,7 @@ def read_converse(body: Mapping[str, Any], media: MediaReader = read_media) -> P
             for each in specs
             if each
         ),
-        tool_choice=_read_choice(tools.get("toolChoice")),
-        temperature=config.get("temperature"),
-        max_output_tokens=config.get("maxTokens"),
-        others={**other_keys(body, _READ), **other_keys(config, ("maxTokens", "temperature"))},
+        settings=_read_settings(body, tools),
     )
 
 
@@ -196,6 +191,19 @@ def _read_choice(choice: Any) -> Choice | None:
 
 
 _CONFIG = "inferenceConfig"
+KEYS: Keys = {
+    "max_output_tokens": Key(f"{_CONFIG}.maxTokens"),
+    "temperature": Key(f"{_CONFIG}.temperature"),
+    "top_p": Key(f"{_CONFIG}.topP"),
+    "stop": Key(f"{_CONFIG}.stopSequences", list, tuple),
+    "tool_choice": Key("toolConfig.toolChoice", _choice, _read_choice),
+    "reasoning_effort": Key("outputConfig.effort"),
+}
+
+
+def _read_settings(body: Mapping[str, Any], tools: Values) -> RequestSettings:
+    others = {key: value for key, value in tools.items() if key != "tools"}
+    return read_settings({**body, "toolConfig": others}, KEYS, _READ)
 
 
 def _likeness(body: Values) -> int:
@@ -222,10 +230,6 @@ FORM = BodyForm(
     _same,
     lambda _: {},
     read_thoughts,
-    settings_key=_CONFIG,
-    known_settings=(  # from botocore 1.44.5
-        *("additionalModelRequestFields", "additionalModelResponseFieldPaths", "guardrailConfig"),
-        *("outputConfig", "performanceConfig", "requestMetadata", "serviceTier"),
-        *("stopSequences", "topP"),
-    ),
+    keys=KEYS,
+    closed=SPOKEN,
 )

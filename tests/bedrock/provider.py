@@ -132,8 +132,8 @@ class BedrockProvider(HttpProvider):
         calls = any(turn.calls for turn in layout.messages)
         if calls and not request.tools:
             layout.refuse("B7", "add tools to the case")
-        if asked.choice == "none":
-            asked = asked._replace(choice=None)
+        if asked.tool_choice == "none":
+            asked = structs.replace(asked, tool_choice=None)
             if calls:
                 layout.refuse("B5", "leave out tool_choice, as the messages have calls")
             else:

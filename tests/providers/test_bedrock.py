@@ -101,7 +101,7 @@ def test_what_is_read_of_a_body_is_the_request_as_the_rules_left_it() -> None:
         # The model is in the path (B1); all else is told as Anthropic's form tells it.
         unnamed = replace(wire.prepared, model="")
         assert same_request(found, "anthropic") == same_request(unnamed, "anthropic")
-        assert found.others == {}
+        assert found.settings.body is None
         for turn in found.messages:
             seen |= {"calls"} if turn.calls else set()
             seen |= {"errors"} if turn.is_error else set()

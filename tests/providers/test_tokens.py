@@ -9,6 +9,7 @@ import pytest
 from media_files import image
 from multiturn import Call, Media, Thinking, Tool
 from multiturn.model.request import PreparedRequest, part_of
+from multiturn.model.settings import RequestSettings
 from multiturn.model.turns import Role, Turn
 from multiturn.providers.tokens import Tokenizer, Tokens, estimated_tokens, sent_of
 from vendors import anthropic, azure, chat, echo, gemini, openai, responses
@@ -99,7 +100,10 @@ def test_tools_calls_and_thinking_are_read_in_the_order_of_the_vendors() -> None
     tools = (Tool("now", "The time."),)
     sent = sent_of(
         PreparedRequest(
-            messages=turns, system=turn("system", "Be brief."), tools=tools, max_output_tokens=20
+            messages=turns,
+            system=turn("system", "Be brief."),
+            tools=tools,
+            settings=RequestSettings(max_output_tokens=20),
         )
     )
     assert [*zip(sent.roles, sent.texts, strict=True)] == [

@@ -21,8 +21,9 @@ from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers.anthropic.blocks import use_keys
 from multiturn.providers.layout import Layout
 from multiturn.providers.openai.blocks import call_keys
-from multiturn.providers.openai.chat import chat_choice, chat_message, chat_tool
+from multiturn.providers.openai.chat import KEYS, chat_message, chat_tool
 from multiturn.providers.openai.repairs import lay_out_for_chat
+from multiturn.providers.settings import write_settings
 from multiturn.suites.block_forms import segment_of
 from multiturn.text import utf8
 
@@ -231,13 +232,15 @@ def to_promptfoo(conversion: Conversion) -> dict[str, Any]:
         # It renders options, and more than once, so that nothing can be escaped.
         what = f"promptfoo would render the {found[0]} in tools as a template; write it in words"
         raise MultiturnError(what).at(case.where(), case.id)
-    limits = dict.fromkeys(_PROMPTFOO_LIMITS, request.max_output_tokens)
-    choice = request.tool_choice if request.tools else None
+    settings = write_settings(request.settings, KEYS)
+    limits = dict.fromkeys(_PROMPTFOO_LIMITS, request.settings.max_output_tokens)
+    choice = settings.pop("tool_choice", None) if request.tools else None
     given = {
-        "temperature": request.temperature,
+        "temperature": settings.pop("temperature", None),
         **limits,
         **tools,
-        "tool_choice": choice and chat_choice(choice),
+        "tool_choice": choice,
+        **settings,
     }
     options = {name: value for name, value in given.items() if value is not None}
     return {

@@ -48,7 +48,7 @@ def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Recor
     ]
     others = {
         "tools": request.tools or None,
-        "tool_choice": request.tool_choice,
+        "settings": request.settings if request.settings.said() else None,
         "outcome": request.outcome,
         "expected_messages": request.expected_messages,
         "conversation_id": request.conversation_id,

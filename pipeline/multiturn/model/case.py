@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from multiturn.errors import Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
+from multiturn.model.settings import RequestSettings
 from multiturn.model.turns import ROLES, Call, Role, Thinking, Tool
 from multiturn.text import brief, tuple_of_texts
 
@@ -83,10 +84,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         conversation_id: groups the cases of one conversation.
         expected_messages: the answer a grader compares with, as the suite wrote it.
         execution: settings for a run of the case: the suite's, overlaid with the case's.
-        temperature: that of ``execution``.
-        max_output_tokens: that of ``execution``.
-        tool_choice: that of ``execution``: ``auto``, ``none``, ``required``, or a tool's name as
-            ``{"name": "weather"}``; None for the target's own.
+        settings: those of ``execution`` that shape the answer.
         files: finds and reads attached files; None where nothing can be attached.
         places: where the suite has each text that is in no message, by its key.
     """
@@ -105,9 +103,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     conversation_id: Any = None
     expected_messages: Any = None
     execution: Any = None
-    temperature: float | None = None
-    max_output_tokens: int | None = None
-    tool_choice: str | Mapping[str, str] | None = None
+    settings: RequestSettings = RequestSettings()
     files: Files | None = None
     places: Mapping[str, Place] = {}
 

@@ -11,6 +11,7 @@ from multiturn.files.media import Media
 from multiturn.logs import Notice
 from multiturn.model.case import Case
 from multiturn.model.request import InputFile, as_sent, plain_system
+from multiturn.model.settings import RequestSettings
 from multiturn.model.turns import (
     Call,
     Part,
@@ -213,6 +214,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         guidelines: the guidelines' texts for the system message, in their order.
         system_prompt: ``metadata.systemPrompt`` of the case or the suite.
         tools: what the model may call.
+        settings: what else shapes the answer, where a stage has changed that; None for the case's.
         notices: what the stages noticed, for the log.
         chat_view: how the turns make the chat; None until a stage chooses it.
         question_view: how the turns make the question; None until a stage chooses it.
@@ -220,6 +222,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         stage: the stage that a pipeline is running, by which changes of text are signed.
         dropped: the index in ``input_messages`` of each turn that is gone, and by which stage; of
             media that are gone, also the index in that message's content, which is None of a turn.
+        settings_by: the last stage that changed the settings.
     """
 
     case: Case
@@ -227,12 +230,14 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     guidelines: Parts = ()
     system_prompt: Part | None = None
     tools: tuple[Tool, ...] = ()
+    settings: RequestSettings | None = None
     notices: tuple[Notice, ...] = ()
     chat_view: ChatView | None = None
     question_view: QuestionView | None = None
     markers: tuple[str, ...] = ()
     stage: str = ""
     dropped: tuple[tuple[int | None, int | None, str], ...] = ()
+    settings_by: str = ""
 
     __repr__ = brief
 

@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 
 from multiturn.errors import MultiturnError
 from multiturn.files.media import Media
+from multiturn.model.settings import RequestSettings
 from multiturn.model.turns import (
     Call,
     Part,
@@ -26,7 +27,6 @@ from multiturn.text import brief
 DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."
 GUIDELINES_HEADING = "[[ ## Guidelines ## ]]"
 Content = str | tuple[str | Media, ...]  # of a message
-Choice = str | Mapping[str, str]  # auto, none, required, or {"name": "weather"}
 DEFAULT: Parts = (Part("text", DEFAULT_SYSTEM_PROMPT, stage="the provider"),)
 
 
@@ -203,10 +203,7 @@ class ProviderRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True
         tools: what the model may call.
         metadata: the case's, with ``system_prompt`` where there is one.
         eval_id: the case's id.
-        temperature: how freely the model may choose; None for the target's own.
-        max_output_tokens: the longest answer; None for the target's own.
-        tool_choice: whether the model must call: ``auto``, ``none``, ``required``, or a tool's name
-            as ``{"name": "weather"}``; None for the target's own.
+        settings: what else shapes the answer; what it does not say is the target's own.
         suite: that of the case.
         conversation_id: groups the cases of one conversation.
         outcome: what the answer should achieve, in words.
@@ -224,9 +221,7 @@ class ProviderRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     tools: tuple[Tool, ...] = ()
     metadata: Mapping[str, Any] = {}
     eval_id: str = ""
-    temperature: float | None = None
-    max_output_tokens: int | None = None
-    tool_choice: Choice | None = None
+    settings: RequestSettings = RequestSettings()
     suite: str = ""
     conversation_id: Any = None
     outcome: Any = None
@@ -246,22 +241,16 @@ class PreparedRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True
         system: the system message that the API takes apart from the messages.
         model: its name, or that of a deployment.
         tools: what the model may call.
-        tool_choice: whether it must.
-        temperature: how freely the model may choose.
-        max_output_tokens: the longest answer.
+        settings: what else shapes the answer; ``body`` has the keys that say nothing of all this.
         form: what else the form of the body depends on, by names that the vendor's own module says.
-        others: keys of a body that was read, which say nothing of all this.
     """
 
     messages: Turns
     system: Turn | None = None
     model: str = ""
     tools: tuple[Tool, ...] = ()
-    tool_choice: Choice | None = None
-    temperature: float | None = None
-    max_output_tokens: int | None = None
+    settings: RequestSettings = RequestSettings()
     form: Mapping[str, Any] = {}
-    others: Mapping[str, Any] = {}
 
     @property
     def spoken(self) -> Turns:

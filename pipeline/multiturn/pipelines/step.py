@@ -20,6 +20,7 @@ from multiturn.model.conversion import (
     signed_turn,
     texts_by_origin,
 )
+from multiturn.model.settings import RequestSettings
 from multiturn.model.turns import Tool, check_parts, check_turns, kind_of
 from multiturn.pipelines.contract import Stage, contract_of, ordered_facts
 from multiturn.pipelines.registry import find_stage, pickled_stage
@@ -107,6 +108,7 @@ def checked(before: Conversion, after: Any, stage: Stage) -> Conversion:
         if not (
             after.case is before.case
             and after.tools is before.tools
+            and after.settings is before.settings
             and after.notices is before.notices
             and after.chat_view is before.chat_view
             and after.question_view is before.question_view
@@ -145,6 +147,8 @@ def _check_others(conversion: Conversion) -> None:
     """Raise a ValueError if something beside the texts has a wrong type."""
     if not isinstance(conversion.case, Case):
         raise ValueError(f"{kind_of(conversion.case)} in place of a Case")
+    if not isinstance(conversion.settings, RequestSettings | None):
+        raise ValueError(f"{kind_of(conversion.settings)} in place of RequestSettings")
     if not isinstance(conversion.notices, tuple | list):
         raise ValueError(f"{kind_of(conversion.notices)} in place of a tuple of notices")
     for tool in conversion.tools:
@@ -210,6 +214,8 @@ class Step(Struct, frozen=True):
                 result = checked(conversion, result, self.stage)
         except ValueError as error:
             raise StageError(f"the stage {self.name} {error}").at(case.where(), case.id) from None
+        if result.settings != conversion.settings:
+            result = replace(result, settings_by=self.name)
         if result.turns is not conversion.turns and (gone := _gone(conversion, result)):
             named = ((message, at, self.name) for message, at in gone)
             result = replace(result, dropped=(*result.dropped, *named))

@@ -9,7 +9,6 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 import msgspec
 from msgspec import Meta, Struct
 
-from multiturn.documents.validation import LARGEST_NUMBER
 from multiturn.errors import (
     OwnProviderError,
     Place,
@@ -28,6 +27,7 @@ from multiturn.model.request import (
     message_of,
     prompt_of,
 )
+from multiturn.model.settings import Number, RequestSettings
 from multiturn.model.turns import Call, Turns
 from multiturn.providers.layout import Layout
 from multiturn.providers.rules import RULES, Rule, broken
@@ -157,22 +157,33 @@ class Preview(Struct, frozen=True, kw_only=True):
     doubts: tuple[str, ...] = ()
 
 
-class Settings(Struct, frozen=True, kw_only=True):
-    """What every target may set; editors show the descriptions."""
+_Name = Annotated[str, Meta(description="the target's name.")]
+_Kind = Annotated[
+    str, Meta(description="the kind of provider, or the import path `module:Class` of one's own.")
+]
+_Timeout = Annotated[Seconds, Meta(description="how long one attempt may take.")]
 
-    name: Annotated[str, Meta(description="the target's name.")]
-    provider: Annotated[
-        str,
-        Meta(description="the kind of provider, or the import path `module:Class` of one's own."),
-    ]
-    timeout_seconds: Annotated[Seconds, Meta(description="how long one attempt may take.")] = 600
 
-    def __repr__(self) -> str:  # the values may be keys
+class _Hidden:
+    """The settings of a target, whose values may be keys."""
+
+    __slots__ = ()
+    name: str
+
+    def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
     def secrets(self) -> list[str]:
         """Return the values that must never be shown."""
         return []
+
+
+class Settings(_Hidden, Struct, frozen=True, kw_only=True):
+    """What every target may set; editors show the descriptions."""
+
+    name: _Name
+    provider: _Kind
+    timeout_seconds: _Timeout = 600
 
 
 class TargetProvider:
@@ -239,9 +250,8 @@ class TargetProvider:
             return sent_of(wire.prepared)
         request = wire.request
         tools = request.tools if "calls" in self.accepts else ()  # a transcript has calls only
-        limit = request.max_output_tokens
-        messages = prompt_of(request)
-        return sent_of(PreparedRequest(messages=messages, tools=tools, max_output_tokens=limit))
+        messages, settings = prompt_of(request), request.settings
+        return sent_of(PreparedRequest(messages=messages, tools=tools, settings=settings))
 
     def tokens(self, wire: Wire) -> Tokens:
         """Return how many input tokens a request is; about, where that is not known."""
@@ -311,19 +321,18 @@ Model = Annotated[str, Meta(description="the model, or the deployment, to ask.")
 _TEMPERATURE = Meta(
     description="used where the request says nothing; `omit` sends none, whatever a suite says."
 )
-_Finite = Annotated[float, Meta(ge=0, le=LARGEST_NUMBER)]
 UpTo1 = Annotated[Annotated[float, Meta(ge=0, le=1)] | Literal["omit"] | None, _TEMPERATURE]
 UpTo2 = Annotated[Annotated[float, Meta(ge=0, le=2)] | Literal["omit"] | None, _TEMPERATURE]
 
 
-class ChatSettings(Settings, frozen=True, kw_only=True):
-    """What every target with a model may set."""
+class ChatSettings(_Hidden, RequestSettings, frozen=True, kw_only=True):
+    """What every target with a model may set; where a request says something, that counts."""
 
+    name: _Name
+    provider: _Kind
+    timeout_seconds: _Timeout = 600
     model: Model = ""
-    temperature: Annotated[_Finite | Literal["omit"] | None, _TEMPERATURE] = None
-    max_output_tokens: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="used where the request says nothing.")
-    ] = None
+    temperature: Annotated[Number | Literal["omit"] | None, _TEMPERATURE] = None  # type: ignore[assignment]
     default_system: Annotated[
         Literal["send", "omit"],
         Meta(

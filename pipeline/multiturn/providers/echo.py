@@ -19,9 +19,8 @@ class EchoProvider(ChatProvider):
     def prepared(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
         """Return the messages unchanged, and the tools."""
         layout.want_turns("C1")
-        limit = request.max_output_tokens
         return PreparedRequest(
-            messages=tuple(layout.messages), tools=request.tools, max_output_tokens=limit
+            messages=tuple(layout.messages), tools=request.tools, settings=request.settings
         )
 
     def write(self, request: PreparedRequest) -> dict[str, Any]:

@@ -2,35 +2,58 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, BinaryIO, ClassVar, NamedTuple, TypeVar
+from typing import Any, BinaryIO, ClassVar, TypeVar
 
 import msgspec
 from msgspec import structs
 
 from multiturn.errors import ENDS_RUN, ProviderError
 from multiturn.files.media import with_bytes
-from multiturn.model.request import Choice, PreparedRequest, ProviderRequest
+from multiturn.model.request import PreparedRequest, ProviderRequest
+from multiturn.model.settings import RequestSettings
 from multiturn.providers.base import ChatProvider, ProviderResponse, Wire
 from multiturn.providers.client import Client, Reply, Upload
-from multiturn.providers.layout import Layout, Names, choice_of, want_names
-from multiturn.providers.models import SERVERS, Abilities, Row
+from multiturn.providers.layout import Layout, Names, media_in, want_names
+from multiturn.providers.models import SERVERS, Abilities, Row, Verdict, words_of
 from multiturn.providers.reading import BodyForm
 from multiturn.providers.replies import lesson_of, receive
 from multiturn.providers.secrets import hide
+from multiturn.providers.settings import in_words, wrong_body
 from multiturn.providers.tokens import Tokenizer, Tokens
 
 _S = TypeVar("_S")
 _T = TypeVar("_T")
 
 
-class Asked(NamedTuple):
-    """What a request asks for, or else its target."""
+def _of_tools(layout: Layout, request: ProviderRequest, asked: RequestSettings) -> RequestSettings:
+    """Return settings without those of tools where a case has none (C5)."""
+    choice = asked.tool_choice
+    if not request.tools:
+        if request.settings.tool_choice is not None:
+            layout.repair("C5", "left out tool_choice: the case has no tools")
+        return structs.replace(asked, tool_choice=None, parallel_tool_calls=None)
+    names = [tool.name for tool in request.tools]
+    if isinstance(choice, Mapping) and choice["name"] not in names:
+        layout.refuse("C5", f"name one of the tools: {', '.join(names)}")
+    return asked
 
-    temperature: float | None
-    limit: int | None  # of the output
-    choice: Choice | None  # whether the model must call a tool
+
+def used_features(
+    layout: Layout, request: ProviderRequest, asked: RequestSettings
+) -> Iterator[str]:
+    """Yield what a request has that some models refuse, by the names of models.yaml."""
+    if any(turn.role == "system" for turn in layout.shown):
+        yield "system_message"
+    if not any(media.kind == "audio" for media in media_in(layout.messages)):
+        yield "only_text"
+    if any(t.thinking and not t.parts and not t.calls for t in layout.messages):
+        yield "only_thinking"
+    if request.tools:
+        yield "tools"
+        if asked.tool_choice == "required" or isinstance(asked.tool_choice, Mapping):
+            yield "forced_tool_choice"
 
 
 class HttpProvider(ChatProvider):
@@ -106,17 +129,80 @@ class HttpProvider(ChatProvider):
         """Whether the vendor says what it adds to the tokens of texts."""
         return self.abilities.is_overhead_known
 
-    def asked(self, layout: Layout, request: ProviderRequest) -> Asked:
-        """Return what is asked for; the layout takes what the vendor or the model refuses."""
-        limit = request.max_output_tokens
-        limit = self.settings.max_output_tokens if limit is None else limit
-        temperature = self._temperature(layout, request.temperature)
+    @cached_property
+    def form(self) -> BodyForm:
+        """The form of the target's bodies."""
+        return self.body_forms[0]
+
+    @cached_property
+    def _own_settings(self) -> RequestSettings:
+        """The settings of the target, but for a temperature that is ``omit``."""
+        said = self.settings.said()
+        return RequestSettings(**{key: each for key, each in said.items() if each != "omit"})
+
+    def asked(self, layout: Layout, request: ProviderRequest) -> RequestSettings:
+        """Return the settings that are sent; the layout takes what the vendor or model refuses."""
+        asked = request.settings.over(self._own_settings)
+        if self.settings.temperature == "omit" and asked.temperature is not None:
+            layout.repair("C3", f"left out the temperature {asked.temperature:g}")
+            asked = structs.replace(asked, temperature=None)
         if self.vendor != SERVERS:
             want_names(layout, request, self.tool_names)
-        return Asked(temperature, limit, choice_of(layout, request, self.settings.tool_choice))
+        if asked.tool_choice is not None or asked.parallel_tool_calls is not None:
+            asked = _of_tools(layout, request, asked)
+        if asked.temperature is not None:
+            self._want_temperature(layout, asked.temperature)
+        ignored: dict[str, None] = {}
+        for name, value in asked.said().items():
+            if name == "body":
+                for wrong in wrong_body(value, self.form.keys, self.form.closed):
+                    layout.refuse("C11", wrong)
+            elif self._ignores(layout, name, value):
+                ignored[name] = None
+        for feature in used_features(layout, request, asked):
+            verdict = self.abilities.takes(feature)
+            if verdict.takes is False:
+                layout.judge(verdict, words_of(feature)[1])
+        return structs.replace(asked, **ignored) if ignored else asked
+
+    def _ignores(self, layout: Layout, name: str, value: Any) -> bool:
+        """Return whether the model ignores a setting; the layout takes what is refused."""
+        key, word = self.form.keys.get(name), in_words(value)
+        if key is None or (key.values and word not in key.values):
+            said = name if key is None else f"{name} {word}"
+            otherwise = f", or one of {', '.join(key.values)}" if key else ", or write it in body"
+            layout.refuse("C10", f"leave out {said}{otherwise}")
+            return False
+        verdict = self.abilities.takes(name, word)
+        if verdict.is_ignored:
+            layout.repair(verdict.rule, f"left out the {name} {word}, which the model ignores")
+        elif verdict.takes is not None or self.abilities.is_said(name):
+            layout.judge(verdict, self._advice(name, word, verdict))
+        return verdict.is_ignored
+
+    def _advice(self, name: str, value: str, verdict: Verdict) -> str:
+        """Return how to avoid a setting that the model does not take."""
+        if name != "temperature":
+            allowed = [row.takes[name] for row in verdict.rows]
+            words = {word for each in allowed if isinstance(each, tuple) for word in each}
+            other = f", or set one of {', '.join(sorted(words))}" if words else ""
+            return f"leave out {name} {value}{other}"
+        advice = "set temperature: omit in the target"
+        if verdict.takes is False and verdict.rows:
+            for version in self.abilities.other_versions():
+                if version.takes(name, value).takes is not False:
+                    advice += f', or api_version: "{version.api_version}"'
+        return advice
+
+    def _want_temperature(self, layout: Layout, temperature: float) -> None:
+        rule, highest = self.hottest
+        if not 0 <= temperature < math.inf:
+            layout.refuse("C2", f"this one is {temperature:g}")
+        elif self.vendor != SERVERS and temperature > highest:
+            layout.refuse(rule, f"this one is {temperature:g}")
 
     def made(
-        self, layout: Layout, request: ProviderRequest, asked: Asked, **form: Any
+        self, layout: Layout, request: ProviderRequest, asked: RequestSettings, **form: Any
     ) -> PreparedRequest:
         """Return what is sent, once all repairs are done; of the form, what is None is left out."""
         return PreparedRequest(
@@ -124,39 +210,9 @@ class HttpProvider(ChatProvider):
             system=layout.system,
             model=self.settings.model,
             tools=request.tools,
-            tool_choice=asked.choice,
-            temperature=asked.temperature,
-            max_output_tokens=asked.limit,
+            settings=asked,
             form={name: value for name, value in form.items() if value is not None},
         )
-
-    def _temperature(self, layout: Layout, of_request: float | None) -> float | None:
-        """Return the temperature; None for a target, or a model, that gets none."""
-        of_target = self.settings.temperature
-        if of_target == "omit":
-            if of_request is not None:
-                layout.repair("C3", f"left out the temperature {of_request:g}")
-            return None
-        temperature: float | None = of_target if of_request is None else of_request
-        if temperature is None:
-            return None
-        rule, highest = self.hottest
-        if not 0 <= temperature < math.inf:
-            layout.refuse("C2", f"this one is {temperature:g}")
-        elif self.vendor != SERVERS and temperature > highest:
-            layout.refuse(rule, f"this one is {temperature:g}")
-        verdict = self.abilities.temperature(temperature)
-        if verdict.is_ignored:
-            what = f"left out the temperature {temperature:g}, which the model ignores"
-            layout.repair(verdict.rule, what)
-            return None
-        advice = "set temperature: omit in the target"
-        if verdict.takes is False and verdict.rows:
-            for other in self.abilities.other_versions():
-                if other.temperature(temperature).takes is not False:
-                    advice += f', or api_version: "{other.api_version}"'
-        layout.judge(verdict, advice)
-        return temperature
 
     def read(self, answer: Any) -> ProviderResponse:
         """Return what an answer of the type ``answer_type`` says.

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from multiturn.errors import did_you_mean
 from multiturn.model.turns import is_blank
 from multiturn.providers.base import ChatSettings, Model, Seconds
-from multiturn.providers.models import Accepted
+from multiturn.providers.models import FEATURES
 from multiturn.providers.secrets import is_secret, passwords_in
 from multiturn.text import has_host
 
@@ -57,7 +57,7 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
         Mapping[str, bool],
         Meta(
             description="what the model takes; this wins over what multiturn knows of it.",
-            extra_json_schema={"propertyNames": {"enum": [*get_args(Accepted)]}},
+            extra_json_schema={"propertyNames": {"enum": [*FEATURES]}},
         ),
     ] = {}
     tool_choice: Annotated[
@@ -86,8 +86,8 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
             what += " has; check it"
             raise ValueError(what)
         for name in self.model_takes:
-            if name not in get_args(Accepted):
-                near = did_you_mean(name, get_args(Accepted))
+            if name not in FEATURES:
+                near = did_you_mean(name, FEATURES)
                 raise ValueError(f"model_takes has no {name!r}; {near}")
         if isinstance(self.tool_choice, Mapping) and self.tool_choice.keys() != {"name"}:
             raise ValueError(

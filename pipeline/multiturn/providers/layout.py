@@ -14,7 +14,7 @@ from msgspec import structs
 
 from multiturn.errors import ProviderError, quoted
 from multiturn.files.media import MEDIA_KINDS, Media, MediaKind
-from multiturn.model.request import Choice, ProviderRequest
+from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import (
     Part,
     Role,
@@ -26,7 +26,7 @@ from multiturn.model.turns import (
     separate_first,
     unpaired,
 )
-from multiturn.providers.models import Abilities, Accepted, Verdict
+from multiturn.providers.models import Abilities, Verdict
 from multiturn.providers.rules import RULES, Rule, broken, named
 from multiturn.text import first_of, number_of
 
@@ -462,22 +462,7 @@ def want_names(layout: Layout, request: ProviderRequest, names: Names) -> None:
             layout.refuse(names.rule, f"rename {name!r}")
 
 
-def choice_of(layout: Layout, request: ProviderRequest, of_target: Choice | None) -> Choice | None:
-    """Return whether the model must call a tool: what the request says, else the target (C5)."""
-    choice = of_target if request.tool_choice is None else request.tool_choice
-    if choice is None:
-        return None
-    if not request.tools:
-        if request.tool_choice is not None:
-            layout.repair("C5", "left out tool_choice: the case has no tools")
-        return None
-    names = [tool.name for tool in request.tools]
-    if not isinstance(choice, str) and choice["name"] not in names:
-        layout.refuse("C5", f"name one of the tools: {', '.join(names)}")
-    return choice
-
-
-_FEATURES: dict[MediaKind, Accepted] = {  # by which models differ
+_FEATURES: dict[MediaKind, str] = {  # by which models differ
     "image": "images",
     "document": "documents",
     "audio": "audio",

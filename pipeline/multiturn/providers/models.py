@@ -1,7 +1,7 @@
 """What is known of models: rows of data, each with its source; what no row says is unknown."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -12,32 +12,15 @@ from msgspec import Meta, Struct
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.model.settings import SETTINGS
 from multiturn.providers.tokens import Tokenizer
-
-# What a target may say that its model takes.
-Accepted = Literal[
-    "temperature",
-    "final_assistant",
-    "later_system",
-    "cache_breakpoints",
-    "unsigned_calls",
-    "chat",
-    "phase",
-    "encrypted_thinking",
-    "images",
-    "documents",
-    "audio",
-    "addresses",
-    "result_media",
-]
-Feature = Accepted | Literal["system", "roles", "limit", "tokenizer", "estimate", "cache_minimum"]
 
 SERVERS = "servers"  # the key of models.yaml for other servers with OpenAI's API
 
-# What warnings call a feature, and what a request can do without it.
-_WORDS: dict[Accepted, tuple[str, str]] = {
-    "temperature": ("a temperature", "temperature: omit"),
+# What models take or refuse, besides settings: what warnings call it, and what a request can do
+# without it. Where the words are empty, only what a source refuses is said.
+_CONTENT: Mapping[str, tuple[str, str]] = {
     "final_assistant": ("a final assistant message", "end with a user message"),
     "later_system": ("a later system message", "later_system: merge"),
     "cache_breakpoints": ("a cache breakpoint", "prompt_caching: false"),
@@ -48,13 +31,41 @@ _WORDS: dict[Accepted, tuple[str, str]] = {
     "addresses": ("an address of media", "attach the file itself"),
     "chat": ("a request of Chat Completions", "api: responses"),
     "phase": ("a phase", "{phase: false}"),
+    "encrypted_thinking": ("", ""),
+    "result_media": ("", ""),
+    "system_message": ("", "write it in the first user message"),
+    "only_text": ("", "use another model, or attach audio"),
+    "only_thinking": ("", "give the assistant's message a text, or leave it out"),
+    "tools": ("", "use a model that does"),
+    "tools_over_chat": ("", "set api: responses in the target"),
+    "forced_tool_choice": ("", "use tool_choice: auto"),
 }
+# Settings that each API has: only what a source refuses of them is said.
+_QUIET = {"max_output_tokens", "stop", "tool_choice", "parallel_tool_calls", "service_tier"}
+FEATURES = (*(name for name in SETTINGS if name != "body"), *_CONTENT)
+
+
+def words_of(feature: str) -> tuple[str, str]:
+    """Return what warnings call a feature, and what a request can do without it."""
+    if feature == "temperature":
+        return "a temperature", "temperature: omit"
+    return _CONTENT.get(feature) or (feature, f"leave out {feature}")
+
+
+def _is_taken(words: str | tuple[str, ...], value: str) -> bool:
+    """Return whether a row's words, of those that ``takes`` has, mean that a value is taken."""
+    if isinstance(words, tuple):
+        return value in words
+    if words.startswith("only "):
+        return value == words[5:]
+    if words.startswith("up to "):
+        return float(value) <= float(words[6:])
+    return words in ("yes", "ignored")
+
+
 _FINE_TUNED = re.compile(r"^ft:([^:]+).*")
 _BEDROCK = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?=:)")
 _DATE = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d\d-\d\d(?:\d\d)?|\d{8}|\d{3,4})$")
-
-
-YesNo = Literal["yes", "no"] | None  # None where a row says nothing of it
 
 
 class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,39 +77,14 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ]
     source: Annotated[str, Meta(description="who says so.", min_length=1)]
     seen: Annotated[str, Meta(description="the day on which it was seen, as 2026-11-22.")]
-    temperature: Annotated[
-        Literal["yes", "only 1", "ignored", "no"] | None,
-        Meta(description="whether the models take a temperature."),
-    ] = None
-    final_assistant: Annotated[
-        YesNo, Meta(description="whether they take a last message of the assistant's.")
-    ] = None
-    later_system: Annotated[
-        YesNo, Meta(description="whether they take a system message after the conversation began.")
-    ] = None
-    unsigned_calls: Annotated[
-        YesNo,
-        Meta(description="whether they take a call in the current turn without its signature."),
-    ] = None
-    chat: Annotated[YesNo, Meta(description="whether they have OpenAI's Chat Completions API.")] = (
-        None
-    )
-    phase: Annotated[
-        YesNo, Meta(description="whether they want the phase of an assistant's text.")
-    ] = None
-    encrypted_thinking: Annotated[
-        YesNo, Meta(description="whether they can be asked for `reasoning.encrypted_content`.")
-    ] = None
-    images: Annotated[YesNo, Meta(description="whether they see images.")] = None
-    documents: Annotated[YesNo, Meta(description="whether they read PDF documents.")] = None
-    audio: Annotated[YesNo, Meta(description="whether they hear audio.")] = None
-    addresses: Annotated[
-        YesNo,
-        Meta(description="whether they take the `https:` address of an image, document or audio."),
-    ] = None
-    result_media: Annotated[
-        YesNo, Meta(description="whether they take images and documents in the results of calls.")
-    ] = None
+    takes: Annotated[
+        Mapping[str, str | tuple[str, ...]],
+        Meta(
+            description="what the models take: `yes`, `no`, `ignored`, `only 1`, `up to 64000`, or"
+            " a list of values; by the name of a setting, or of another feature.",
+            extra_json_schema={"propertyNames": {"enum": [*FEATURES]}},
+        ),
+    ] = {}
     roles: Annotated[
         Literal["alternate"] | None,
         Meta(description="`alternate`: user and assistant must alternate, the user first."),
@@ -124,9 +110,6 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             " is no published tokenizer."
         ),
     ] = None
-    cache_breakpoints: Annotated[
-        YesNo, Meta(description="whether they cache what a request marks, and nothing before that.")
-    ] = None
     cache_minimum: Annotated[
         Annotated[int, Meta(gt=0)] | None,
         Meta(description="from how many tokens on a prefix is cached."),
@@ -136,10 +119,16 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str | None, Meta(description="the version of the API that this holds for; null for any.")
     ] = None
 
-    def is_about(self, model: str, feature: Feature, api_version: str | None) -> bool:
+    def __post_init__(self) -> None:
+        """Refuse a feature that no request has."""
+        for name in self.takes:
+            if name not in FEATURES:
+                raise ValueError(f"takes has no {name!r}; {did_you_mean(name, FEATURES)}")
+
+    def is_about(self, model: str, feature: str, api_version: str | None) -> bool:
         """Return whether the row says something of a model, given by its plain name."""
         return (
-            getattr(self, feature) is not None
+            (feature in self.takes or getattr(self, feature, None) is not None)
             and self.api_version in (None, api_version)
             and any(fnmatchcase(model, name.lower()) for name in self.names)
         )
@@ -182,7 +171,7 @@ def read_rows(node: Node, where: str) -> tuple[Row, ...]:
 
 @cache
 def _shipped_about(
-    vendor: str, name: str, feature: Feature, api_version: str | None
+    vendor: str, name: str, feature: str, api_version: str | None
 ) -> tuple[Row, ...]:
     """Return the rows of a vendor about a model; at another server, those of all vendors."""
     every = shipped_rows()
@@ -193,10 +182,15 @@ def _shipped_about(
     return tuple(row for row in rows if row.is_about(name, feature, api_version))
 
 
+def _told(row: Row, feature: str) -> str:
+    words = row.takes[feature]
+    return words if isinstance(words, str) else "only " + ", ".join(words)
+
+
 class Verdict(NamedTuple):
     """Whether a model takes something."""
 
-    feature: Accepted
+    feature: str
     model: str  # what to call it
     takes: bool | None  # None if it is not known, or if sources disagree
     rows: tuple[Row, ...] = ()  # what sources say; none if the target says it
@@ -206,10 +200,10 @@ class Verdict(NamedTuple):
     @property
     def doubt(self) -> str:
         """What is not known in words, and what to do about it."""
-        noun, otherwise = _WORDS[self.feature]
+        noun, otherwise = words_of(self.feature)
         known = f"not known whether {self.model} takes {noun}"
         if len(self.rows) > 1:
-            told = "; ".join(f"{getattr(row, self.feature)}: {row.source}" for row in self.rows)
+            told = "; ".join(f"{_told(row, self.feature)}: {row.source}" for row in self.rows)
             known = f"sources disagree whether {self.model} takes {noun} ({told})"
         return f"{known}; say model_takes: {{{self.feature}: true}}, or {otherwise}"
 
@@ -236,14 +230,23 @@ class Abilities(NamedTuple):
         """What to call the model."""
         return f"the model of the deployment {self.model}" if self.vendor == "azure" else self.model
 
-    def temperature(self, value: float) -> Verdict:
-        """Return whether the model takes a temperature of this value."""
-        taken = {"yes": True, "ignored": True, "only 1": value == 1, "no": False}
-        return self._judge("temperature", lambda row: taken[row.temperature or "no"])
+    def takes(self, feature: str, value: str = "") -> Verdict:
+        """Return whether the model takes a feature, or a value of a setting, in words."""
+        if feature in self.said:
+            return Verdict(feature, self.name, self.said[feature])
+        rows = self.rows(feature)
+        found = {_is_taken(row.takes[feature], value) for row in rows}
+        # A vendor's own server is not in between here: what that refuses may pass.
+        is_hearsay = self.vendor == SERVERS and not any(row in self.own for row in rows)
+        if len(found) != 1 or (found == {False} and is_hearsay):
+            return Verdict(feature, self.name, None, rows)
+        rule = next((row.rule for row in rows if row.rule), "C4")
+        is_ignored = {row.takes[feature] for row in rows} == {"ignored"}
+        return Verdict(feature, self.name, found.pop(), rows, rule, is_ignored)
 
-    def takes(self, feature: Accepted) -> Verdict:
-        """Return whether the model takes a kind of message or content, or a mark in one."""
-        return self._judge(feature, lambda row: getattr(row, feature) == "yes")
+    def is_said(self, feature: str) -> bool:
+        """Return whether it is worth a warning if nothing is known of a feature."""
+        return feature not in _QUIET and bool(words_of(feature)[0])
 
     def limit(self) -> Row | None:
         """Return the row with the only name of a limit that the model takes, if there is one."""
@@ -272,21 +275,8 @@ class Abilities(NamedTuple):
         for version in sorted(filter(None, versions - {self.api_version})):
             yield self._replace(api_version=version)
 
-    def rows(self, feature: Feature) -> tuple[Row, ...]:
+    def rows(self, feature: str) -> tuple[Row, ...]:
         """Return the rows about the model: those of the user's own, else those that ship."""
         name = plain_name(self.model)
         own = tuple(row for row in self.own if row.is_about(name, feature, self.api_version))
         return own or _shipped_about(self.vendor, name, feature, self.api_version)
-
-    def _judge(self, feature: Accepted, takes: Callable[[Row], bool]) -> Verdict:
-        if feature in self.said:
-            return Verdict(feature, self.name, self.said[feature])
-        rows = self.rows(feature)
-        found = {takes(row) for row in rows}
-        # A vendor's own server is not in between here: what that refuses may pass.
-        is_hearsay = self.vendor == SERVERS and not set(rows) & set(self.own)
-        if len(found) != 1 or (found == {False} and is_hearsay):
-            return Verdict(feature, self.name, None, rows)
-        rule = next((row.rule for row in rows if row.rule), "C4")
-        is_ignored = {getattr(row, feature) for row in rows} == {"ignored"}
-        return Verdict(feature, self.name, found.pop(), rows, rule, is_ignored)

@@ -1,12 +1,13 @@
 """What the readers of the vendors' request bodies share.
 
 A reader takes a decoded body, of ours or of another program's, and returns it as the request that
-it was written of. What it does not know stays in ``others``; of messages, nothing is lost that has
-a place in ours.
+it was written of. What it does not know stays in ``settings.body``; of messages, nothing is lost
+that has a place in ours.
 """
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from multiturn.documents.json_lines import read_value
@@ -14,9 +15,9 @@ from multiturn.errors import MultiturnError
 from multiturn.files.media import Store, given_media, is_data
 from multiturn.model.request import PreparedRequest, part_of
 from multiturn.model.turns import Call, Part, Role, Thinking, Tool, Turn
+from multiturn.providers.settings import Keys, Values
 
 _TYPE = r"(?a)[\w.+-]+/[\w.+-]+"
-Values = dict[str, Any]
 Segment = dict[str, str]  # media as a suite has them: their type and value, a name and a detail
 MediaReader = Callable[[Segment], Part | None]
 _EMPTY: tuple[Any, ...] = (None, "", [], {})  # what says the same as nothing
@@ -32,8 +33,8 @@ class BodyForm(NamedTuple):
         same: returns a body in one of the spellings that the vendor takes.
         settings: returns those of a target that sends a request as such a body.
         thoughts: returns the thinking in a block of an answer.
-        settings_key: of a mapping in a body that has settings; empty for none.
-        known_settings: names of settings that are no part of a prompt.
+        keys: where a body has each setting.
+        closed: keys that multiturn writes itself, and those of prompt that nobody has reviewed.
     """
 
     likeness: Callable[[Values], int]
@@ -41,8 +42,8 @@ class BodyForm(NamedTuple):
     same: Callable[[Values], Values]
     settings: Callable[[PreparedRequest], Values]
     thoughts: Callable[[Values], Iterable[Thinking]] = lambda _: ()
-    settings_key: str = ""
-    known_settings: Collection[str] = ()
+    keys: Keys = MappingProxyType({})
+    closed: Collection[str] = ()
 
 
 def same_spelling(
@@ -159,12 +160,6 @@ def read_tool(given: Mapping[str, Any], schema: str = "parameters") -> Tool:
         given.get(schema) or {},
         given.get("strict"),
     )
-
-
-def other_keys(body: Mapping[str, Any], used: Iterable[str]) -> Values:
-    """Return the keys of a body that are none of those, and not null."""
-    used = {*used}
-    return {key: each for key, each in body.items() if key not in used and each is not None}
 
 
 def texts(pieces: Iterable[Any]) -> list[str]:

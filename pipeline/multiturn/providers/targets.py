@@ -146,7 +146,7 @@ class Kind(NamedTuple):
     """A kind of provider."""
 
     provider: type[TargetProvider]
-    settings: type[Settings]
+    settings: type[Settings | ChatSettings]
 
 
 KINDS = {

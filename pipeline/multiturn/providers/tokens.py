@@ -174,7 +174,7 @@ def sent_of(request: PreparedRequest) -> Sent:
         messages=len(request.spoken),
         media=media,
         has_data=has_data,
-        most_output=request.max_output_tokens,
+        most_output=request.settings.max_output_tokens,
     )
 
 

@@ -32,7 +32,6 @@ from multiturn.text import first_of
 SEVERAL = "one or several of "
 UNKNOWN_CODE = "the code of a stage"  # of a module that a stage imports
 TARGET = "the settings of the target, or the rules of its API"
-_EXECUTION = ("temperature", "max_output_tokens", "tool_choice")  # what ``execution`` asks for
 _MOST = 4  # possible causes of a case that are undone one by one
 _FAILS = b""  # in place of a digest: the case cannot be converted so
 
@@ -218,9 +217,9 @@ def _of_suite(entry: CaseSummary, new: ReviewedCase, old: ReviewedCase) -> Itera
         yield Cause(
             f"tools of {entry.suite}", edit=lambda case: replace(case, tools=old.case.tools)
         )
-    asked = {name: getattr(old.case, name) for name in _EXECUTION}
-    if {name: getattr(new.case, name) for name in _EXECUTION} != asked:
-        yield Cause(f"execution of {entry.suite}", edit=lambda case: replace(case, **asked))
+    asked = old.case.settings
+    if new.case.settings != asked:
+        yield Cause(f"settings of {entry.suite}", edit=lambda case: replace(case, settings=asked))
     globs, were = new.case.guideline_patterns, old.case.guideline_patterns
     if globs != were:
         words = f"guideline patterns: {', '.join(were) or 'none'} → {', '.join(globs) or 'none'}"

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import is_blank
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.http import HttpProvider
-from multiturn.providers.models import Accepted
+from multiturn.providers.models import FEATURES
 from multiturn.providers.targets import KINDS
 
 # No suite can contain it, because nobody knows it before.
@@ -34,7 +34,7 @@ def sample_providers() -> dict[str, TargetProvider]:
 
     Their payloads name the model ``MODEL``; model, limits and keys are the targets' affair.
     """
-    takes = dict.fromkeys(get_args(Accepted), True)
+    takes = dict.fromkeys(FEATURES, True)
     given: dict[str, Any] = {"model": "MODEL", "api_key": "none", "model_takes": takes}
     given["endpoint"] = "https://none"
     found: dict[str, TargetProvider] = {}

@@ -61,7 +61,7 @@ def snapshot_record(
         "suite": case.suite,
         "id": case.case.id,
         **prompt,
-        **_tools(case.request),
+        **_asked(case.request),
         "question": _content(case.question, named),
         "input_files": [_input_file(file, named) for file in case.request.input_files],
     }
@@ -91,9 +91,9 @@ def _message(message: Message, named: Mapping[str, Attached]) -> dict[str, Any]:
     return {"role": message.role, "content": _content(message.spans, named), **message.data}
 
 
-def _tools(request: ProviderRequest) -> dict[str, Any]:
-    """Return what a request says of tools, as far as it says anything."""
-    found = {"tools": to_builtins(request.tools), "tool_choice": request.tool_choice}
+def _asked(request: ProviderRequest) -> dict[str, Any]:
+    """Return the tools and the settings of a request, as far as it says anything."""
+    found = {"tools": to_builtins(request.tools), "settings": to_builtins(request.settings)}
     return {name: value for name, value in found.items() if value}
 
 

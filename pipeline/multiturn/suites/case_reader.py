@@ -14,6 +14,7 @@ from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mea
 from multiturn.files.finding import Files
 from multiturn.files.media import FILE_TYPES
 from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, TestMessage
+from multiturn.model.settings import SETTINGS
 from multiturn.model.turns import ROLES, Thinking, Tool
 from multiturn.suites.calls import (
     check_called,
@@ -28,7 +29,8 @@ from multiturn.suites.dialects import Dialect
 from multiturn.suites.keys import OF_MESSAGES, KeyCheck, value_at
 from multiturn.suites.media import check_segment, size_of_data
 from multiturn.suites.messages import PROMPT_FILE, Wording
-from multiturn.suites.schema import CaseKeys, ChosenKeys, ExecutionKeys, MetadataKeys
+from multiturn.suites.schema import CaseKeys, MetadataKeys
+from multiturn.suites.settings import read_settings
 from multiturn.suites.tools import check_choice, read_tools
 
 _PATH_AS_TEXT = "suite.path_as_text"
@@ -78,7 +80,6 @@ def _is_file(written: str, files: Files) -> bool:
 _TEXT_KEYS = {"type", "value"}
 _ONLY_MESSAGES = {"id", "input_messages"}
 _JSON_KEYS = ("metadata", "execution", "outcome", "expected_messages")  # of any values
-_NO_EXECUTION = ExecutionKeys()
 
 
 class CaseReader:
@@ -146,7 +147,8 @@ class CaseReader:
         tools = given.get("tools", shared.tools)
         contents = [message.content for message in case.input_messages]
         messages = self._messages(written.children, contents, wording, tools)
-        check_choice(given.get("tool_choice", shared.tool_choice), node, tools, self.keys, label)
+        choice = given.get("settings", shared.settings).tool_choice
+        check_choice(choice, node, tools, self.keys, label)
         return structs.replace(
             shared,
             id=case_id,
@@ -165,12 +167,10 @@ class CaseReader:
         for text in _guidelines_of(node):
             if may_be_path(text.value):
                 warn_of_path(text, self.files, self.keys, label, AS_GUIDELINE)
-        prompt, execution = self._system_prompt(node, label), self._execution(node, label)
-        tools, limit = read_tools(node, self.keys, label), execution.max_output_tokens
-        temperature, said = execution.temperature, node.members
+        prompt, tools = self._system_prompt(node, label), read_tools(node, self.keys, label)
+        said = node.members
         for key in filter(said.__contains__, _JSON_KEYS):
             check_finite(said[key], key, self.name, label)
-        choice = execution.tool_choice
         metadata = value_at(said, "metadata") or {}
         for key in MetadataKeys.__struct_fields__:
             metadata.pop(key, None)
@@ -181,11 +181,7 @@ class CaseReader:
             "tools": shared.tools if tools is None else tools,
             "metadata": {**shared.metadata, **metadata},
             "execution": _over(value_at(said, "execution"), shared.execution),
-            "temperature": shared.temperature if temperature is None else temperature,
-            "max_output_tokens": shared.max_output_tokens if limit is None else limit,
-            "tool_choice": {"name": choice.name}
-            if isinstance(choice, ChosenKeys)
-            else choice or shared.tool_choice,
+            "settings": read_settings(node, self.files, self.keys, label).over(shared.settings),
         }
 
     def warn_of_answer(self, line: Node, case: Case) -> None:
@@ -290,16 +286,11 @@ class CaseReader:
         for key, prompt in metadata.members.items() if metadata is not None else ():
             if key in MetadataKeys.__struct_fields__ and not prompt.is_null:
                 own[PROMPT_KEY] = prompt.place(self.name)
-        return {**shared.places, **own} if own else shared.places
-
-    def _execution(self, node: Node, label: str = "") -> ExecutionKeys:
-        """Return what the ``execution`` of a suite or a case says of the answer wanted."""
         execution = node.children.get("execution")
-        if execution is None or not isinstance(execution.children, dict):
-            return _NO_EXECUTION
-        self.keys.check_execution(execution)
-        inner = f"{label}: execution".removeprefix(": ")
-        return read_as(execution, ExecutionKeys, where=self.name, label=inner)
+        for key, child in execution.members.items() if execution is not None else ():
+            if key in SETTINGS:
+                own[f"execution.{key}"] = child.key_place(self.name)
+        return {**shared.places, **own} if own else shared.places
 
 
 def _guidelines_of(node: Node) -> list[Node]:

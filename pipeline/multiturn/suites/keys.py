@@ -15,6 +15,7 @@ from multiturn.documents.node import MAX_VALUES, Node
 from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, nearest, nearly
 from multiturn.logs import Notice
 from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS
+from multiturn.model.settings import SETTINGS
 from multiturn.suites.block_forms import block_forms
 from multiturn.suites.schema import (
     CallKeys,
@@ -222,14 +223,11 @@ _INSTEAD = {
     **dict.fromkeys(
         ("files", "attachments"), "attach a file in a content, as {type: file, value: PATH}"
     ),
-    **dict.fromkeys(
-        ("temperature", "max_output_tokens", "tool_choice"), "write it under execution"
-    ),
+    **dict.fromkeys(SETTINGS, "write it under execution"),
     "max_tokens": "write it as max_output_tokens under execution",
-    "modelParameters": "write temperature and max_output_tokens under execution",
+    "modelParameters": "write its settings under execution",
 }
 _EXECUTION = frozenset(ExecutionKeys.__struct_encode_fields__)
-_OF_ANSWERS = ("temperature", "max_output_tokens", "tool_choice")
 _METADATA = frozenset(MetadataKeys.__struct_encode_fields__)
 MAX_WARNED = 100
 
@@ -304,11 +302,11 @@ class KeyCheck:
         what = f"{first} and {second} are one thing; keep one of them"
         return InputError(what, where=node.key_place(self.name, label))
 
-    def check_execution(self, execution: Node) -> None:
-        """Warn of keys that are like those that matter here; all others are for other tools."""
+    def check_execution(self, execution: Node, of_others: frozenset[str]) -> None:
+        """Warn of keys that are no settings, but for those that another tool has there."""
         words = Vocabulary(_EXECUTION, _EXECUTION, _EXECUTION, {})
         for key in execution.members:
-            if key not in _EXECUTION and nearest(key, _OF_ANSWERS):
+            if key not in _EXECUTION and key not in of_others:
                 self._warn(execution, key, words)
 
     def check_metadata(self, metadata: Node, label: str) -> None:

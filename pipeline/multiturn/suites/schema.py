@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from multiturn.documents.validation import LARGEST_NUMBER
 from multiturn.files.media import Detail
+from multiturn.model.settings import RequestSettings
 
 Metadata = dict[str, Any]
 
@@ -45,8 +45,7 @@ class SuiteKeys(Struct, kw_only=True):
         tools: what the model may call, in all cases.
         templates: `literal`: braces as in `{{ name }}` are text, also beside `vars`, `testData`,
             `prompts` or `default_test`.
-        execution: settings of a run; `temperature`, `max_output_tokens` and `tool_choice` are those
-            of the answers.
+        execution: settings of a run; those of its answers are sent.
     """
 
     schema: Any = field(name="$schema", default=None)
@@ -198,18 +197,27 @@ class ChosenKeys(Struct, forbid_unknown_fields=True):
     name: str
 
 
-class ExecutionKeys(Struct):
-    """The keys of ``execution``.
+class FormatKeys(Struct):
+    """The keys of a JSON Schema that answers must follow.
 
     Attributes:
-        temperature: of the answer.
-        max_output_tokens: how long the answer may get.
-        tool_choice: whether the model must call a tool, and which.
+        schema: the JSON Schema, or the path of a file with one.
+        name: what the model is told that the answer is.
+        description: what it is for.
+        strict: whether the vendor must hold the model to it.
     """
 
-    temperature: Annotated[float, Meta(ge=0, le=LARGEST_NUMBER)] | None = None
-    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
-    tool_choice: Literal["auto", "none", "required"] | ChosenKeys | None = None
+    schema: Any
+    name: str | None = None
+    description: str | None = None
+    strict: bool | None = None
+
+
+class ExecutionKeys(RequestSettings, frozen=True, kw_only=True):
+    """The keys of ``execution``."""
+
+    tool_choice: Literal["auto", "none", "required"] | ChosenKeys | None = None  # type: ignore[assignment]
+    response_format: Literal["text", "json"] | dict[str, Any] | None = None  # type: ignore[assignment]
     target: _Unused = None
     evaluators: _Unused = None
 

@@ -20,12 +20,18 @@ from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import read_pipeline
 from multiturn.providers.base import ChatProvider
 from multiturn.providers.layout import Layout
-from multiturn.providers.reading import Values
+from multiturn.providers.settings import TRANSPORT, Values
 from multiturn.providers.targets import KINDS
 from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.dialects import Dialect
-from multiturn.traces.telemetry import INPUT, SYSTEM, same_telemetry, telemetry_again
-from multiturn.traces.trace import Trace, execution_of, form_of, forms
+from multiturn.traces.telemetry import (
+    INPUT,
+    SYSTEM,
+    same_telemetry,
+    telemetry_again,
+    unread_settings,
+)
+from multiturn.traces.trace import Trace, form_of
 
 _MOST_COMPARED = 200  # items of two lists: their comparison takes the square of it
 
@@ -107,7 +113,6 @@ def _shown(value: Any) -> str:
     return cut(json.dumps(value, ensure_ascii=False))
 
 
-_OURS = ("temperature", "max_output_tokens", "tool_choice")  # settings that targets send
 _NOWHERE = Path(os.devnull)  # has no files that a case could attach
 _ABOVE = 2  # levels of a suite above a case
 
@@ -130,40 +135,35 @@ def case_in(given: Values, name: str, folder: Path | None = None) -> Case:
 def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
     """Yield what differs in the body that a target sends for a case, one sentence each.
 
-    Settings that the case has in ``execution``, and no target sends, do not count.
-
     Raises:
         MultiturnError: the pipeline refuses the case.
     """
     form = None if INPUT in body else form_of(body)[1]
     same = form.same if form else same_telemetry
-    given, execution = same(body), execution_of(trace.request)
+    given = same(body)
     conversion = _pipeline()(Conversion(case))
     if form:
-        again = same(_sent(trace, conversion))
+        layout, sent = _sent(trace, conversion)
+        again = same(sent)
+        yield from layout.refusals.get("C11", ())
     else:
         again = same(telemetry_again(trace.request, SYSTEM in given))
-    config = given.get(form.settings_key) if form else None
-    for settings in (given, config) if isinstance(config, dict) else (given,):
-        for key in execution.keys() - {*_OURS}:
-            settings.pop(key, None)
+        yield from unread_settings(body)
+    for key in TRANSPORT:
+        if key != "model" and given.pop(key, None) is not None:
+            yield f"{key} says how a request is sent; it is left out"
     if "model" not in given:
         again.pop("model", None)
-    if form and not config:
-        given.pop(form.settings_key, None)
     yield from differences(given, again)
-    if form:  # telemetry names settings apart from all else
-        known = {*_OURS, *(name for _, each in forms() for name in each.known_settings)}
-        for key in (each for each in execution if each not in known):
-            yield f"{cut(key)} is not known; it stays in execution, and no target sends it"
 
 
-def _sent(trace: Trace, conversion: Conversion) -> Values:
-    """Return the body that the target of a trace sends for a case, whatever it refuses."""
+def _sent(trace: Trace, conversion: Conversion) -> tuple[Layout, Values]:
+    """Return the body that the target of a trace sends for a case, and what it refuses of it."""
     request = request_of(conversion)
     provider = _provider_of(trace)
-    prepared = provider.prepared(Layout(conversion.prompt, request), request)
-    return dict(msgspec.json.decode(provider.encode(provider.write(prepared))))
+    layout = Layout(conversion.prompt, request)
+    prepared = provider.prepared(layout, request)
+    return layout, dict(msgspec.json.decode(provider.encode(provider.write(prepared))))
 
 
 @cache

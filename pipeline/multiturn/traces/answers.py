@@ -12,7 +12,8 @@ from multiturn.files.media import Media
 from multiturn.logs import Notice
 from multiturn.model.request import ChatMessage, InputFile, turn_of
 from multiturn.model.turns import Call, Part, Thinking, Tool, Turn
-from multiturn.providers.reading import Values, mappings
+from multiturn.providers.reading import mappings
+from multiturn.providers.settings import Values
 from multiturn.traces.again import case_in
 from multiturn.traces.bodies import values_in
 from multiturn.traces.suite import Ids, Imported, placed, refuse_keys

@@ -15,8 +15,9 @@ from multiturn.files.media import EXTENSIONS, Media, Store, given_media, no_room
 from multiturn.logs import Notice
 from multiturn.model.request import part_of
 from multiturn.model.turns import Part
-from multiturn.providers.reading import Segment, Values
+from multiturn.providers.reading import Segment
 from multiturn.providers.secrets import key_in
+from multiturn.providers.settings import Values
 from multiturn.text import number_of
 from multiturn.traces.again import case_in, changes
 from multiturn.traces.bodies import Body, read_bodies

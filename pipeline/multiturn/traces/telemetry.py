@@ -4,11 +4,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec import structs
+
 from multiturn.files.media import kind_of_type
 from multiturn.model.request import PreparedRequest
 from multiturn.model.turns import Turn
 from multiturn.providers import reading
-from multiturn.providers.reading import MediaReader, Values
+from multiturn.providers.reading import MediaReader
+from multiturn.providers.settings import Key, Keys, Values, read_settings
 from multiturn.traces.trace import Trace, parsed, suite_call, suite_tool
 
 INPUT = "gen_ai.input.messages"
@@ -16,6 +19,14 @@ SYSTEM = "gen_ai.system_instructions"
 _TOOLS = "gen_ai.tool.definitions"
 _REQUEST = "gen_ai.request."
 _RESULT = "tool_call_response"
+_NAMES = {"max_output_tokens": "max_tokens", "stop": "stop_sequences"}
+_SETTINGS: Keys = {
+    name: Key(_NAMES.get(name, name))
+    for name in (
+        *("temperature", "max_output_tokens", "top_p", "top_k", "stop", "seed"),
+        *("frequency_penalty", "presence_penalty"),
+    )
+}
 # The value of gen_ai.provider.name, or of gen_ai.system before, and the provider that asks there.
 _PROVIDERS = {
     "anthropic": "anthropic",
@@ -37,11 +48,7 @@ def read_telemetry(attributes: Values, media: MediaReader) -> Trace:
         for at, message in enumerate(reading.mappings(given.get(INPUT)))
         for each in _turns(message, provider, f"{INPUT}[{at}]", media)
     ]
-    settings = {
-        key.removeprefix(_REQUEST): value
-        for key, value in given.items()
-        if key.startswith(_REQUEST) and value is not None
-    }
+    settings = _settings_in(given)
     request = PreparedRequest(
         messages=tuple(messages),
         system=reading.turn("system", system, media) if system else None,
@@ -49,11 +56,23 @@ def read_telemetry(attributes: Values, media: MediaReader) -> Trace:
         tools=tuple(
             reading.read_tool(_function(each)) for each in reading.mappings(given.get(_TOOLS))
         ),
-        temperature=settings.get("temperature"),
-        max_output_tokens=settings.get("max_tokens"),
-        others=reading.other_keys(settings, ("temperature", "max_tokens")),
+        settings=structs.replace(read_settings(settings, _SETTINGS, ("model",)), body=None),
     )
     return Trace(provider=provider, request=request)
+
+
+def _settings_in(attributes: Values) -> Values:
+    return {
+        key.removeprefix(_REQUEST): value
+        for key, value in attributes.items()
+        if key.startswith(_REQUEST) and value is not None
+    }
+
+
+def unread_settings(attributes: Values) -> Iterator[str]:
+    """Yield the settings of a request that have no place in ours, one sentence each."""
+    unread = read_settings(_settings_in(attributes), _SETTINGS, ("model",)).body or {}
+    yield from (f"{_REQUEST}{key} is no setting of ours; it is left out" for key in unread)
 
 
 def same_telemetry(attributes: Values) -> Values:

@@ -4,13 +4,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from multiturn.documents.json_lines import read_value
 from multiturn.files.media import Media
 from multiturn.model.request import PreparedRequest
 from multiturn.model.turns import Call, Thinking, Tool, Turn
-from multiturn.providers.reading import BodyForm, MediaReader, Values
+from multiturn.providers.reading import BodyForm, MediaReader
+from multiturn.providers.settings import TRANSPORT, Values
 from multiturn.providers.targets import KINDS
 
 
@@ -30,11 +32,12 @@ class Trace(Struct, kw_only=True):
 
 def forms() -> list[tuple[str, BodyForm]]:
     """Return the forms of request bodies that are read, each with the kind of its provider."""
-    found: dict[BodyForm, str] = {}
+    found: list[tuple[str, BodyForm]] = []
     for kind, (provider, _) in KINDS.items():
         for form in getattr(provider, "body_forms", ()):
-            found.setdefault(form, kind)
-    return [(kind, form) for form, kind in found.items()]
+            if all(form is not other for _, other in found):
+                found.append((kind, form))
+    return found
 
 
 def form_of(body: Values) -> tuple[str, BodyForm]:
@@ -54,10 +57,10 @@ def read_body(body: Values, media: MediaReader) -> Trace:
 
 
 def execution_of(request: PreparedRequest) -> Values:
-    """Return the settings of a request: those that targets send under our names, others as are."""
-    ours = {name: getattr(request, name) for name in ("temperature", "max_output_tokens")}
-    ours["tool_choice"] = request.tool_choice
-    return {**request.others, **{key: given for key, given in ours.items() if given is not None}}
+    """Return the settings of a request by our names; in ``body`` those that are not ours."""
+    found: Values = msgspec.to_builtins(request.settings)
+    body = {key: each for key, each in found.pop("body", {}).items() if key not in TRANSPORT}
+    return {**found, "body": body} if body else found
 
 
 def suite_message(turn: Turn, piece_of: Callable[[Media], Values]) -> Values:

@@ -32,6 +32,7 @@ from multiturn.providers.base import (
 )
 from multiturn.providers.rules import broken, named
 from multiturn.providers.secrets import hide, secrets_among
+from multiturn.providers.settings import in_words
 
 _FOLDER = ".multiturn-"  # prefix of the folder of a request
 _PLACEHOLDER = f"{_FOLDER}request"  # stands for its name, which is random
@@ -142,10 +143,9 @@ class AgentProvider(TargetProvider):
             raise ProviderError(broken("F7", what))
         text += self.closing(files, _PLACEHOLDER)
         repairs = []
-        if request.temperature is not None:
-            repairs.append(named("F4", f"left out the temperature {request.temperature:g}"))
-        if request.max_output_tokens is not None:
-            repairs.append(named("F4", f"left out the limit of {request.max_output_tokens} tokens"))
+        for name, value in request.settings.said().items():
+            if name not in ("tool_choice", "parallel_tool_calls") or request.tools:
+                repairs.append(named("F4", f"left out the {name} {in_words(value)}"))
         if request.tools:
             repairs.append(named("F6", "left out the tools"))
         if not self.gets_instructions and any(_instructions(request)):

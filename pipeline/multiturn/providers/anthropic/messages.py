@@ -5,11 +5,20 @@ from itertools import groupby
 from typing import Any
 
 from multiturn.files.media import Base64, Media
-from multiturn.model.request import Choice, PreparedRequest, pieces_of
+from multiturn.model.request import PreparedRequest, pieces_of
+from multiturn.model.settings import Choice, JsonSchema
 from multiturn.model.turns import Thinking, Tool, Turn
 from multiturn.providers import reading
 from multiturn.providers.anthropic.blocks import pieces, result_keys, segment_of, use_keys
-from multiturn.providers.reading import BodyForm, MediaReader, Piece, Values
+from multiturn.providers.reading import BodyForm, MediaReader, Piece
+from multiturn.providers.settings import (
+    Key,
+    Keys,
+    Values,
+    read_settings,
+    with_body,
+    write_settings,
+)
 
 SPOKEN = ("system", "messages", "tools")  # keys of a body that messages and tools are in
 _CHOICES = {"required": "any"}  # what the API calls them
@@ -25,16 +34,16 @@ def write_message(request: PreparedRequest) -> dict[str, Any]:
     if system and (caching := request.form.get("prompt_caching")):
         control = {"type": "ephemeral", **({"ttl": caching} if isinstance(caching, str) else {})}
         system = [{"type": "text", "text": system, "cache_control": control}]
+    settings = write_settings(request.settings, KEYS)
     body = {
-        "max_tokens": request.max_output_tokens,
+        "max_tokens": settings.pop("max_tokens", None),
         "messages": _messages(request.messages),
         "model": request.model,
         "system": system,
-        "temperature": request.temperature,
+        "temperature": settings.pop("temperature", None),
         "tools": [_tool(tool) for tool in request.tools] or None,
-        "tool_choice": request.tool_choice and _choice(request.tool_choice),
     }
-    return {key: value for key, value in body.items() if value is not None}
+    return with_body({**body, **settings}, request.settings)
 
 
 def _messages(turns: Iterable[Turn]) -> list[dict[str, Any]]:
@@ -104,7 +113,7 @@ def _choice(choice: Choice) -> dict[str, Any]:
     return {"type": "tool", **choice}
 
 
-_READ = ("system", "messages", "tools", "tool_choice", "temperature", "max_tokens")
+_READ = (*SPOKEN, "model")
 _NAMES_OF_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
@@ -127,11 +136,8 @@ def read_message(
         system=reading.turn("system", system, media) if system else None,
         model=str(body.get("model") or ""),
         tools=tuple(reading.read_tool(each, "input_schema") for each in own),
-        tool_choice=_read_choice(body.get("tool_choice")),
-        temperature=body.get("temperature"),
-        max_output_tokens=body.get("max_tokens"),
+        settings=read_settings(body, KEYS, _READ),
         form={"prompt_caching": caching} if caching else {},
-        others=reading.other_keys(body, _READ),
     )
 
 
@@ -185,6 +191,45 @@ def _read_choice(choice: Any) -> Choice | None:
     return None
 
 
+def _write_format(form: Any) -> Values | None:
+    return {"type": "json_schema", "schema": form.schema} if form != "text" else None
+
+
+def _read_format(form: Any) -> JsonSchema | None:
+    match form:
+        case {"type": "json_schema", "schema": dict(schema), **rest} if not rest:
+            return JsonSchema(schema=schema)
+    return None
+
+
+def _read_budget(thinking: Any) -> int | None:
+    match thinking:
+        case {"type": "enabled", "budget_tokens": int(budget), **rest} if not rest:
+            return budget
+    return None
+
+
+KEYS: Keys = {
+    "max_output_tokens": Key("max_tokens"),
+    "temperature": Key("temperature"),
+    "parallel_tool_calls": Key(
+        "tool_choice.disable_parallel_tool_use", lambda given: not given, lambda given: not given
+    ),
+    "tool_choice": Key("tool_choice", _choice, _read_choice),
+    "top_p": Key("top_p"),
+    "top_k": Key("top_k"),
+    "stop": Key("stop_sequences", list, tuple),
+    "reasoning_effort": Key("output_config.effort"),
+    "reasoning_tokens": Key(
+        "thinking", lambda most: {"type": "enabled", "budget_tokens": most}, _read_budget
+    ),
+    "response_format": Key(
+        "output_config.format", _write_format, _read_format, ("text", "json_schema")
+    ),
+    "service_tier": Key("service_tier"),
+}
+
+
 # What only bodies of Anthropic's have, among those with messages.
 _KEYS = {"system", "anthropic_version", "stop_sequences", "thinking", "top_k", "mcp_servers"}
 _BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document")
@@ -214,7 +259,7 @@ def _same(body: Values) -> Values:
 
 def _settings(request: PreparedRequest) -> Values:
     found = dict(request.form)
-    if request.temperature is not None:
+    if request.settings.temperature is not None:
         found["api_version"] = "2023-06-01"  # newer ones take no temperature (A11)
     if any(turn.role == "system" for turn in request.messages):
         found["later_system"] = "keep"
@@ -227,10 +272,7 @@ FORM = BodyForm(
     _same,
     _settings,
     read_thoughts,
+    keys=KEYS,
     # From the types of anthropic 2.11.0, and of its older versions, on 22 November 2026.
-    known_settings=(
-        *("container", "inference_geo", "metadata", "model", "output_config", "service_tier"),
-        *("speed", "stop_sequences", "stream", "thinking", "top_p"),
-        *("anthropic_version", "anthropic_beta", "betas", "mcp_servers", "top_k"),
-    ),
+    closed=(*SPOKEN, "container", "context_management", "mcp_servers"),
 )

@@ -4,7 +4,7 @@ import re
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from multiturn.files.media import MediaKind
 from multiturn.model.request import PreparedRequest, ProviderRequest
@@ -142,9 +142,12 @@ class AnthropicProvider(HttpProvider):
         if layout.want_user_last(self.abilities):
             layout.trim_end("A5")
         asked = self.asked(layout, request)
-        limit = _DEFAULT_LIMIT if asked.limit is None else asked.limit
+        if asked.max_output_tokens is None:
+            asked = structs.replace(asked, max_output_tokens=_DEFAULT_LIMIT)
+        if asked.parallel_tool_calls is False and asked.tool_choice is None:
+            asked = structs.replace(asked, tool_choice="auto")  # which the API wants beside it
         caching = self.settings.prompt_caching or None
-        return self.made(layout, request, asked._replace(limit=limit), prompt_caching=caching)
+        return self.made(layout, request, asked, prompt_caching=caching)
 
     def write(self, request: PreparedRequest) -> dict[str, Any]:
         """Return the body."""

@@ -8,12 +8,23 @@ from itertools import groupby
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec import structs
+
 from multiturn.errors import MultiturnError
 from multiturn.files.media import EXTENSIONS, Base64, Media, kind_of_type
-from multiturn.model.request import Choice, PreparedRequest, pieces_of
+from multiturn.model.request import PreparedRequest, pieces_of
+from multiturn.model.settings import Choice, JsonSchema
 from multiturn.model.turns import Call, Thinking, Tool, Turn
 from multiturn.providers import reading
-from multiturn.providers.reading import BodyForm, MediaReader, Piece, Values
+from multiturn.providers.reading import BodyForm, MediaReader, Piece
+from multiturn.providers.settings import (
+    Key,
+    Keys,
+    Values,
+    read_settings,
+    with_body,
+    write_settings,
+)
 
 SPOKEN = ("systemInstruction", "contents", "tools")  # keys that messages and tools are in
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
@@ -24,21 +35,22 @@ _NAMES_OF_TYPES = {"audio/mpeg": "audio/mp3"}  # what Gemini's guide calls them
 
 def write_content(request: PreparedRequest) -> dict[str, Any]:
     """Return the body of a request; the model is in its path."""
-    system, temperature = request.system, request.temperature
-    config: dict[str, Any] = {
-        "temperature": None if temperature is None else float(temperature),
-        "maxOutputTokens": request.max_output_tokens,
-    }
+    system, form = request.system, request.settings.response_format
+    settings = write_settings(request.settings, KEYS)
+    config = settings.pop("generationConfig", {})
+    if form not in (None, "text"):
+        config["responseMimeType"] = "application/json"
+    if isinstance(form, JsonSchema):
+        config["responseJsonSchema"] = form.schema
     declared = [_declaration(tool) for tool in request.tools]
-    choice = request.tool_choice
     body: dict[str, Any] = {
         "contents": _contents(request.messages),
         "systemInstruction": system and {"parts": [{"text": system.content}], "role": "user"},
         "tools": [{"functionDeclarations": declared}] if declared else None,
-        "toolConfig": choice and {"functionCallingConfig": _choice(choice)},
-        "generationConfig": {key: value for key, value in config.items() if value is not None},
+        "toolConfig": settings.pop("toolConfig", None),
+        "generationConfig": config,
     }
-    return {key: value for key, value in body.items() if value is not None}
+    return with_body({**body, **settings}, request.settings)
 
 
 def _contents(messages: Iterable[Turn]) -> list[dict[str, Any]]:
@@ -103,8 +115,7 @@ def _choice(choice: Choice) -> dict[str, Any]:
 
 
 _MODES_READ = {mode: choice for choice, mode in _MODES.items()}
-_READ = ("systemInstruction", "contents", "tools", "toolConfig", "generationConfig")
-_READ_CONFIG = ("temperature", "maxOutputTokens")
+_READ = (*SPOKEN, "model")
 _SNAKE = re.compile("_([a-z])")
 # Keys of what programs write, whose own keys and values are left as they are.
 OF_PROGRAMS = (
@@ -128,8 +139,7 @@ def read_content(
     reader = _Reader(media)
     system = reading.texts(_pieces_in(body.get("systemInstruction")))
     contents = _listed(body.get("contents"))
-    config = body.get("generationConfig")
-    config = config if isinstance(config, dict) else {}
+    form, body = _read_format(body)
     listed = (each.get("functionDeclarations") for each in reading.mappings(body.get("tools")))
     declared = (each for functions in listed for each in reading.mappings(functions))
     return PreparedRequest(
@@ -137,10 +147,7 @@ def read_content(
         system=reading.turn("system", system, media) if system else None,
         model=str(body.get("model") or ""),
         tools=tuple(reading.read_tool({**each, "parameters": _schema(each)}) for each in declared),
-        tool_choice=_read_choice(body.get("toolConfig")),
-        temperature=config.get("temperature"),
-        max_output_tokens=config.get("maxOutputTokens"),
-        others={**reading.other_keys(body, _READ), **reading.other_keys(config, _READ_CONFIG)},
+        settings=structs.replace(read_settings(body, KEYS, _READ), response_format=form),
     )
 
 
@@ -276,11 +283,53 @@ def _lower(schema: Any) -> Any:
 
 def _read_choice(config: Any) -> Choice | None:
     match config:
-        case {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [str(name)]}}:
+        case {"mode": "ANY", "allowedFunctionNames": [str(name)]}:
             return {"name": name}
-        case {"functionCallingConfig": {"mode": str(mode)}}:
+        case {"mode": str(mode), **rest} if not rest:
             return _MODES_READ.get(mode)
     return None
+
+
+def _read_format(body: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
+    """Return the form that an answer must have, and the body without it."""
+    match body.get("generationConfig"):
+        case {"responseMimeType": "application/json", **config}:
+            schema = config.pop("responseJsonSchema", None)
+            form = JsonSchema(schema=schema) if isinstance(schema, dict) else "json"
+            return form, {**body, "generationConfig": config}
+    return None, body
+
+
+def _nothing(_: Any) -> None:
+    return None
+
+
+def _upper(word: str) -> str:
+    return word.upper()
+
+
+_CONFIG = "generationConfig"
+KEYS: Keys = {
+    "temperature": Key(f"{_CONFIG}.temperature", float),
+    "max_output_tokens": Key(f"{_CONFIG}.maxOutputTokens"),
+    "tool_choice": Key("toolConfig.functionCallingConfig", _choice, _read_choice),
+    "top_p": Key(f"{_CONFIG}.topP"),
+    "top_k": Key(f"{_CONFIG}.topK"),
+    "stop": Key(f"{_CONFIG}.stopSequences", list, tuple),
+    "seed": Key(f"{_CONFIG}.seed"),
+    "frequency_penalty": Key(f"{_CONFIG}.frequencyPenalty"),
+    "presence_penalty": Key(f"{_CONFIG}.presencePenalty"),
+    "reasoning_effort": Key(
+        f"{_CONFIG}.thinkingConfig.thinkingLevel",
+        _upper,
+        lambda level: str(level).lower(),
+        ("minimal", "low", "medium", "high", "xhigh"),
+    ),
+    "reasoning_tokens": Key(f"{_CONFIG}.thinkingConfig.thinkingBudget"),
+    # It is in two keys, which ``write_content`` and ``read_content`` know.
+    "response_format": Key(f"{_CONFIG}.responseMimeType", _nothing, _nothing),
+    "service_tier": Key("serviceTier"),
+}
 
 
 def same_content(body: Values) -> Values:
@@ -315,13 +364,7 @@ FORM = BodyForm(
     _same,
     lambda _: {},
     read_thoughts,
-    settings_key="generationConfig",
+    keys=KEYS,
     # From the types of google-genai 3.4.0, on 22 November 2026.
-    known_settings=(
-        *("candidateCount", "frequencyPenalty", "imageConfig", "labels", "mediaResolution"),
-        *("model", "presencePenalty", "responseJsonSchema", "responseLogprobs"),
-        *("responseMimeType", "responseModalities", "responseSchema", "routingConfig"),
-        *("safetySettings", "seed", "serviceTier", "speechConfig", "stopSequences"),
-        *("thinkingConfig", "topK", "topP", "logprobs"),
-    ),
+    closed=(*SPOKEN, "cachedContent"),
 )

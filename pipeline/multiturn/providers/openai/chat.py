@@ -10,12 +10,24 @@ from typing import Any
 
 from multiturn.errors import MultiturnError
 from multiturn.files.media import EXTENSIONS, Base64, Media, address_or_uri, file_name
-from multiturn.model.request import Choice, PreparedRequest, content_of
+from multiturn.model.request import PreparedRequest, content_of
+from multiturn.model.settings import Choice
 from multiturn.model.turns import Call, Tool, Turn
 from multiturn.providers import reading
 from multiturn.providers.openai.blocks import call_keys, pieces
-from multiturn.providers.reading import BodyForm, MediaReader, Values
+from multiturn.providers.reading import BodyForm, MediaReader
+from multiturn.providers.settings import (
+    Key,
+    Keys,
+    Values,
+    read_format,
+    read_settings,
+    with_body,
+    write_format,
+    write_settings,
+)
 
+LIMITS = ("max_completion_tokens", "max_tokens")
 SPOKEN = ("messages", "tools")  # keys of a body that the messages and the tools are in
 
 
@@ -26,18 +38,18 @@ def write_chat(request: PreparedRequest) -> dict[str, Any]:
     ``max_tokens``; and ``prompt_caching``, which marks the system message for the cache.
     """
     form = request.form
-    role = form.get("system_role", "")
+    role, limit = form.get("system_role", ""), form.get("max_tokens_field", LIMITS[0])
     messages = [chat_message(each, role * (each.role == "system")) for each in request.messages]
+    settings = write_settings(request.settings, {**KEYS, "max_output_tokens": Key(limit)})
     body = {
         "messages": messages,
         "model": request.model,
-        form.get("max_tokens_field", "max_completion_tokens"): request.max_output_tokens,
+        limit: settings.pop(limit, None),
         "prompt_cache_options": caching_of(request, messages, "text"),
-        "temperature": request.temperature,
+        "temperature": settings.pop("temperature", None),
         "tools": [chat_tool(tool) for tool in request.tools] or None,
-        "tool_choice": request.tool_choice and chat_choice(request.tool_choice),
     }
-    return {key: value for key, value in body.items() if value is not None}
+    return with_body({**body, **settings}, request.settings)
 
 
 def caching_of(request: PreparedRequest, messages: list[Any], text_type: str) -> Any:
@@ -131,7 +143,7 @@ def chat_tool(tool: Tool) -> dict[str, Any]:
 
 
 _OLD = ("functions", "function_call")
-_READ = ("messages", "temperature", "max_completion_tokens", "max_tokens", "tools", "tool_choice")
+_READ = ("messages", "model", "tools")
 
 
 def read_chat(body: Mapping[str, Any], media: MediaReader = reading.read_media) -> PreparedRequest:
@@ -143,7 +155,7 @@ def read_chat(body: Mapping[str, Any], media: MediaReader = reading.read_media) 
     if old := [key for key in _OLD if body.get(key)]:
         raise MultiturnError(f"{old[0]} is OpenAI's old form, which is not read")
     given = [*reading.mappings(body.get("messages"))]
-    limits = [key for key in ("max_completion_tokens", "max_tokens") if body.get(key) is not None]
+    limits = [key for key in LIMITS if body.get(key) is not None]
     form = role_form(given)
     if limits[:1] == ["max_tokens"]:
         form["max_tokens_field"] = "max_tokens"
@@ -158,11 +170,12 @@ def read_chat(body: Mapping[str, Any], media: MediaReader = reading.read_media) 
         ),
         model=str(body.get("model") or ""),
         tools=tuple(reading.read_tool(each) for each in functions if isinstance(each, dict)),
-        tool_choice=read_choice(body.get("tool_choice")),
-        temperature=body.get("temperature"),
-        max_output_tokens=body[limits[0]] if limits else None,
+        settings=read_settings(
+            body,
+            {**KEYS, "max_output_tokens": Key((*limits, *LIMITS)[0])},
+            (*_READ, *limits[1:], *(["prompt_cache_options"] if is_ours else [])),
+        ),
         form={**form, **({"prompt_caching": True} if is_ours else {})},
-        others=reading.other_keys(body, (*_READ, *(["prompt_cache_options"] if is_ours else []))),
     )
 
 
@@ -223,6 +236,26 @@ def role_form(messages: list[Values]) -> Values:
     return {"system_role": "developer"} if is_developer else {}
 
 
+def _stops(written: Any) -> tuple[str, ...]:
+    return (written,) if isinstance(written, str) else tuple(written)
+
+
+KEYS: Keys = {
+    "temperature": Key("temperature"),
+    "tool_choice": Key("tool_choice", chat_choice, read_choice),
+    "top_p": Key("top_p"),
+    "stop": Key("stop", list, _stops),
+    "seed": Key("seed"),
+    "frequency_penalty": Key("frequency_penalty"),
+    "presence_penalty": Key("presence_penalty"),
+    "reasoning_effort": Key("reasoning_effort"),
+    "response_format": Key("response_format", write_format, read_format),
+    "parallel_tool_calls": Key("parallel_tool_calls"),
+    "verbosity": Key("verbosity"),
+    "service_tier": Key("service_tier"),
+}
+
+
 # What only bodies of OpenAI's have, among those with messages.
 _ROLES = ("developer", "tool", "function")
 
@@ -261,14 +294,10 @@ FORM = BodyForm(
     read_chat,
     _same,
     _settings,
-    # From the types of openai 3.52.0, of both APIs, on 22 November 2026.
-    known_settings=(
-        *("audio", "background", "context_management", "frequency_penalty", "include"),
-        *("logit_bias", "logprobs", "max_tool_calls", "metadata", "modalities", "model"),
-        *("moderation", "n", "parallel_tool_calls", "prediction", "presence_penalty"),
-        *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "reasoning"),
-        *("reasoning_effort", "response_format", "safety_identifier", "seed", "service_tier"),
-        *("stop", "store", "stream", "stream_options", "text", "top_logprobs", "top_p"),
-        *("truncation", "user", "verbosity", "web_search_options"),
+    keys={**KEYS, "max_output_tokens": Key(LIMITS[0])},
+    # From the types of openai 3.52.0 on 22 November 2026.
+    closed=(
+        *(*SPOKEN, *LIMITS, "audio", "functions", "function_call", "modalities", "prediction"),
+        *("prompt_cache_options", "web_search_options"),
     ),
 )

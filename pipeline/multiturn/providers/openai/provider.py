@@ -31,6 +31,7 @@ from multiturn.providers.openai.repairs import (
     phases,
     wanted_thinking,
 )
+from multiturn.providers.reading import BodyForm
 from multiturn.providers.replies import InputTokens
 
 _OPENAI = "https://api.openai.com/v1"
@@ -172,6 +173,11 @@ class OpenAIProvider(HttpProvider):
         return path
 
     @property
+    def form(self) -> BodyForm:
+        """That of the API."""
+        return responses.FORM if self.asks_responses else chat.FORM
+
+    @property
     def spoken_keys(self) -> tuple[str, ...]:  # type: ignore[override]
         """Those of the API."""
         return ("instructions", "input", "tools") if self.asks_responses else ("messages", "tools")
@@ -194,15 +200,20 @@ class OpenAIProvider(HttpProvider):
             layout.doubt_template(self.abilities)
         layout.want_user_last(self.abilities)
         asked = self.asked(layout, request)
-        if asked.limit is not None:
-            self.want_limit(layout, asked.limit)
+        limit = asked.max_output_tokens
+        if limit is not None:
+            self.want_limit(layout, limit)
+        if request.tools and not self.asks_responses:
+            verdict = self.abilities.takes("tools_over_chat")
+            if verdict.takes is False:
+                layout.judge(verdict, "set api: responses in the target")
         form: dict[str, Any] = {}
         if self.asks_responses:
             if self.settings.system_as == "instructions":
                 layout.take_first_system("O17", "O17")
             form["phases"] = phases(layout, self.abilities) or None
             form["include"] = wanted_thinking(layout, self.abilities)
-        elif asked.limit is not None and self.settings.max_tokens_field == "max_tokens":
+        elif limit is not None and self.settings.max_tokens_field == "max_tokens":
             form["max_tokens_field"] = "max_tokens"
         if self.asks_for_cache:
             advice = "leave out prompt_caching: this one caches prompts by itself"

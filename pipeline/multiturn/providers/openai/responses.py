@@ -6,7 +6,8 @@ from typing import Any
 
 from multiturn.errors import MultiturnError
 from multiturn.files.media import Media, address_or_uri, file_name
-from multiturn.model.request import Choice, PreparedRequest, content_of
+from multiturn.model.request import PreparedRequest, content_of
+from multiturn.model.settings import Choice
 from multiturn.model.turns import Role, Thinking, Tool, Turn
 from multiturn.providers import reading
 from multiturn.providers.openai.blocks import pieces
@@ -17,7 +18,18 @@ from multiturn.providers.openai.chat import (
     role_form,
     said_in,
 )
-from multiturn.providers.reading import BodyForm, MediaReader, Piece, Values
+from multiturn.providers.reading import BodyForm, MediaReader, Piece
+from multiturn.providers.settings import (
+    Key,
+    Keys,
+    Values,
+    read_format,
+    read_settings,
+    schema_keys,
+    with_body,
+    write_format,
+    write_settings,
+)
 
 
 def reasoning_items(thinking: Iterable[Thinking]) -> Iterator[tuple[str, list[Thinking]]]:
@@ -50,19 +62,19 @@ def write_response(request: PreparedRequest) -> dict[str, Any]:
         for item in response_items(turn, role * (turn.role == "system"), phase.get(at, ""))
     ]
     caching = caching_of(request, items, "input_text")
+    settings = write_settings(request.settings, KEYS)
     body = {
         "instructions": request.system and request.system.content,
         "input": items,
         "model": request.model,
         "store": False,
         "include": form.get("include"),
-        "max_output_tokens": request.max_output_tokens,
+        "max_output_tokens": settings.pop("max_output_tokens", None),
         "prompt_cache_options": caching,
-        "temperature": request.temperature,
+        "temperature": settings.pop("temperature", None),
         "tools": [response_tool(tool) for tool in request.tools] or None,
-        "tool_choice": request.tool_choice and response_choice(request.tool_choice),
     }
-    return {key: value for key, value in body.items() if value is not None}
+    return with_body({**body, **settings}, request.settings)
 
 
 def response_items(turn: Turn, role: str = "", phase: str = "") -> Iterator[dict[str, Any]]:
@@ -145,8 +157,25 @@ def response_choice(choice: Choice) -> str | dict[str, Any]:
     return choice if isinstance(choice, str) else {"type": "function", **choice}
 
 
+def _write_format(form: Any) -> Values:
+    if isinstance(form, str):
+        return write_format(form)
+    return {"type": "json_schema", **schema_keys(form)}
+
+
+KEYS: Keys = {
+    "max_output_tokens": Key("max_output_tokens"),
+    "temperature": Key("temperature"),
+    "tool_choice": Key("tool_choice", response_choice, read_choice),
+    "top_p": Key("top_p"),
+    "reasoning_effort": Key("reasoning.effort"),
+    "response_format": Key("text.format", _write_format, read_format),
+    "verbosity": Key("text.verbosity"),
+    "parallel_tool_calls": Key("parallel_tool_calls"),
+    "service_tier": Key("service_tier"),
+}
 _STORED = ("previous_response_id", "conversation", "prompt")
-_READ = ("instructions", "input", "tools", "tool_choice", "temperature", "max_output_tokens")
+_READ = ("instructions", "input", "include", "model", "tools")
 _OF_US = ("store", "include")  # that every body of ours has, whatever the case says
 
 
@@ -180,11 +209,10 @@ def read_response(
         system=reading.turn("system", instructions, media) if instructions else None,
         model=str(body.get("model") or ""),
         tools=tuple(reading.read_tool(_strict(each)) for each in functions_of(body)),
-        tool_choice=read_choice(body.get("tool_choice")),
-        temperature=body.get("temperature"),
-        max_output_tokens=body.get("max_output_tokens"),
+        settings=read_settings(
+            body, KEYS, (*_READ, "store", *(["prompt_cache_options"] if is_cached else []))
+        ),
         form={name: given for name, given in form.items() if given},
-        others=reading.other_keys(body, (*_READ, *(["prompt_cache_options"] if is_cached else []))),
     )
 
 
@@ -295,4 +323,16 @@ def _settings(request: PreparedRequest) -> Values:
     return {"api": "responses", **form, **apart}
 
 
-FORM = BodyForm(_likeness, read_response, _same, _settings, read_reasoning)
+FORM = BodyForm(
+    _likeness,
+    read_response,
+    _same,
+    _settings,
+    read_reasoning,
+    keys=KEYS,
+    # From the types of openai 3.52.0 on 22 November 2026.
+    closed=(
+        *("conversation", "include", "input", "instructions", "max_tool_calls"),
+        *("previous_response_id", "prompt", "prompt_cache_options", "tools", "truncation"),
+    ),
+)

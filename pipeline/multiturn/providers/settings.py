@@ -1,0 +1,169 @@
+"""The settings of a request in the vendors' bodies: where each stands, and what `body` may add."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from multiturn.model.settings import JsonSchema, RequestSettings, merged
+
+Values = dict[str, Any]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class Key(NamedTuple):
+    """Where the bodies of a vendor have a setting.
+
+    Attributes:
+        path: of the key, with dots.
+        write: returns the value in the body; None for what is not written.
+        read: returns the setting of a value in a body; None for one that is none of ours.
+        values: those that the form can have, in words; empty for any.
+    """
+
+    path: str
+    write: Callable[[Any], Any] = _same
+    read: Callable[[Any], Any] = _same
+    values: Collection[str] = ()
+
+
+Keys = Mapping[str, Key]  # by the names of settings
+
+# What says how a request travels, or to whom it is billed, and is no part of it.
+TRANSPORT = (
+    *("model", "stream", "stream_options", "streamOptions", "n", "candidateCount", "store"),
+    *("user", "metadata", "safety_identifier", "prompt_cache_key", "background", "labels"),
+)
+
+
+def in_words(value: Any) -> str:
+    """Return the value of a setting as rows of models.yaml have it, and as errors name it.
+
+    >>> in_words(0.5), in_words(True), in_words(JsonSchema(schema={}))
+    ('0.5', 'true', 'json_schema')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, JsonSchema):
+        return "json_schema"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def write_settings(settings: RequestSettings, keys: Keys) -> Values:
+    """Return the settings as the keys of a body, those in mappings there, too."""
+    found: Values = {}
+    for name, key in keys.items():
+        value = getattr(settings, name)
+        written = None if value is None else key.write(value)
+        if written is not None:
+            *folders, last = key.path.split(".")
+            inner = found
+            for folder in folders:
+                inner = inner.setdefault(folder, {})
+            inner[last] = {**inner[last], **written} if last in inner else written
+    return found
+
+
+def read_settings(body: Mapping[str, Any], keys: Keys, used: Iterable[str]) -> RequestSettings:
+    """Return the settings of a body; `body` has the keys that are none, and are not in ``used``."""
+    used = {*used}
+    rest = {key: each for key, each in body.items() if key not in used and each is not None}
+    found: Values = {}
+    for name, key in keys.items():
+        *folders, last = key.path.split(".")
+        inner: Any = rest
+        for folder in folders:
+            if isinstance(inner.get(folder), dict):
+                inner[folder] = inner = dict(inner[folder])
+            else:
+                inner = {}
+        value = key.read(inner[last]) if inner.get(last) is not None else None
+        if value is not None:
+            found[name] = value
+            del inner[last]
+    rest = _without_empty(rest, {key.path.partition(".")[0] for key in keys.values()})
+    if rest:
+        found["body"] = rest
+    return RequestSettings(**found)
+
+
+def _without_empty(values: Values, folders: Collection[str]) -> Values:
+    """Return mappings without those that are empty once their settings are read."""
+    found = {}
+    for name, value in values.items():
+        if isinstance(value, dict) and name in folders:
+            value = _without_empty(value, value.keys())
+            if not value:
+                continue
+        found[name] = value
+    return found
+
+
+def with_body(written: Values, settings: RequestSettings) -> Values:
+    """Return a body with what `body` adds to it, and without what is None."""
+    found = {key: value for key, value in written.items() if value is not None}
+    return merged(found, settings.body) if settings.body else found
+
+
+def wrong_body(body: Mapping[str, Any], keys: Keys, closed: Collection[str]) -> Iterable[str]:
+    """Yield what is wrong with the keys of a `body`, each with what to do.
+
+    Args:
+        body: what a target or a case adds.
+        keys: those of our settings.
+        closed: keys that multiturn writes, and those of what a model reads as text, tools or
+            history, which nobody would have reviewed.
+    """
+    for name, key in keys.items():
+        value: Any = body
+        for step in key.path.split("."):
+            value = value.get(step) if isinstance(value, Mapping) else None
+        if value is not None and key.read(value) is not None:
+            yield f"{key.path} is a setting; write it as {name}"
+    for name in body:
+        if name in TRANSPORT:
+            yield f"leave out {name}, which says how a request is sent"
+        elif name in closed:
+            yield f"leave out {name}, which would be prompt that nobody has reviewed"
+
+
+def write_format(form: Any) -> Values:
+    """Return the form of an answer as Chat Completions has it.
+
+    >>> write_format("json")
+    {'type': 'json_object'}
+    """
+    if isinstance(form, str):
+        return {"type": {"json": "json_object"}.get(form, form)}
+    return {"type": "json_schema", "json_schema": schema_keys(form)}
+
+
+def schema_keys(form: JsonSchema) -> Values:
+    """Return a JSON Schema with its name, as OpenAI's APIs have it."""
+    described = {"description": form.description} if form.description else {}
+    strict = {} if form.strict is None else {"strict": form.strict}
+    return {"name": form.name, **described, "schema": form.schema, **strict}
+
+
+def read_format(form: Any) -> Any:
+    """Return the form of an answer of Chat Completions, or of Responses; None for another."""
+    match form:
+        case {"type": "text", **rest} if not rest:
+            return "text"
+        case {"type": "json_object", **rest} if not rest:
+            return "json"
+        case {"type": "json_schema", "json_schema": dict(wrapped)}:
+            return _schema_of(wrapped)
+        case {"type": "json_schema", **flat}:
+            return _schema_of(flat)
+    return None
+
+
+def _schema_of(inner: dict[Any, Any]) -> JsonSchema | None:
+    known = {
+        name: inner[name] for name in ("schema", "name", "description", "strict") if name in inner
+    }
+    if not isinstance(known.get("schema"), dict) or known.keys() != inner.keys():
+        return None
+    return JsonSchema(**known)
