@@ -20,6 +20,7 @@ from multiturn.files.media import with_bytes, without_bytes
 from multiturn.logs import Notice, warn
 from multiturn.model.request import (
     DEFAULT,
+    DEFAULT_SYSTEM_PROMPT,
     ChatMessage,
     InputFile,
     PreparedRequest,
@@ -455,9 +456,12 @@ class ChatProvider(TargetProvider, AxProvider):
     def lay_out(self, request: ProviderRequest) -> tuple[Layout, PreparedRequest]:
         """Return the messages after the repairs, with what is refused, and what is sent."""
         prompt = prompt_of(request)
-        if self.settings.default_system == "omit" and prompt[0].parts == DEFAULT:
+        is_added = prompt[0].parts == DEFAULT
+        if is_added and self.settings.default_system == "omit":
             prompt = prompt[1:]
         layout = Layout(prompt, request, self.rules)
+        if is_added and self.settings.default_system == "send":
+            layout.repair("C9", f"added the default system message: {DEFAULT_SYSTEM_PROMPT}")
         if any(turn.has_media for turn in prompt if turn.role == "system"):
             layout.refuse("M1", "attach them to a message of the user")
         if lacks_media(request):

@@ -96,6 +96,9 @@ C5 | all | tool_choice must be of the tools that the case has | multiturn
 C6 | all | a provider of your own must accept calls to get them | multiturn
 C7 | all | a provider must accept media to get images, documents and audio | multiturn
 C8 | all | images, documents and audio need a chat prompt, as a question is only text | multiturn
+C9 | all | a prompt without a system message gets the default one | 000, "System Message Handling"
+C10 | all | a target gets only settings that its API has | SDKs
+C11 | all | body adds only what is neither prompt nor a setting nor how a request is sent | multiturn
 """  # noqa: E501 - a rule is a line
 
 
