@@ -11,6 +11,7 @@ import pytest
 from loopback import KEY, completion
 from multiturn import ChatMessage, ProviderError, ProviderRequest, ProviderResponse
 from multiturn.documents.yaml_reader import read_documents
+from multiturn.model.settings import SETTINGS, RequestSettings
 from multiturn.providers.anthropic.provider import AnthropicProvider, AnthropicSettings
 from multiturn.providers.base import ChatProvider, ChatSettings, Wire
 from multiturn.providers.echo import EchoProvider
@@ -89,6 +90,9 @@ each_vendor = pytest.mark.parametrize(
 def chat(*messages: tuple[Any, Any], **given: Any) -> ProviderRequest:
     """Return a request with a chat prompt of (role, content)."""
     prompt = tuple(ChatMessage(role, content) for role, content in messages)
+    said = {name: given.pop(name) for name in SETTINGS if name in given}
+    if said:
+        given["settings"] = RequestSettings(**said)
     return ProviderRequest(**{"question": "(for logs only)", "chat_prompt": prompt, **given})
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from media_histories import media_history
 from multiturn import ChatMessage, ProviderError, ProviderRequest
 from multiturn.files.media import Media
 from multiturn.model.request import PreparedRequest, content_of
+from multiturn.model.settings import JsonSchema, RequestSettings
 from multiturn.model.turns import Thinking, Turn
 from multiturn.providers.anthropic.messages import read_message
 from multiturn.providers.base import Wire
@@ -60,13 +62,49 @@ def requests(api: str) -> Iterator[ProviderRequest]:
     yield ProviderRequest(question="", chat_prompt=(user, said, user))
 
 
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+# Values of each setting that no body of any vendor leaves out.
+VALUES: dict[str, list[Any]] = {
+    "temperature": [0, 0.5, 1.0],
+    "top_p": [0, 0.25, 1],
+    "top_k": [1, 40],
+    "max_output_tokens": [16, 4000],
+    "stop": [("END",), ("a", "\n")],
+    "seed": [0, -7],
+    "frequency_penalty": [-2.0, 0.5],
+    "presence_penalty": [0, 1.5],
+    "reasoning_effort": ["minimal", "high"],
+    "reasoning_tokens": [0, 2048],
+    "response_format": ["json", JsonSchema(schema=SCHEMA, name="place", strict=True), "text"],
+    "tool_choice": ["auto", "required"],
+    "parallel_tool_calls": [True, False],
+    "verbosity": ["low", "high"],
+    "service_tier": ["auto"],
+    "body": [{"own": {"a": [1, None]}, "more": False}],
+}
+TAKEN = dict.fromkeys(VALUES.keys() - {"body"}, True)
+
+
+def some_settings(api: str, at: int) -> RequestSettings:
+    """Return settings that an API has; each of them in some requests."""
+    chance = random.Random(at)
+    connect, _ = APIS[api]
+    known = connect().form.keys
+    named = [name for name in VALUES if name == "body" or name in known]
+    chosen = {name: chance.choice(VALUES[name]) for name in named if chance.random() < 0.3}
+    if api == "anthropic" and chosen.get("response_format") == "json":
+        del chosen["response_format"]
+    return RequestSettings(**chosen)
+
+
 def wires(api: str) -> Iterator[Wire]:
     """Yield what is sent of random requests with all settings, but for those that are refused."""
     connect, _ = APIS[api]
     for at, request in enumerate(requests(api)):
         settings = SETTINGS[api][at % len(SETTINGS[api])]
+        settings = {**settings, "model_takes": {**TAKEN, **settings.get("model_takes", {})}}
         try:
-            yield connect(**settings).wire(replace(request, max_output_tokens=None))
+            yield connect(**settings).wire(replace(request, settings=some_settings(api, at)))
         except ProviderError:
             continue
 
@@ -129,8 +167,19 @@ def same_request(request: PreparedRequest, api: str) -> Any:
         system,
         "" if api == "gemini" else request.model,  # Gemini's is in the path
         tools,
-        request.settings,
+        same_settings(request.settings, api),
     )
+
+
+def same_settings(settings: RequestSettings, api: str) -> RequestSettings:
+    """Return settings without what the form of an API cannot hold."""
+    form = settings.response_format
+    if api in ("anthropic", "gemini"):
+        if isinstance(form, JsonSchema):  # the schema alone
+            settings = replace(settings, response_format=JsonSchema(schema=form.schema))
+        elif form == "text":  # by saying nothing
+            settings = replace(settings, response_format=None)
+    return settings
 
 
 def items(turns: list[Any]) -> Iterator[Any]:

@@ -92,6 +92,28 @@ class RequestSettings(
 SETTINGS = RequestSettings.__struct_fields__
 
 
+# What vendors, and tools around them, call our settings.
+OTHER_NAMES: Mapping[str, str] = {
+    other: name
+    for name, others in {
+        "max_output_tokens": "max_tokens max_completion_tokens maxOutputTokens maxTokens",
+        "stop": "stop_sequences stopSequences",
+        "top_p": "topP",
+        "top_k": "topK",
+        "frequency_penalty": "frequencyPenalty",
+        "presence_penalty": "presencePenalty",
+        "service_tier": "serviceTier",
+        "reasoning_effort": "effort reasoning reasoningEffort thinking_level thinkingLevel",
+        "reasoning_tokens": "budget_tokens thinking thinkingConfig thinking_budget thinkingBudget",
+        "response_format": "json_schema output_format responseFormat responseSchema",
+        "tool_choice": "toolChoice toolConfig",
+        "parallel_tool_calls": "disable_parallel_tool_use parallelToolCalls",
+        "body": "extra_body generationConfig passthrough",
+    }.items()
+    for other in others.split()
+}
+
+
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Return two mappings as one, and mappings in them likewise; else the second counts."""
     found = dict(below)

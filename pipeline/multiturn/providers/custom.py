@@ -36,10 +36,7 @@ _SENT = (
     "input_files",
     "metadata",
     "eval_id",
-    "temperature",
-    "max_output_tokens",
 )
-_SENT_IF_GIVEN = ("tools", "tool_choice")  # so that digests of requests without them stay
 
 
 def complete(provider: Provider) -> TargetProvider:
@@ -114,7 +111,8 @@ def body_of(request: ProviderRequest) -> bytes:
     """Return the fields of a request that an answer depends on, as JSON."""
     fields = {field: getattr(request, field) for field in _SENT}
     fields["input_files"] = list(map(_fields_of, request.input_files))
-    fields |= {name: given for name in _SENT_IF_GIVEN if (given := getattr(request, name))}
+    fields |= {"tools": request.tools} if request.tools else {}
+    fields |= {"settings": request.settings} if request.settings.said() else {}
     if request.system and not any(m.role == "system" for m in request.chat_prompt or ()):
         fields["system"] = request.system
     return msgspec.json.encode(fields)

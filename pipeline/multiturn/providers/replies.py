@@ -170,7 +170,7 @@ class Lesson(NamedTuple):
         """Return whether the cause is in the target, so that every case would meet it."""
         if self.setting in ("", "target"):
             return self.setting == "target"
-        of_case = getattr(request, self.setting, None)
+        of_case = None if request is None else getattr(request.settings, self.setting)
         return of_case is None and getattr(settings, self.setting) is not None
 
 

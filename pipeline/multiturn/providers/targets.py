@@ -13,8 +13,8 @@ from multiturn.documents.input import check_path, read_small
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
-from multiturn.errors import MultiturnError, Place, did_you_mean, nearly, option
-from multiturn.logs import Notice, warn
+from multiturn.errors import MultiturnError, Place, did_you_mean, option
+from multiturn.model.settings import OTHER_NAMES
 from multiturn.providers.agents.codex import CodexProvider, CodexSettings
 from multiturn.providers.agents.vscode import InsidersSettings, VSCodeProvider, VSCodeSettings
 from multiturn.providers.anthropic.provider import AnthropicProvider, AnthropicSettings
@@ -133,13 +133,6 @@ DEFAULT = "echo"
 _MAX_FILE = 10_000_000
 
 _QUOTED = re.compile(r"(?<=[&*])\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
-# what an API, or an earlier version, calls a setting
-_OTHER_NAMES = {
-    "max_tokens": "max_output_tokens",
-    "max_completion_tokens": "max_output_tokens",
-    "prefill": "model_takes",
-    "accepts": "model_takes",
-}
 
 
 class Kind(NamedTuple):
@@ -320,10 +313,10 @@ def _provider(
     known = settings_type.__struct_fields__
     for key in [key for key in settings if key not in known]:
         place = node.children[key].key_place(where)
-        why = f'unknown key "{key}"; {did_you_mean(_OTHER_NAMES.get(key, key), known)}'
-        if key in _OTHER_NAMES or nearly(key, known, settings.keys() & set(known)):
-            raise MultiturnError(why, where=place)
-        warn(Notice("target.unknown_key", place, why))
+        what = f'unknown key "{key}"; {did_you_mean(OTHER_NAMES.get(key, key), known)}'
+        if "body" in known:
+            what += "; what only one vendor has is written in body"
+        raise MultiturnError(what, where=place)
     _check_headers(settings.get("headers"), node, where)
     try:
         read = read_as(node, settings_type, where=where, label=label, strict=False, filled=settings)

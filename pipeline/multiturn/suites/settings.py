@@ -1,13 +1,11 @@
 """The settings under ``execution`` of a suite or a case."""
 
-from collections.abc import Mapping
-
 from multiturn.documents.json_lines import read_value
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
 from multiturn.errors import InputError, MultiturnError
 from multiturn.files.finding import Files
-from multiturn.model.settings import SETTINGS, JsonSchema, RequestSettings
+from multiturn.model.settings import OTHER_NAMES, SETTINGS, JsonSchema, RequestSettings
 from multiturn.suites.calls import check_finite
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.schema import ChosenKeys, ExecutionKeys, FormatKeys
@@ -21,36 +19,6 @@ _OF_AGENTV = frozenset(
         *("trials", "workers", "workspace"),
     }
 )
-# What vendors, and tools around them, call our settings.
-OTHER_NAMES: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("max_tokens", "max_completion_tokens", "maxOutputTokens", "maxTokens"), "max_output_tokens"
-    ),
-    **dict.fromkeys(("stop_sequences", "stopSequences", "stop_seqs"), "stop"),
-    **dict.fromkeys(("topP", "topK"), "top_p"),
-    "topK": "top_k",
-    "frequencyPenalty": "frequency_penalty",
-    "num_tokens": "max_output_tokens",
-    "presencePenalty": "presence_penalty",
-    "serviceTier": "service_tier",
-    **dict.fromkeys(
-        ("effort", "reasoning", "reasoningEffort", "thinking_level", "thinkingLevel"),
-        "reasoning_effort",
-    ),
-    **dict.fromkeys(
-        ("budget_tokens", "thinking", "thinkingConfig", "thinking_budget", "thinkingBudget"),
-        "reasoning_tokens",
-    ),
-    **dict.fromkeys(
-        ("output_format", "responseFormat", "responseSchema", "response_schema", "json_schema"),
-        "response_format",
-    ),
-    "toolChoice": "tool_choice",
-    "toolConfig": "tool_choice",
-    "functionCall": "tool_choice",
-    **dict.fromkeys(("disable_parallel_tool_use", "parallelToolCalls"), "parallel_tool_calls"),
-    **dict.fromkeys(("extra_body", "generationConfig", "passthrough"), "body"),
-}
 _MOST_BYTES = 1_048_576  # of a file with a JSON Schema
 
 

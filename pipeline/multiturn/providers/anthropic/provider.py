@@ -19,7 +19,8 @@ from multiturn.providers.replies import InputTokens, Typed, counts
 
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _IDS = rules.Names("T2", re.compile("[A-Za-z0-9_-]+"))
-_NOT_COUNTED = ("max_tokens", "temperature")  # keys that the endpoint for counts refuses
+# What the endpoint for counts takes, by anthropic 2.12.0 on 22 November 2026.
+_COUNTED = (*SPOKEN, "model", "output_config", "thinking", "tool_choice")
 _DEFAULT_LIMIT = 4096  # the API requires one
 _KINDS: tuple[MediaKind, ...] = ("image", "document")
 _LIMITS = (
@@ -182,7 +183,7 @@ class AnthropicProvider(HttpProvider):
         """Return the input tokens that Anthropic counts."""
         assert wire.prepared is not None  # noqa: S101 - it is this provider's
         body = self.write(wire.prepared)
-        counted = {key: value for key, value in body.items() if key not in _NOT_COUNTED}
+        counted = {key: value for key, value in body.items() if key in _COUNTED}
         return await self.call(
             *("POST", "/v1/messages/count_tokens", InputTokens),
             *(lambda found: found.input_tokens, counted),
