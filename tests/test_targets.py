@@ -1,8 +1,6 @@
 """Targets: the file that names providers, and the settings of the one that is asked."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -254,7 +252,7 @@ def test_what_sources_dispute_is_said_with_them() -> None:
     ("settings", "models"),
     [
         pytest.param(", model_takes: {temperature: true}}", "", id="the target"),
-        pytest.param("}", "temperature: yes", id="a row of the file"),
+        pytest.param("}", "takes: {temperature: yes}", id="a row of the file"),
     ],
 )
 def test_nothing_is_said_where_it_is_known_by(settings: str, models: str) -> None:
@@ -264,7 +262,7 @@ def test_nothing_is_said_where_it_is_known_by(settings: str, models: str) -> Non
 
 
 def test_a_row_of_the_file_wins_over_those_that_ship() -> None:
-    row = "{names: [gemini-2.5-*], temperature: no, source: us, seen: 2026-11-22}"
+    row = "{names: [gemini-2.5-*], takes: {temperature: no}, source: us, seen: 2026-11-22}"
     write(
         "targets: [{name: t, provider: gemini, api_key: abcdef, model: gemini-2.5-flash}]\n"
         f"models: [{row}]\n"
@@ -274,21 +272,8 @@ def test_a_row_of_the_file_wins_over_those_that_ship() -> None:
 
 
 def test_a_wrong_row_is_an_error_with_its_place() -> None:
-    write(
-        f"targets:\n- {NEW}}}\nmodels:\n- {{names: [a], temperature: maybe, source: us, seen: x}}\n"
-    )
+    row = "{names: [a], takes: {temperature: maybe}, source: us, seen: x}"
+    write(f"targets:\n- {NEW}}}\nmodels:\n- {row}\n")
     with pytest.raises(MultiturnError, match=r"^targets\.yaml:4:") as caught:
         load_target("t")
     assert "maybe" in str(caught.value)
-
-
-def test_what_is_known_of_models_is_read_only_when_a_request_needs_it() -> None:
-    write(f"- {NEW}}}")
-    program = (
-        "from multiturn import ProviderRequest, load_target\n"
-        "from multiturn.providers.models import shipped_rows\n"
-        "load_target('t').wire(ProviderRequest(question='Hi'))\n"
-        "print(shipped_rows.cache_info().currsize)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr

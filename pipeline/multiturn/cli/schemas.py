@@ -49,7 +49,10 @@ def line_schema(command: str, type_: type[Struct]) -> Schema:
 
 def _with_descriptions(schema: Schema, type_: type[Struct]) -> Schema:
     """Return the schema of a struct with what its docstring says of it, and of each field."""
-    for field, text in _described(type_.__doc__, "Attributes").items():
+    said = {}
+    for each in reversed(type_.__mro__):
+        said |= _described(each.__doc__, "Attributes") if issubclass(each, Struct) else {}
+    for field, text in said.items():
         name = type_.__struct_encode_fields__[type_.__struct_fields__.index(field)]
         schema["properties"][name] = {"description": text, **schema["properties"][name]}
     return {**schema, "description": inspect.cleandoc(type_.__doc__ or "").partition("\n\n")[0]}
@@ -375,6 +378,8 @@ def _in_text(schema: Schema) -> Schema:
     for key in ("items", "additionalProperties"):
         if key in schema:
             schema[key] = _in_text(schema[key])
+    if "type" not in schema:
+        return schema
     types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     if "string" in types:
         schema["type"] = [*types, "number", "boolean"]

@@ -334,6 +334,7 @@ class ChatSettings(_Hidden, RequestSettings, frozen=True, kw_only=True):
     timeout_seconds: _Timeout = 600
     model: Model = ""
     temperature: Annotated[Number | Literal["omit"] | None, _TEMPERATURE] = None  # type: ignore[assignment]
+    response_format: Literal["text", "json"] | Mapping[str, Any] | None = None  # type: ignore[assignment]
     default_system: Annotated[
         Literal["send", "omit"],
         Meta(

@@ -68,6 +68,9 @@ _BEDROCK = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?=:)")
 _DATE = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d\d-\d\d(?:\d\d)?|\d{8}|\d{3,4})$")
 
 
+_WORDS = re.compile(r"yes|no|ignored|only .+|up to \d+")  # of ``takes``
+
+
 class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a source says of some models and one feature."""
 
@@ -121,9 +124,12 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         """Refuse a feature that no request has."""
-        for name in self.takes:
+        for name, words in self.takes.items():
             if name not in FEATURES:
                 raise ValueError(f"takes has no {name!r}; {did_you_mean(name, FEATURES)}")
+            if isinstance(words, str) and not _WORDS.fullmatch(words):
+                choices = "yes, no, ignored, only 1, up to 64000, or a list of values"
+                raise ValueError(f"takes: {name} must not be {words!r}; write {choices}")
 
     def is_about(self, model: str, feature: str, api_version: str | None) -> bool:
         """Return whether the row says something of a model, given by its plain name."""

@@ -8,12 +8,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from multiturn.documents.imports import is_foreign
 from multiturn.documents.input import check_path, read_small
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, Place, did_you_mean, option
+from multiturn.files.finding import Files
 from multiturn.model.settings import OTHER_NAMES
 from multiturn.providers.agents.codex import CodexProvider, CodexSettings
 from multiturn.providers.agents.vscode import InsidersSettings, VSCodeProvider, VSCodeSettings
@@ -33,6 +36,7 @@ from multiturn.providers.openai.provider import (
     OpenAISettings,
 )
 from multiturn.providers.secrets import hide, is_secret
+from multiturn.suites.settings import read_format
 
 VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
@@ -324,6 +328,12 @@ def _provider(
         values = [str(value) for key, value in settings.items() if key not in ("name", "provider")]
         quoted = [repr(value) for value in values if value not in known and len(value) > 3]
         raise MultiturnError(hide(error.what, [*quoted, *secrets]), where=error.where) from None
+    if isinstance(getattr(read, "response_format", None), dict):
+        folder = folders(Path(where))[0].absolute()
+        place = node.children["response_format"]
+        read = structs.replace(
+            read, response_format=read_format(place, Files(folder, folder), where, label)
+        )
     provider = provider_type(read, secrets)
     for key, value in settings.items():
         # A server of one's own may take any word as its key, and often gets its own name.

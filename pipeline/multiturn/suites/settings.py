@@ -45,13 +45,13 @@ def read_settings(owner: Node, files: Files, check: KeyCheck, label: str = "") -
     if isinstance(choice, ChosenKeys):
         said["tool_choice"] = {"name": choice.name}
     if isinstance(form, dict):
-        said["response_format"] = _read_format(
+        said["response_format"] = read_format(
             execution.children["response_format"], files, check.name, label
         )
     return RequestSettings(**said)
 
 
-def _read_format(node: Node, files: Files, name: str, label: str) -> str | JsonSchema:
+def read_format(node: Node, files: Files, name: str, label: str) -> str | JsonSchema:
     """Return the form that an answer must have, also as OpenAI's APIs write it."""
     kinds = {"text": "text", "json_object": "json"}
     kind = node.children.get("type")
