@@ -12,7 +12,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -100,14 +100,11 @@ class BatchState:
                 say("another process is sending or canceling batches of these results; waiting")
                 lock(file)
 
-        file = None
-        with suppress(FileNotFoundError):
-            file = open_locked(self.path, "rb", wait)
-        if file is None:  # there is no such file yet, or no more
-            self._clear()
-            yield
-            return
-        with file:
+        with ExitStack() as ending:
+            try:
+                ending.enter_context(open_locked(self.path, "rb", wait))
+            except FileNotFoundError:  # there is no such file yet, or no more
+                self._clear()
             if self.target is not None:  # else the file is that of a run that ended
                 self._catch_up()
             yield
@@ -120,11 +117,7 @@ class BatchState:
     def _catch_up(self) -> None:
         for read_to, record in self._lines(*self._read_to):
             self._read_to = read_to
-            if record is not None:
-                self._note(record)
-
-    def _asked(self) -> Iterator[Waiting]:
-        return (record for _, record in self._lines() if isinstance(record, Waiting))
+            self._note(record)
 
     def _lines(
         self, start: int = 0, number: int = 0
@@ -146,7 +139,7 @@ class BatchState:
                     raise MultiturnError(what, where=Place(self.path, number))
                 yield (start, number), record
 
-    def _note(self, record: _Record) -> None:
+    def _note(self, record: _Record | None) -> None:
         if isinstance(record, Target):
             self.target = record
         elif isinstance(record, BatchPart):
@@ -184,9 +177,12 @@ class BatchState:
             self._file.write(b"\n")  # ends a line that was cut short
         return self._file
 
-    def asked(self, part: BatchPart) -> Iterator[Waiting]:
-        """Return an iterator over the cases that wait for a part."""
-        return (record for record in self._asked() if record.part == part.token)
+    def asked(self, *parts: BatchPart) -> Iterator[Waiting]:
+        """Yield the cases that wait for any of some parts."""
+        tokens = {part.token for part in parts}
+        for _, record in self._lines() if tokens else ():
+            if isinstance(record, Waiting) and record.part in tokens:
+                yield record
 
     def waiting(self) -> tuple[dict[bytes, str], dict[bytes, bytes]]:
         """Return what waits for an answer.
@@ -196,12 +192,10 @@ class BatchState:
             the last request of each case, by the case's key.
         """
         tokens, latest = {}, {}
-        under_way = {part.token for part in self.under_way}
-        for record in self._asked() if under_way else ():
-            if record.part in under_way:
-                digest = bytes.fromhex(record.result.digest)
-                tokens[digest] = self.parts[record.part].token  # one object for all its requests
-                latest[key_of(record.result)] = digest
+        for record in self.asked(*self.under_way):
+            digest = bytes.fromhex(record.result.digest)
+            tokens[digest] = self.parts[record.part].token  # one object for all its requests
+            latest[key_of(record.result)] = digest
         return tokens, latest
 
     def forget(self) -> None:
@@ -571,7 +565,8 @@ class BatchRun(Batches):
                         self.say(f"{part.batch}: {status.state}")
                     if status.ended:
                         yield from self._results(part, status)
-                        self.run.sync()
+                        if self.run.results is not None:
+                            self.run.results.sync()
                         self.state.keep(replace(part, ended=True))
                         parts.remove(part)
                 except ProviderError as error:

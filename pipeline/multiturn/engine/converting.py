@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from heapq import heappush, heappushpop
+from heapq import nsmallest
 
 from msgspec import Struct, structs
 
@@ -55,20 +55,16 @@ def convert_case(case: Case, pipeline: Pipeline, *, strict: bool) -> Conversion:
     """Return what a pipeline makes of a case; if strict, text lost without a rule is an error."""
     conversion = pipeline(Conversion(case))
     if strict:
-        _refuse_losses(conversion)
+        from multiturn.explaining.explanation import explain
+
+        lost = [fate for fate in explain(conversion).fates if fate.fate == "lost"]
+        if lost:
+            more = f"; {len(lost) - 1} more: see multiturn explain" if lost[1:] else ""
+            raise MultiturnError(f"lost: {lost[0].why}{more}", where=lost[0].where)
     for guideline in conversion.guidelines:
         if guideline.resolved_path is not None and case.files is not None:
             case.files.warn_of_conflict(guideline.resolved_path, guideline.text)
     return conversion
-
-
-def _refuse_losses(conversion: Conversion) -> None:
-    from multiturn.explaining.explanation import explain
-
-    lost = [fate for fate in explain(conversion).fates if fate.fate == "lost"]
-    if lost:
-        more = f"; {len(lost) - 1} more: see multiturn explain" if lost[1:] else ""
-        raise MultiturnError(f"lost: {lost[0].why}{more}", where=lost[0].where)
 
 
 def convert_cases(
@@ -162,17 +158,16 @@ def sampled(selection: Selection, size: int, seed: int = 1) -> Selection:
             raise MultiturnError(f"{what}; write it to a file")
     sample, total = Sample(seed), 0
     names = {path: selection.name_of(path) for path in selection.suites}
-    lowest: list[int] = []  # a heap of negative ranks: the highest rank is the first
-    with warnings_to(lambda _: None):  # the second reading warns
+
+    def ranks() -> Iterator[int]:
+        nonlocal total
         for each in read_cases(selection, set()):
-            if not each.case_id:  # an error that belongs to no case
-                continue
-            total += 1
-            rank = -sample.rank(names[each.suite], each.case_id)
-            if len(lowest) < size:
-                heappush(lowest, rank)
-            else:
-                heappushpop(lowest, rank)
-    last = -lowest[0] if lowest else -1
+            if each.case_id:  # else it is an error that belongs to no case
+                total += 1
+                yield sample.rank(names[each.suite], each.case_id)
+
+    with warnings_to(lambda _: None):  # the second reading warns
+        lowest = nsmallest(size, ranks())
+    last = lowest[-1] if lowest else -1
     drawn = structs.replace(sample, last=last, size=len(lowest), total=total)
     return structs.replace(selection, sample=drawn)

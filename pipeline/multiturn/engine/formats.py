@@ -33,16 +33,14 @@ def expected_messages(expected: Any) -> tuple[ChatMessage, ...]:
     >>> expected_messages(["Paris", "Paris, France"])
     (ChatMessage(role='assistant', content='Paris'),)
     """
-    match expected:
-        case None:
-            return ()
-        case dict():
-            return (_message(expected),)
-        case [*items] if all(isinstance(item, dict) for item in items):
-            return tuple(map(_message, items))
-        case [first, *_]:
-            return (ChatMessage("assistant", text_of(first)),)
-    return (ChatMessage("assistant", text_of(expected)),)
+    items = _items(expected)
+    if all(isinstance(item, dict) for item in items):
+        return tuple(map(_message, items))
+    return (ChatMessage("assistant", text_of(items[0])),)
+
+
+def _items(expected: Any) -> list[Any]:
+    return expected if isinstance(expected, list) else [] if expected is None else [expected]
 
 
 def expected_turns(expected: Any) -> list[Turn]:
@@ -53,8 +51,7 @@ def expected_turns(expected: Any) -> list[Turn]:
     >>> turn.content, turn.calls
     ('', (Call(id='c1', name='now'),))
     """
-    items = expected if isinstance(expected, list) else [expected]
-    messages = expected_messages(expected)
+    items, messages = _items(expected), expected_messages(expected)
     if not all(isinstance(item, dict) for item in items):
         return list(map(turn_of, messages))
     return [_turn(message, item) for message, item in zip(messages, items, strict=True)]
@@ -68,15 +65,15 @@ def _turn(message: ChatMessage, item: dict[str, Any]) -> Turn:
     calls = [*map(_call, listed if isinstance(listed, list) else [listed]), *map(_call, uses)]
     known = tuple(call for call in calls if call is not None)
     text = message.text
-    if calls and len(known) == len(calls):
-        text = text_of([each for each in segments if each not in uses]) if uses else text
-        text = "" if content is None else text
-    else:
+    if len(known) < len(calls):
         known = ()
+    elif uses:
+        text = text_of([each for each in segments if each not in uses])
+    elif calls and content is None:
+        text = ""
     answers = item.get("tool_call_id") if message.role == "tool" else None
-    parts = (Part("text", text),)
-    is_answer = isinstance(answers, str)
-    return Turn(message.role, parts, calls=known, answers=answers if is_answer else None)
+    answers = answers if isinstance(answers, str) else None
+    return Turn(message.role, (Part("text", text),), calls=known, answers=answers)
 
 
 def _call(item: Any) -> Call | None:

@@ -263,10 +263,9 @@ def _cases(
     selection: Selection, on_error: Callable[[MultiturnError], object] | None
 ) -> Iterator[Case]:
     for each in read_cases(selection):
-        if each.error is None:
-            if each.case is not None:
-                yield each.case
-        elif on_error is None:
-            raise each.error
-        else:
+        if each.error is not None:
+            if on_error is None:
+                raise each.error
             on_error(each.error)
+        elif each.case is not None:
+            yield each.case

@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, structs
 
 from multiturn.errors import MultiturnError, Place, ProviderError
-from multiturn.explaining.spans import (
-    Message,
-    Span,
-    Spans,
-    definitions_of,
-    in_spans,
-    messages_of,
-    question_spans,
-    spans_in,
-)
+from multiturn.explaining import spans
+from multiturn.explaining.spans import Message, Span, Spans
 from multiturn.files.media import FILE_TYPES, Media, is_address
 from multiturn.model.case import PROMPT_KEY, Case, TestMessage, first_other, segments_of
 from multiturn.model.conversion import DROPPED, Conversion, Edited, calls_of
@@ -321,8 +313,8 @@ class Explanation(Struct, frozen=True):
         return visible("\n".join(lines)) + "\n"
 
 
-def _lines(spans: Spans) -> Iterator[str]:
-    for span in spans:
+def _lines(texts: Spans) -> Iterator[str]:
+    for span in texts:
         if span.text.strip("\n"):
             facts = "" if span.media is None else f": {span.media.facts}"
             yield f"  {span.origin}{facts}"
@@ -332,8 +324,8 @@ def _lines(spans: Spans) -> Iterator[str]:
 def within(found: Explanation, extent: Extent) -> Explanation | None:
     """Return what an explanation says of a stretch of a suite; None if that is nothing."""
 
-    def held(spans: Spans) -> Spans:
-        return tuple(span for span in spans if extent.holds(span.place))
+    def held(texts: Spans) -> Spans:
+        return tuple(span for span in texts if extent.holds(span.place))
 
     chat = None
     if found.chat is not None:
@@ -358,9 +350,9 @@ def explain(conversion: Conversion) -> Explanation:
     return Explanation(
         suite=case.suite,
         id=case.id,
-        chat=messages_of(conversion) if has_chat else None,
-        system=() if has_chat else spans_in(conversion.system, case),
-        question=question_spans(conversion),
+        chat=spans.messages_of(conversion) if has_chat else None,
+        system=() if has_chat else spans.spans_in(conversion.system, case),
+        question=spans.question_spans(conversion),
         fates=tuple(fates_of(conversion)),
     )
 
@@ -390,7 +382,7 @@ def explain_for(conversion: Conversion, provider: "TargetProvider") -> Explanati
     found = structs.replace(explain(conversion), target=provider.name, repairs=preview.repairs)
     if preview.messages is None:
         return found
-    chat = in_spans(preview.messages, conversion.case)
+    chat = spans.in_spans(preview.messages, conversion.case)
     return structs.replace(found, chat=chat, system=(), question=())
 
 
@@ -425,9 +417,9 @@ def _spans(conversion: Conversion, provider: "TargetProvider") -> Iterator[tuple
     """Yield each text of a prompt, and what it belongs to."""
     guidelines = {file.resolved_path for file in conversion.input_files if file.guideline}
     turns = preview_of(conversion, provider).messages
-    for message in in_spans(conversion.sent if turns is None else turns, conversion.case):
+    for message in spans.in_spans(conversion.sent if turns is None else turns, conversion.case):
         for span in (each for each in message.shown if each.media is None):
             kind = "guideline" if span.path in guidelines else "file"
             yield f"{kind} {span.path}" if span.path else f"{message.role} messages", span
-    for definition in definitions_of(conversion):
+    for definition in spans.definitions_of(conversion):
         yield from (("tools", span) for span in definition.spans)

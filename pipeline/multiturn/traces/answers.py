@@ -11,12 +11,12 @@ from multiturn.errors import MultiturnError, Place
 from multiturn.files.media import Media
 from multiturn.logs import Notice
 from multiturn.model.request import ChatMessage, InputFile, turn_of
-from multiturn.model.turns import Call, Part, Thinking, Tool, Turn
+from multiturn.model.turns import Call, Part, Tool, Turn
 from multiturn.providers.reading import Values, mappings
 from multiturn.traces.again import case_in
 from multiturn.traces.bodies import values_in
 from multiturn.traces.suite import Ids, Imported, placed, refuse_keys
-from multiturn.traces.trace import forms, suite_message, suite_tool
+from multiturn.traces.trace import forms, suite_media, suite_message, suite_tool
 
 _TO_FILL_IN = "(to fill in)"
 
@@ -75,7 +75,9 @@ def _case_of(value: Any, where: Place, ids: Ids) -> Imported | Notice:
         turns = [Turn("system", (Part("text", asked.system),))] if asked.system else []
         turns.append(Turn("user", (Part("text", asked.question),)))
     parts = (Part("text", said),) if said.strip() else ()
-    turns.append(Turn("assistant", parts, None, tuple(_thoughts(result.thinking)), calls))
+    blocks = [(form, block) for block in mappings(result.thinking) for _, form in forms()]
+    thinking = tuple(thought for form, block in blocks for thought in form.thoughts(block))
+    turns.append(Turn("assistant", parts, None, thinking, calls))
     number = sum(turn.role == "user" for turn in turns) + 1
     case: Values = {"id": ids.new(f"{re.sub('-turn-[0-9]+$', '', result.id)}-turn-{number}")}
     if result.conversation_id:
@@ -109,8 +111,7 @@ def _piece(media: Media, unread: Container[str]) -> Values:
     if value is None or (media.url is None and value in unread):
         what = "results do not have the bytes of media that were no file"
         raise MultiturnError(f"{what}; attach them as a file, and run the suite again")
-    detail = {"detail": media.detail} if media.detail else {}
-    return {"type": media.kind, "value": value, **detail}
+    return suite_media(media, value)
 
 
 def _call(given: dict[str, Any]) -> Call:
@@ -119,10 +120,3 @@ def _call(given: dict[str, Any]) -> Call:
     except msgspec.ValidationError:
         what = "are not a JSON object, as the model wrote them; no conversation can go on from them"
         raise MultiturnError(f"tool_calls: the arguments {what}") from None
-
-
-def _thoughts(given: Any) -> Iterator[Thinking]:
-    """Yield what a vendor's answer has as thinking."""
-    for block in mappings(given):
-        for _, form in forms():
-            yield from form.thoughts(block)

@@ -75,7 +75,6 @@ def _stripped(line: bytes) -> bytes:
 
 def _whole(data: bytes, name: str) -> Any:
     """Return the value of a file, or what is wrong with it."""
-    what = ""
     try:
         if len(data) <= MAX_CASE_LINE:
             return read_value(data.decode("utf-8-sig"))
@@ -89,12 +88,10 @@ def _whole(data: bytes, name: str) -> Any:
 
 def _bodies(value: Any, where: Place, name: str) -> Iterator["Body | MultiturnError"]:
     """Yield the bodies in a value of a file."""
-    if isinstance(value, list) and any(
-        isinstance(each, dict) and "parts" in each for each in value
-    ):
-        yield Body(where, name, {INPUT: value})
-        return
     if isinstance(value, list):
+        if any(isinstance(each, dict) and "parts" in each for each in value):
+            yield Body(where, name, {INPUT: value})
+            return
         for at, each in enumerate(value):
             yield from _bodies(each, where._replace(label=f"[{at}]"), f"{name}-{at + 1}")
         return

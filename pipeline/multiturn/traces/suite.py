@@ -18,10 +18,11 @@ from multiturn.model.turns import Part
 from multiturn.providers.reading import Segment, Values
 from multiturn.providers.secrets import key_in
 from multiturn.text import number_of
+from multiturn.traces import trace as traces
 from multiturn.traces.again import case_in, changes
 from multiturn.traces.bodies import Body, read_bodies
 from multiturn.traces.telemetry import INPUT, read_telemetry
-from multiturn.traces.trace import Trace, execution_of, read_body, suite_message, suite_tool
+from multiturn.traces.trace import Trace, suite_media
 
 _NAME = re.compile(r"(?!\.)[\w.() -]{1,100}(?<![. ])")
 
@@ -64,13 +65,10 @@ class Attached:
 
     def piece(self, media: Media) -> Values:
         """Return media as a segment of the suite."""
-        detail = {"detail": media.detail} if media.detail else {}
-        if media.url is not None:
-            return {"type": media.kind, "value": media.url, **detail}
-        if self.folder is not None:
-            return {"type": media.kind, "value": media.path, **detail}
+        if media.url is not None or self.folder is not None:
+            return suite_media(media, media.url or media.path)
         name = {"name": media.path} if media.path else {}
-        return {"type": media.kind, "value": media.data_uri, **detail, **name}
+        return {**suite_media(media, media.data_uri), **name}
 
     def keep(self, folder: Path) -> None:
         """Copy the files to the folder of the suite.
@@ -174,15 +172,15 @@ def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, li
         raise MultiturnError("the request body is not a JSON object")
     attached.lost = []
     is_telemetry = INPUT in body.value
-    trace = (read_telemetry if is_telemetry else read_body)(body.value, attached.read)
+    trace = (read_telemetry if is_telemetry else traces.read_body)(body.value, attached.read)
     request, lost = trace.request, attached.lost
     given = {
         "id": case_id,
-        "tools": [suite_tool(tool) for tool in request.tools],
-        "execution": execution_of(request),
+        "tools": [traces.suite_tool(tool) for tool in request.tools],
+        "execution": traces.execution_of(request),
     }
     case = {key: value for key, value in given.items() if value}
-    case["input_messages"] = [suite_message(turn, attached.piece) for turn in request.spoken]
+    case["input_messages"] = [traces.suite_message(t, attached.piece) for t in request.spoken]
     refuse_keys(case)
     loaded = case_in(case, body.where.file, attached.folder)
     lost += changes(body.value, trace, loaded)
@@ -252,17 +250,11 @@ def suite_text(cases: list[Imported]) -> str:
     A comment at the top has the targets that send the bodies again.
     """
     tools = cases[0].case.get("tools")
+    found: Values = {"evalcases": [each.case for each in cases]}
     if len(cases) > 1 and tools and all(each.case.get("tools") == tools for each in cases):
-        found: Values = {"tools": tools}
         listed = [{k: v for k, v in each.case.items() if k != "tools"} for each in cases]
-    else:
-        found, listed = {}, [each.case for each in cases]
-    return _comment(cases) + dump({**found, "evalcases": listed}).removeprefix("---\n")
-
-
-def _has_later_system(messages: list[Values]) -> bool:
-    roles = [each["role"] for each in messages]
-    return "system" in [*dropwhile(lambda role: role == "system", roles)]
+        found = {"tools": tools, "evalcases": listed}
+    return _comment(cases) + dump(found).removeprefix("---\n")
 
 
 def _comment(cases: list[Imported]) -> str:
@@ -274,7 +266,8 @@ def _comment(cases: list[Imported]) -> str:
     if not targets:
         return "# Write each content that is null.\n"
     pipeline = "spec"
-    if any(_has_later_system(each.case["input_messages"]) for each in cases):
+    roles = [[message["role"] for message in each.case["input_messages"]] for each in cases]
+    if any("system" in [*dropwhile(lambda role: role == "system", each)] for each in roles):
         pipeline = "extends: spec, configure: {consolidate_system: {later_system: keep}}"
     lines = [f"The same requests again: the pipeline {pipeline}, and these targets"]
     names = Ids()
