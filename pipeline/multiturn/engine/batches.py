@@ -198,15 +198,6 @@ class BatchState:
             latest[key_of(record.result)] = digest
         return tokens, latest
 
-    def forget(self) -> None:
-        """Remove the file if nothing is under way.
-
-        Only the run that writes it may call this, while it is ``alone``.
-        """
-        if not self.under_way:
-            self.close()
-            Path(self.path).unlink(missing_ok=True)
-
     def close(self) -> None:
         """Close the file; records that are still in the buffer are written."""
         if self._file is not None:
@@ -582,7 +573,9 @@ class BatchRun(Batches):
         if refused:
             raise refused[0]
         with self.state.alone(self.say):
-            self.state.forget()
+            if not self.state.under_way:
+                self.state.close()
+                Path(self.state.path).unlink(missing_ok=True)
 
     def _results(self, part: BatchPart, status: BatchStatus) -> Iterator[RunCase]:
         """Yield the cases that wait for a part that has ended, each with its result."""

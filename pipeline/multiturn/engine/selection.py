@@ -77,10 +77,9 @@ class Selection(Struct, frozen=True):
         def has(case_id: str | None) -> bool:
             if case_id is None or not self.is_partial:
                 return True
-            is_named = case_id in self.case_ids or any(self._matching([case_id]))
-            if self.case_ids and not is_named:
-                return False
-            return sample is None or sample.has(suite, case_id)
+            ids = self.case_ids
+            is_named = not ids or case_id in ids or any(self._matching([case_id]))
+            return is_named and (sample is None or sample.has(suite, case_id))
 
         return has
 

@@ -89,15 +89,11 @@ class _Sent:
         for guideline in conversion.guidelines:
             self.guidelines.setdefault(guideline.resolved_path, guideline)
         self.losses: dict[_Segment, tuple[int, Notice]] = {}  # with their numbers
-        self.dropped: dict[Place, str] = {}
-        self.unsigned: dict[Place, str] = {}  # thinking that was changed
+        self.noticed: dict[tuple[str, Place], str] = {}  # why, by event and place
         for number, notice in enumerate(conversion.notices):
+            self.noticed.setdefault((notice.event, notice.where), notice.why)
             if notice.event in ("segment.left_out", DROPPED):
                 self.losses.setdefault((notice.message, notice.content), (number, notice))
-            if notice.event == DROPPED:
-                self.dropped.setdefault(notice.where, notice.why)
-            if notice.event == "thinking.dropped":
-                self.unsigned.setdefault(notice.where, notice.why)
         self.dropped_by = {(message, at): stage for message, at, stage in conversion.dropped}
         # Without a chat, the question has the calls.
         said = self.prompt if conversion.chat is not None else conversion.turns
@@ -121,7 +117,7 @@ class _Sent:
             return _as_written(self.of_key[key], text)
         if is_blank(text):
             return "dropped", "blank text is no content (rule 2)"
-        if why := self.dropped.get(where):
+        if why := self.noticed.get((DROPPED, where)):
             return "dropped", why
         if key == PROMPT_KEY and (explicit := _explicit(self.prompt)):
             if min(explicit) < first_other(self.conversion.case):
@@ -153,7 +149,7 @@ class _Sent:
             where = case.where(block.line, f"{key}.thinking[{at}]")
             if (index, block) in self.thinking:
                 yield Fate(where, "shown")
-            elif why := self.unsigned.get(where):
+            elif why := self.noticed.get(("thinking.dropped", where)):  # it was changed
                 yield Fate(where, "dropped", why)
             else:
                 yield Fate(where, *self._gone(index))
@@ -282,9 +278,8 @@ class Explanation(Struct, frozen=True):
     def __repr__(self) -> str:
         """Return one line: a notebook shows ``_repr_html_``, and ``print`` shows all of it."""
         case = " · ".join(filter(None, (self.suite, self.id)))
-        parts = [
-            number_of(len(self.chat), "message") if self.chat is not None else "no chat prompt"
-        ]
+        count = None if self.chat is None else number_of(len(self.chat), "message")
+        parts = [count or "no chat prompt"]
         if lost := sum(fate.fate == "lost" for fate in self.fates):
             parts.append(f"{number_of(lost, 'text')} lost")
         return f"<Explanation of {visible(case)!r}: {', '.join(parts)}; print() shows it>"

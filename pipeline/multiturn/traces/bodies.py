@@ -55,7 +55,8 @@ def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
     """Yield each value of a file, with its line if the file has JSON Lines."""
     file.seek(0)
     lines = iter(lambda: file.readline(MAX_CASE_LINE), b"")
-    first = next((line for line in map(_stripped, lines) if line), b"")
+    stripped = (line.removeprefix(BOM_UTF8).strip() for line in lines)
+    first = next(filter(None, stripped), b"")
     file.seek(0)
     if first[:1] == b"{" and first[-1:] == b"}":
         for found in read_json_lines(file, name):
@@ -67,10 +68,6 @@ def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
     data = file.read(MAX_CASE_LINE + 1)
     if data.strip():
         yield Place(name), _whole(data, name)
-
-
-def _stripped(line: bytes) -> bytes:
-    return line.removeprefix(BOM_UTF8).strip()
 
 
 def _whole(data: bytes, name: str) -> Any:

@@ -22,7 +22,7 @@ from multiturn.traces import trace as traces
 from multiturn.traces.again import case_in, changes
 from multiturn.traces.bodies import Body, read_bodies
 from multiturn.traces.telemetry import INPUT, read_telemetry
-from multiturn.traces.trace import Trace, suite_media
+from multiturn.traces.trace import suite_media
 
 _NAME = re.compile(r"(?!\.)[\w.() -]{1,100}(?<![. ])")
 
@@ -184,7 +184,11 @@ def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, li
     refuse_keys(case)
     loaded = case_in(case, body.where.file, attached.folder)
     lost += changes(body.value, trace, loaded)
-    return Imported(case, _target_of(trace)), lost
+    model = {"model": request.model} if request.model else {}
+    target = {"provider": trace.provider, **model, **trace.target}
+    if not any(turn.role == "system" for turn in request.spoken):
+        target["default_system"] = "omit"
+    return Imported(case, target), lost
 
 
 def placed(error: MultiturnError, where: Place) -> MultiturnError:
@@ -192,15 +196,6 @@ def placed(error: MultiturnError, where: Place) -> MultiturnError:
     label = ": ".join(filter(None, (where.label, error.where.label)))
     error.where = where._replace(label=label)
     return error
-
-
-def _target_of(trace: Trace) -> Values:
-    """Return the settings of a target that sends the body of a trace again."""
-    model = trace.request.model
-    target = {"provider": trace.provider, **({"model": model} if model else {}), **trace.target}
-    if not any(turn.role == "system" for turn in trace.request.spoken):
-        target["default_system"] = "omit"
-    return target
 
 
 def refuse_keys(value: Any, path: str = "") -> None:
