@@ -471,9 +471,8 @@ class BatchRun(Batches):
                     self.run.keep(case)
                 yield case
         if self.state.canceled:
-            self.say(
-                "this run was canceled: it sends no more requests, and keeps the answers so far"
-            )
+            what = "this run was canceled: it sends no more requests, and keeps the answers so far"
+            self.say(what)
         yield from self._collect(wait)
 
     def submit(self, cases: Iterable[RunCase]) -> Iterator[RunCase]:

@@ -127,14 +127,9 @@ def prepare(
 
     If strict, text that is lost without a rule is an error.
     """
-    result = Result(
-        suite=utf8(case.suite),
-        id=case.id,
-        target=provider.name,
-        outcome=_if_given(case.outcome),
-        expected_messages=_if_given(case.expected_messages),
-        conversation_id=_if_given(case.conversation_id),
-    )
+    names = ("outcome", "expected_messages", "conversation_id")
+    given = {name: value for name in names if (value := getattr(case, name)) is not None}
+    result = Result(suite=utf8(case.suite), id=case.id, target=provider.name, **given)
     found = RunCase("refuse", result, where=str(case.where()))
     try:
         request = request_of(convert_case(case, pipeline, strict=strict))
@@ -159,10 +154,6 @@ def prepare(
     except Exception as error:  # so may a custom provider
         return found.failed(error)
     return replace(found, action="send", wire=wire, tokens=tokens)
-
-
-def _if_given(value: Any) -> Any:
-    return UNSET if value is None else value
 
 
 Order = Literal["prefixes", "suite"]
@@ -616,10 +607,7 @@ def dry_run(
 
 
 def estimate(
-    cases: Iterable[RunCase],
-    provider: TargetProvider,
-    *,
-    prices: str | Path | None = None,
+    cases: Iterable[RunCase], provider: TargetProvider, *, prices: str | Path | None = None
 ) -> costs.Estimate:
     """Return how many tokens requests have, and what they cost, before they are sent.
 
