@@ -81,8 +81,7 @@ class BatchState:
         self._read_to = (0, 0)  # bytes and lines of the file whose records are noted
         self._catch_up()
         if self.target is None and os.path.exists(self.path):
-            what = "this is not the state of a batch; move it away"
-            raise MultiturnError(what, where=self.path)
+            raise MultiturnError("this is not the state of a batch; move it away", where=self.path)
         if not self.under_way:  # the last run was killed before it removed the file
             self._clear()
 
@@ -115,13 +114,11 @@ class BatchState:
         self._read_to = (0, 0)
 
     def _catch_up(self) -> None:
-        for read_to, record in self._lines(*self._read_to):
-            self._read_to = read_to
+        for start, number, record in self._lines(*self._read_to):
+            self._read_to = (start, number)
             self._note(record)
 
-    def _lines(
-        self, start: int = 0, number: int = 0
-    ) -> Iterator[tuple[tuple[int, int], _Record | None]]:
+    def _lines(self, start: int = 0, number: int = 0) -> Iterator[tuple[int, int, _Record | None]]:
         """Yield the bytes and lines up to the end of each line, from so many, and its record.
 
         A line that was cut short has none: nothing has relied on it.
@@ -137,7 +134,7 @@ class BatchState:
                 if isinstance(record, Waiting) and not _DIGEST(record.result.digest):
                     what = "the digest of this request is damaged; restore the file"
                     raise MultiturnError(what, where=Place(self.path, number))
-                yield (start, number), record
+                yield start, number, record
 
     def _note(self, record: _Record | None) -> None:
         if isinstance(record, Target):
@@ -180,7 +177,7 @@ class BatchState:
     def asked(self, *parts: BatchPart) -> Iterator[Waiting]:
         """Yield the cases that wait for any of some parts."""
         tokens = {part.token for part in parts}
-        for _, record in self._lines() if tokens else ():
+        for *_, record in self._lines() if tokens else ():
             if isinstance(record, Waiting) and record.part in tokens:
                 yield record
 
@@ -318,18 +315,17 @@ class Batches:
             return {asked.result.digest for asked in self.state.asked(part)}
 
         others = {other.batch for other in self.state.parts.values()}
-        once_more = ", before anything is sent again"
         said: set[str] = set()
         while True:
             found = self.call(self.api.find, part, others, digests)
             if found.batch:
                 self._created(part, found.batch)
                 return True
-            what = once_more
+            what = ", before anything is sent again"
             if found.undecided:
                 ids = " and ".join(found.undecided)
                 what = f": once {ids} ended, the answers in it show whether it is this one"
-            elif once_more in said:
+            elif what in said:
                 return False
             if what not in said:
                 requests = number_of(part.requests, "request")

@@ -107,8 +107,7 @@ def read_suite(
     try:
         if suite not in selection.named:
             stay_inside(suite, selection.root)
-        patterns = selection.guideline_patterns
-        reader = SuiteReader(suite, selection.root, patterns, texts, name)
+        reader = SuiteReader(suite, selection.root, selection.guideline_patterns, texts, name)
         for found in _read_ahead(reader, lines):
             if isinstance(found, Case):
                 yield ConvertedCase(suite, found)

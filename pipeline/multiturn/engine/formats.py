@@ -16,7 +16,7 @@ from multiturn.logs import Notice, warn
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ProviderRequest, message_of
-from multiturn.model.turns import Call, Part, Role, Turn, Turns, is_blank
+from multiturn.model.turns import Call, Part, Turn, Turns, is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers.anthropic.blocks import use_keys
 from multiturn.providers.layout import Layout
@@ -50,7 +50,8 @@ def _expected(expected: Any) -> list[dict[str, Any]]:
 
 def _turn(item: dict[str, Any]) -> Turn:
     """Return a message with its calls; if one of them is none that is known, all are JSON."""
-    role, content, listed = _role(item), item.get("content"), item.get("tool_calls") or []
+    role, content = item.get("role", "assistant"), item.get("content")
+    listed = item.get("tool_calls") or []
     segments = content if isinstance(content, list) else []
     uses = [each for each in segments if isinstance(each, dict) and each.get("type") == "tool_use"]
     calls = [*map(_call, listed if isinstance(listed, list) else [listed]), *map(_call, uses)]
@@ -65,11 +66,6 @@ def _turn(item: dict[str, Any]) -> Turn:
     answers = item.get("tool_call_id") if role == "tool" else None
     answers = answers if isinstance(answers, str) else None
     return Turn(role, (Part("text", text),), calls=known, answers=answers)
-
-
-def _role(item: dict[str, Any]) -> Role:
-    role: Role = item.get("role", "assistant")
-    return role
 
 
 def _text(item: dict[str, Any]) -> str:
@@ -143,8 +139,7 @@ def to_openai(conversion: Conversion) -> dict[str, Any]:
     A line whose last message is not the assistant's teaches nothing: that is a warning.
     """
     case = conversion.case
-    expected = expected_turns(case.expected_messages)
-    prompt = (*_prompt(conversion), *expected)
+    prompt = (*_prompt(conversion), *expected_turns(case.expected_messages))
     messages = _repaired(prompt, conversion, is_asked=False)[0]
     if messages[-1].role != "assistant":
         why = "the line does not end with an answer of the assistant's; add expected_messages"
@@ -156,8 +151,7 @@ def to_evals(conversion: Conversion) -> dict[str, Any]:
     """Return ``input`` and ``ideal``, as OpenAI's evals have them."""
     for_grader, case = _with_answer(conversion), conversion.case
     if conversion.tools:
-        why = "OpenAI's evals have no place for tools; they are left out"
-        _warn("tools.left_out", case, why)
+        _warn("tools.left_out", case, "OpenAI's evals have no place for tools; they are left out")
     return {"input": [*map(chat_message, for_grader.input)], "ideal": for_grader.target}
 
 
@@ -208,8 +202,7 @@ def _with_answer(conversion: Conversion) -> GraderCase:
     texts = [for_grader.target] if isinstance(for_grader.target, str) else for_grader.target
     if any(map(is_blank, texts)):
         what = "the expected answer is empty, and every answer contains it"
-        why = f"{what}; add expected_messages or outcome"
-        _warn("answer.empty", case, why)
+        _warn("answer.empty", case, f"{what}; add expected_messages or outcome")
     return for_grader
 
 
@@ -319,5 +312,6 @@ def _target(request: ProviderRequest) -> str | list[str]:
     is_several = isinstance(expected, list) and len(expected) > 1
     if is_several and all(isinstance(text, str) for text in expected):
         return list(expected)
-    answers = [_text(item) for item in _expected(expected) if _role(item) == "assistant"]
+    items = _expected(expected)
+    answers = [_text(item) for item in items if item.get("role", "assistant") == "assistant"]
     return answers[-1] if answers else text_of(request.outcome)

@@ -129,8 +129,7 @@ def _read(values: dict[str, Any], folder: Path) -> Defaults:
         read = convert(values, Defaults)
     except ValidationError as error:
         expected, got, key = re.findall("`(.*?)`", str(error))
-        what = f"{key.removeprefix('$.')} {must_be(expected, got)}"
-        raise MultiturnError(what) from None
+        raise MultiturnError(f"{key.removeprefix('$.')} {must_be(expected, got)}") from None
 
     def from_here(written: str | None) -> str | None:
         if written is None:

@@ -23,7 +23,6 @@ from multiturn.errors import MultiturnError, ProviderError, option
 from multiturn.model.case import Case
 from multiturn.model.turns import is_blank, kind_of
 from multiturn.pipelines.pipeline import Pipeline, request_of
-from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE
 from multiturn.providers import results as results_file
 from multiturn.providers import targets
 from multiturn.providers.base import Provider, ProviderResponse, TargetProvider, Wire
@@ -308,7 +307,7 @@ class Run:
             raise TypeError(f"a run has no option {unknown!r}; {what}")
         self.options = options
         self.provider = complete(provider)
-        self.selection, self._given, self.pipeline, name = _chosen(cases, pipeline)
+        self.selection, self._given, self.pipeline = _chosen(cases, pipeline)
         self.path = None if results is None else str(results)
         resume, against = options.get("resume", False), options.get("against")
         if resume and self.path is None:
@@ -333,10 +332,10 @@ class Run:
         self._with_tokens = is_dry or self.budget.has_limit or not self.provider.tokenizer.encoding
         self.earlier: dict[bytes, str] = {}  # digests at the revision, by the keys of results
         if against is not None:
-            if name is None or self._given is not None:
+            if isinstance(pipeline, Pipeline) or self._given is not None:
                 what = "against compares files: cases must be a path, and pipeline a name or a path"
                 raise ValueError(what)
-            self.earlier = self._digests_at(against, name, is_default or pipeline is None)
+            self.earlier = self._digests_at(against, is_default or pipeline is None)
         self.stored: dict[bytes, str] = {}  # digests of answered requests, by the same keys
         if is_dry and resume and self.path is not None and os.path.exists(self.path):
             self.stored = results_file.read_stored(self.path)
@@ -353,11 +352,12 @@ class Run:
         if self.results is not None:
             self.results.__exit__(*error)
 
-    def _digests_at(self, revision: str, pipeline: str, is_default: bool) -> dict[bytes, str]:
+    def _digests_at(self, revision: str, is_default: bool) -> dict[bytes, str]:
         """Return the digest of each request as it was at a revision, by the key of its result."""
         from multiturn.engine.revision import commit_of, reading_at, requests_of
 
-        digests, given = {}, (commit_of(revision), requests_of, self.selection, pipeline)
+        digests, commit, name = {}, commit_of(revision), self.pipeline.name
+        given = (commit, requests_of, self.selection, name)
         with reading_at(*given, is_default=is_default) as then:
             for request in then:
                 suite, target = utf8(request.suite), self.provider.name
@@ -475,13 +475,8 @@ def _limit(name: str, number: Any) -> Any:
 
 def _chosen(
     cases: Cases, pipeline: Pipeline | str | Path | None
-) -> tuple[Selection, Iterable[Case] | None, Pipeline, str | None]:
-    """Return what a run is of.
-
-    Returns:
-        Which cases; the cases themselves, where they are given; the pipeline; its name or path, or
-        None for a Pipeline that is given.
-    """
+) -> tuple[Selection, Iterable[Case] | None, Pipeline]:
+    """Return which cases a run is of, the cases themselves if they are given, and the pipeline."""
     words = "pipeline must be a Pipeline, or its name or path"
     want(pipeline, Pipeline | str | Path | None, words)
     words = "cases must be an iterable of Case, or the path of a suite"
@@ -491,11 +486,9 @@ def _chosen(
         chosen = chosen_pipeline(project)
         if isinstance(cases, str | Path):
             cases = select([str(cases)], root=project.root)
-    is_given = isinstance(pipeline, Pipeline)
-    name = None if is_given else str(project.pipeline or DEFAULT_PIPELINE)
     if isinstance(cases, Selection):
-        return cases, None, chosen, name
-    return Selection(), cases, chosen, name
+        return cases, None, chosen
+    return Selection(), cases, chosen
 
 
 def load_target(

@@ -65,8 +65,7 @@ def fates_of(conversion: Conversion) -> Iterator[Fate]:
             yield from sent.fates_of_calls(index, message)
     for key, text in case.keyed_texts.items():
         where = case.where(key=key)
-        fate = sent.fate_of_key(where, key, text)
-        if fate is not None:
+        if fate := sent.fate_of_key(where, key, text):
             yield Fate(where, *fate)
 
 
@@ -82,12 +81,19 @@ class _Sent:
         self.merged: set[int] = set()  # the ids of parts that are in one system message
         for turn in self.prompt:
             for part in turn.parts:
-                self._add(part)
+                self.of_key[part.key].append(part)
+                if part.stage is not None:
+                    continue
+                if part.moved_by:
+                    self.moved[part.resolved_path].append(part)
+                elif part.message is not None:
+                    self.of_segment[part.message, part.content].append(part)
+                elif part.resolved_path is not None:
+                    self.of_file[part.resolved_path].append(part)
             if turn.role == "system" and turn.message is None:
                 self.merged.update(map(id, turn.parts))
-        self.guidelines: dict[str | None, Part] = {}
-        for guideline in conversion.guidelines:
-            self.guidelines.setdefault(guideline.resolved_path, guideline)
+        # Of several with one path, the first.
+        self.guidelines = {each.resolved_path: each for each in reversed(conversion.guidelines)}
         self.losses: dict[_Segment, tuple[int, Notice]] = {}  # with their numbers
         self.noticed: dict[tuple[str, Place], str] = {}  # why, by event and place
         for number, notice in enumerate(conversion.notices):
@@ -99,17 +105,6 @@ class _Sent:
         said = self.prompt if conversion.chat is not None else conversion.turns
         self.calls = calls_of(said)
         self.thinking = {(turn.message, block) for turn in said for block in turn.thinking}
-
-    def _add(self, part: Part) -> None:
-        self.of_key[part.key].append(part)
-        if part.stage is not None:
-            return
-        if part.moved_by:
-            self.moved[part.resolved_path].append(part)
-        elif part.message is not None:
-            self.of_segment[part.message, part.content].append(part)
-        elif part.resolved_path is not None:
-            self.of_file[part.resolved_path].append(part)
 
     def fate_of_key(self, where: Place, key: str, text: str) -> _Fate | None:
         """Return the fate of a text beside the messages; None if it is there as it was written."""

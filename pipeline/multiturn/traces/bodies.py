@@ -38,17 +38,11 @@ def read_bodies(path: str) -> Iterator["Body | MultiturnError"]:
 def values_in(path: str) -> Iterator[tuple[Place, Any]]:
     """Yield each JSON value in a file, or what is wrong with it; a file has one, or JSON Lines."""
     name = "<stdin>" if path == "-" else path
-    is_empty = True
     try:
         with open_rewindable(path, name) as file:
-            for where, value in _values(file, name):
-                is_empty = False
-                yield where, value
+            yield from _values(file, name)
     except MultiturnError as error:
         yield Place(name), error
-        return
-    if is_empty:
-        yield Place(name), MultiturnError("the file is empty", where=name)
 
 
 def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
@@ -65,17 +59,18 @@ def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
             else:
                 yield Place(name, found.line), found.value
         return
-    data = file.read(MAX_CASE_LINE + 1)
-    if data.strip():
-        yield Place(name), _whole(data, name)
+    yield Place(name), _whole(file.read(MAX_CASE_LINE + 1), name)
 
 
 def _whole(data: bytes, name: str) -> Any:
     """Return the value of a file, or what is wrong with it."""
     try:
-        if len(data) <= MAX_CASE_LINE:
+        if not data.strip():
+            what = "the file is empty"
+        elif len(data) <= MAX_CASE_LINE:
             return read_value(data.decode("utf-8-sig"))
-        what = f"a file of over {MAX_CASE_LINE:,} bytes that is not JSON Lines"
+        else:
+            what = f"a file of over {MAX_CASE_LINE:,} bytes that is not JSON Lines"
     except UnicodeDecodeError:
         what = "this is not UTF-8; save the file as UTF-8"
     except ValueError as error:

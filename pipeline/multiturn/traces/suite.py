@@ -185,8 +185,7 @@ def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, li
     case = {key: value for key, value in given.items() if value}
     case["input_messages"] = [traces.suite_message(t, attached.piece) for t in request.spoken]
     refuse_keys(case)
-    loaded = case_in(case, body.where.file, attached.folder)
-    lost += changes(body.value, trace, loaded)
+    lost += changes(body.value, trace, case_in(case, body.where.file, attached.folder))
     model = {"model": request.model} if request.model else {}
     target = {"provider": trace.provider, **model, **trace.target}
     if not any(turn.role == "system" for turn in request.spoken):
