@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from typing import Literal
 
-from multiturn.engine import slices
-from multiturn.engine.slices import ConversionJob, RenderedCase, Slice
+from multiturn.engine import converting
+from multiturn.engine.converting import ConversionJob, RenderedCase, Slice
 from multiturn.errors import MultiturnError
 from multiturn.logs import LogSettings, configure
 from multiturn.providers.agents.guard import die_with_parent
@@ -62,9 +62,9 @@ def on_processes(
         return future
 
     try:
-        parts = (part for path in job.selection.suites for part in slices.slices_of(path, path))
-        results = slices.results_in_order(submit, parts, workers * _AHEAD)
-        for items in slices.checked_slices(job.selection, results):
+        parts = (part for path in job.selection.suites for part in converting.slices_of(path, path))
+        results = converting.results_in_order(submit, parts, workers * _AHEAD)
+        for items in converting.checked_slices(job.selection, results):
             yield from items
         patience = _PATIENCE
     except BrokenProcessPool:
@@ -96,7 +96,7 @@ def _convert(job: ConversionJob, part: Slice) -> list[RenderedCase]:
     A signal ends the process here only. If it did while a result is sent, the parent would wait
     for the rest of it.
     """
-    return slices.convert_slice(job, part)
+    return converting.convert_slice(job, part)
 
 
 def _end(workers: Iterable[BaseProcess]) -> None:

@@ -356,8 +356,8 @@ class Run:
         """Return the digest of each request as it was at a revision, by the key of its result."""
         from multiturn.engine.revision import commit_of, reading_at, requests_of
 
-        digests, commit, name = {}, commit_of(revision), self.pipeline.name
-        given = (commit, requests_of, self.selection, name)
+        digests = {}
+        given = (commit_of(revision), requests_of, self.selection, self.pipeline.name)
         with reading_at(*given, is_default=is_default) as then:
             for request in then:
                 suite, target = utf8(request.suite), self.provider.name
@@ -390,18 +390,17 @@ class Run:
         if self._held is not None:
             yield from self._held
             return
-        held: list[RunCase] | None = []
+        held: list[RunCase] = []
         size = 0
         for case in self._prepared():
             yield case
-            if held is None:
-                continue
-            held.append(case)
-            size += case.size
-            if size > _MOST_HELD:
-                held = None
-                self._check_second_reading()
-        self._held = held
+            if size <= _MOST_HELD:
+                held.append(case)
+                size += case.size
+                if size > _MOST_HELD:
+                    held.clear()
+                    self._check_second_reading()
+        self._held = held if size <= _MOST_HELD else None
 
     def _check_second_reading(self) -> None:
         name = "strict" if self.budget.most_tokens is None else "max-tokens"
