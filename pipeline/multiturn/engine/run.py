@@ -674,7 +674,6 @@ async def _answers(run: Run, cases: Queue, concurrency: int) -> AsyncGenerator[R
 
 
 async def _send(case: RunCase, run: Run) -> RunCase:
-    """Return a case with its result."""
     if case.wire is None:
         return case
     with suppress(Exception):  # send meets the same error, and reports it

@@ -92,7 +92,6 @@ def _aligned(given: list[Any], again: list[Any]) -> Iterator[tuple[range, range]
 
 
 def _kind(item: Any) -> str:
-    """Return the role or the type of an item."""
     return str(item.get("role", item.get("type"))) if isinstance(item, dict) else ""
 
 

@@ -79,7 +79,6 @@ def _whole(data: bytes, name: str) -> Any:
 
 
 def _bodies(value: Any, where: Place, name: str) -> Iterator["Body | MultiturnError"]:
-    """Yield the bodies in a value of a file."""
     if isinstance(value, list):
         if any(isinstance(each, dict) and "parts" in each for each in value):
             yield Body(where, name, {INPUT: value})

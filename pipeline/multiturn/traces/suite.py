@@ -314,7 +314,6 @@ def refuse_keys(value: Any, path: str = "") -> None:
 
 
 def _refuse(kind: str, where: str) -> None:
-    """Raise an error if there is a key of some kind."""
     if kind:
         what = f"{where} has what looks like a key ({cut(kind)})"
         raise MultiturnError(f"{what}; suites are committed, so replace it in the file")
