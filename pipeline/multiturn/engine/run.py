@@ -643,19 +643,18 @@ async def _answers(run: Run, cases: Queue, concurrency: int) -> AsyncGenerator[R
             if is_over or cases.is_waiting:
                 await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             else:
+                case = None
                 try:
                     case = cases.next(is_busy=len(under_way) == concurrency)
                     if case is not None and case.has_result:
                         run.budget.begin(case)
+                        under_way[asyncio.create_task(_send(case, run))] = case
                 except StopIteration:
                     is_over = True
                 except Exception as error:  # raised once the requests under way are done
                     failure, is_over = error, True
-                else:
-                    if case is not None and case.has_result:
-                        under_way[asyncio.create_task(_send(case, run))] = case
-                    elif case is not None:
-                        yield case
+                if case is not None and not case.has_result:
+                    yield case
                 await asyncio.sleep(0)  # reading blocks the event loop: let the requests continue
             for task in filter(asyncio.Task.done, [*under_way]):
                 cases.answered(under_way.pop(task))
