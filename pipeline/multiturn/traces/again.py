@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -18,14 +18,13 @@ from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import read_pipeline
-from multiturn.providers.base import ChatProvider
 from multiturn.providers.layout import Layout
 from multiturn.providers.reading import Values
 from multiturn.providers.targets import KINDS
 from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.dialects import Dialect
 from multiturn.traces.telemetry import INPUT, SYSTEM, same_telemetry, telemetry_again
-from multiturn.traces.trace import Trace, execution_of, form_of, forms
+from multiturn.traces.trace import OURS, Trace, execution_of, form_of, forms
 
 _MOST_COMPARED = 200  # items of two lists: their comparison takes the square of it
 
@@ -78,7 +77,11 @@ def _aligned(given: list[Any], again: list[Any]) -> Iterator[tuple[range, range]
 
     Items are first aligned by what they are, then, where their numbers differ, by their kinds.
     """
-    for mine, theirs in _unlike(_texts(given), _texts(again)):
+    before, after = ([json.dumps(each, sort_keys=True) for each in it] for it in (given, again))
+    for what, *ends in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if what == "equal":
+            continue
+        mine, theirs = range(*ends[:2]), range(*ends[2:])
         kinds = [_kind(given[at]) for at in mine], [_kind(again[at]) for at in theirs]
         if len(mine) == len(theirs) or set(kinds[0]) == set(kinds[1]):
             yield mine, theirs
@@ -88,18 +91,7 @@ def _aligned(given: list[Any], again: list[Any]) -> Iterator[tuple[range, range]
             yield mine[start:end], theirs[low:high]
 
 
-def _unlike(first: list[str], second: list[str]) -> Iterator[tuple[range, range]]:
-    for what, start, end, low, high in SequenceMatcher(None, first, second, False).get_opcodes():
-        if what != "equal":
-            yield range(start, end), range(low, high)
-
-
-def _texts(items: list[Any]) -> list[str]:
-    return [json.dumps(each, sort_keys=True) for each in items]
-
-
 def _kind(item: Any) -> str:
-    """Return the role or the type of an item."""
     return str(item.get("role", item.get("type"))) if isinstance(item, dict) else ""
 
 
@@ -107,7 +99,6 @@ def _shown(value: Any) -> str:
     return cut(json.dumps(value, ensure_ascii=False))
 
 
-_OURS = ("temperature", "max_output_tokens", "tool_choice")  # settings that targets send
 _NOWHERE = Path(os.devnull)  # has no files that a case could attach
 _ABOVE = 2  # levels of a suite above a case
 
@@ -139,13 +130,11 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
     same = form.same if form else same_telemetry
     given, execution = same(body), execution_of(trace.request)
     conversion = _pipeline()(Conversion(case))
-    if form:
-        again = same(_sent(trace, conversion))
-    else:
-        again = same(telemetry_again(trace.request, SYSTEM in given))
+    sent = _sent(trace, conversion) if form else telemetry_again(trace.request, SYSTEM in given)
+    again = same(sent)
     config = given.get(form.settings_key) if form else None
     for settings in (given, config) if isinstance(config, dict) else (given,):
-        for key in execution.keys() - {*_OURS}:
+        for key in execution.keys() - {*OURS}:
             settings.pop(key, None)
     if "model" not in given:
         again.pop("model", None)
@@ -153,15 +142,17 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
         given.pop(form.settings_key, None)
     yield from differences(given, again)
     if form:  # telemetry names settings apart from all else
-        known = {*_OURS, *(name for _, each in forms() for name in each.known_settings)}
+        known = {*OURS, *(name for _, each in forms() for name in each.known_settings)}
         for key in (each for each in execution if each not in known):
             yield f"{cut(key)} is not known; it stays in execution, and no target sends it"
 
 
 def _sent(trace: Trace, conversion: Conversion) -> Values:
     """Return the body that the target of a trace sends for a case, whatever it refuses."""
-    request = request_of(conversion)
-    provider = _provider_of(trace)
+    request, kind = request_of(conversion), KINDS[trace.provider]
+    settings: dict[str, Any] = {"name": "trace", "provider": trace.provider, "api_key": "-"}
+    settings["model"] = trace.request.model or "unknown"
+    provider: Any = kind.provider(kind.settings(**settings, **trace.target))
     prepared = provider.prepared(Layout(conversion.prompt, request), request)
     return dict(msgspec.json.decode(provider.encode(provider.write(prepared))))
 
@@ -170,11 +161,3 @@ def _sent(trace: Trace, conversion: Conversion) -> Values:
 def _pipeline() -> Pipeline:
     """Return the pipeline that keeps system messages where they are."""
     return read_pipeline("spec").configure("consolidate_system", later_system="keep")
-
-
-def _provider_of(trace: Trace) -> ChatProvider:
-    """Return the provider of a target that sends the body of a trace as it was."""
-    kind = KINDS[trace.provider]
-    settings: dict[str, Any] = {"name": "trace", "provider": trace.provider, "api_key": "-"}
-    settings["model"] = trace.request.model or "unknown"
-    return cast("ChatProvider", kind.provider(kind.settings(**settings, **trace.target)))

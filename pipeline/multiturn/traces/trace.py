@@ -13,6 +13,8 @@ from multiturn.model.turns import Call, Thinking, Tool, Turn
 from multiturn.providers.reading import BodyForm, MediaReader, Values
 from multiturn.providers.targets import KINDS
 
+OURS = ("temperature", "max_output_tokens", "tool_choice")  # settings that targets send
+
 
 class Trace(Struct, kw_only=True):
     """What a request body says.
@@ -55,8 +57,7 @@ def read_body(body: Values, media: MediaReader) -> Trace:
 
 def execution_of(request: PreparedRequest) -> Values:
     """Return the settings of a request: those that targets send under our names, others as are."""
-    ours = {name: getattr(request, name) for name in ("temperature", "max_output_tokens")}
-    ours["tool_choice"] = request.tool_choice
+    ours = {name: getattr(request, name) for name in OURS}
     return {**request.others, **{key: given for key, given in ours.items() if given is not None}}
 
 
@@ -74,15 +75,16 @@ def suite_message(turn: Turn, piece_of: Callable[[Media], Values]) -> Values:
     ]
     if len(content) < 2 and not any(isinstance(each, dict) for each in content):
         content = content[0] if content else ""
-    said = {} if turn.calls and not content else {"content": content}
-    given: Values = {"tool_call_id": turn.answers, "is_error": turn.is_error}
-    calls = {"tool_calls": [*map(suite_call, turn.calls)]} if turn.calls else {}
-    return {
-        "role": turn.role,
-        **{key: each for key, each in given.items() if each},
-        **said,
-        **calls,
-    }
+    given: Values = {"role": turn.role, "tool_call_id": turn.answers, "is_error": turn.is_error}
+    given |= {"content": content, "tool_calls": [*map(suite_call, turn.calls)]}
+    needed = () if turn.calls else ("content",)
+    return {key: each for key, each in given.items() if each or key in needed}
+
+
+def suite_media(media: Media, value: str | None) -> Values:
+    """Return media as a segment of a suite, with a value: an address, a path or a ``data:`` URI."""
+    detail = {"detail": media.detail} if media.detail else {}
+    return {"type": media.kind, "value": value, **detail}
 
 
 def suite_call(call: Call) -> Values:
