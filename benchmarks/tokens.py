@@ -36,7 +36,7 @@ def look(folder: str, name: str, *, counts: bool) -> None:
     """Do a dry run, with or without counting."""
     if not counts:
         HttpProvider.tokens = lambda self, wire: Tokens()  # type: ignore[method-assign]
-        patch("multiturn.engine.run.price_for", return_value=None).start()
+        patch("multiturn.engine.costs.price_for", return_value=None).start()
     target = load_target(name, file=f"{folder}/targets.yaml")
     found = Estimate(price_for(target), SharedPrefixes(target)) if counts else None
     for delivery in dry_run(f"{folder}/tiny.jsonl", "spec", target):

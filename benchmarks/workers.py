@@ -11,8 +11,8 @@ import distributed
 from measuring import MULTITURN, medians, process, seconds, show, write_suite
 from multiturn import load_pipeline
 from multiturn.distributed import convert_on_cluster, slices_at, to_line
+from multiturn.engine.converting import ConversionJob
 from multiturn.engine.selection import Selection
-from multiturn.engine.slices import ConversionJob
 
 
 def on_dask(workers: int, suites: Path, folder: Path) -> float:

@@ -34,8 +34,7 @@ from multiturn.report.sides import ReportSide, side_items
 from multiturn.snapshots.lists import PROMOTED, lock_text, read_promoted
 from multiturn.suites.guideline_patterns import guideline_matcher
 from multiturn.suites.keys import IRRELEVANT
-from multiturn.traces.answers import answered
-from multiturn.traces.suite import Attached, Imported, imported, suite_text
+from multiturn.traces.suite import Attached, Imported, answered, imported, suite_text
 from multiturn.traces.telemetry import INPUT
 
 _temporary = TemporaryDirectory()

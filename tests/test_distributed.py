@@ -22,8 +22,8 @@ import commands
 from multiturn import MultiturnError, load_pipeline
 from multiturn.distributed import convert_bag, slices_at, to_line
 from multiturn.documents.output import lock
+from multiturn.engine.converting import ConversionJob, convert_slice
 from multiturn.engine.selection import Selection
-from multiturn.engine.slices import ConversionJob, convert_slice
 from running import wait_for, write_stage
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")

@@ -22,10 +22,10 @@ from multiturn import load_pipeline, load_suite
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.logs import Notice, warnings_to
 from multiturn.providers.targets import KINDS
-from multiturn.traces.answers import answered
 from multiturn.traces.suite import (
     Attached,
     Imported,
+    answered,
     attached_for,
     imported,
     suite_text,

@@ -18,18 +18,18 @@ from hypothesis import strategies as st
 from commands import Done, Process, run, start
 from multiturn import load_pipeline
 from multiturn.documents.json_lines import read_json_lines, split_lines
-from multiturn.engine import slices
-from multiturn.engine.converting import convert_cases
-from multiturn.engine.selection import Selection
-from multiturn.engine.slices import (
+from multiturn.engine import converting
+from multiturn.engine.converting import (
     ConversionJob,
     RenderedCase,
     Slice,
     checked_slices,
+    convert_cases,
     convert_slice,
     results_in_order,
     slices_of,
 )
+from multiturn.engine.selection import Selection
 from running import wait_for, write_stage
 
 HELLO = "input_messages: [{role: user, content: Hello}]"
@@ -64,7 +64,7 @@ def cases(names: Iterable[object]) -> str:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of suites: in YAML and in JSON Lines of several parts, with errors in both."""
-    monkeypatch.setattr(slices.slices_of, "__defaults__", (500, open))
+    monkeypatch.setattr(converting.slices_of, "__defaults__", (500, open))
     for number in range(5):
         (tmp_path / f"{number}.eval.yaml").write_text(
             f"evalcases:\n  - {{id: a{number}, {HELLO}}}\n"

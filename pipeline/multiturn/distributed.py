@@ -9,17 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from multiturn.documents.output import lock, open_output
+from multiturn.engine import converting
+from multiturn.engine.converting import ConversionJob, RenderedCase, Slice
 from multiturn.engine.project import chosen_pipeline, chosen_suites, from_project
 from multiturn.engine.selection import Selection
-from multiturn.engine.slices import (
-    ConversionJob,
-    RenderedCase,
-    Slice,
-    checked_slices,
-    convert_slice,
-    results_in_order,
-    slices_of,
-)
 from multiturn.errors import MultiturnError
 from multiturn.explaining.record import record_of, to_json
 from multiturn.logs import warn
@@ -84,7 +77,7 @@ def slices_at(urls: Iterable[str], size: int = PARTITION_SIZE) -> Iterator[Slice
     for given in urls:
         for name in [given] if "://" in given else find_suites([given]):
             url = name if "://" in name else os.path.abspath(name)
-            yield from slices_of(name, url, size, fsspec.open)
+            yield from converting.slices_of(name, url, size, fsspec.open)
 
 
 def to_line(conversion: Conversion) -> bytes:
@@ -107,7 +100,7 @@ def convert_on_cluster(
             raise MultiturnError(f"{folder!r} is not empty; name a new folder for the parts")
         has_failed = False
         results = _on_cluster(scheduler, job, slices)
-        for number, items in enumerate(checked_slices(job.selection, results)):
+        for number, items in enumerate(converting.checked_slices(job.selection, results)):
             with open_output(os.path.join(folder, f"part-{number:05}.jsonl")) as file:
                 for item in items:
                     if item.text is None:
@@ -147,8 +140,9 @@ def _on_cluster(
         with _connected(scheduler) as client:
             _check_cluster(client, scheduler)
             threads = sum(client.nthreads().values())
-            submit = partial(client.get_executor(pure=False).submit, convert_slice, job)
-            yield from results_in_order(submit, slices, _AHEAD * max(1, threads))
+            to_future = client.get_executor(pure=False).submit
+            submit = partial(to_future, converting.convert_slice, job)
+            yield from converting.results_in_order(submit, slices, _AHEAD * max(1, threads))
     except (OSError, ValueError, TimeoutError) as error:
         why = str(error).partition("\n")[0] or type(error).__name__
         raise MultiturnError(f"cannot use the scheduler {scheduler!r}: {why}") from None
@@ -184,7 +178,8 @@ def _check_cluster(client: Any, scheduler: str) -> None:
 def _lines_of(job: ConversionJob, part: Slice) -> list[str]:
     """Return a slice's lines of JSON."""
     lines = []
-    (items,) = checked_slices(job.selection, [(part, convert_slice(job, part))])
+    results = [(part, converting.convert_slice(job, part))]
+    (items,) = converting.checked_slices(job.selection, results)
     for item in items:
         if item.error is not None:
             raise item.error

@@ -16,7 +16,7 @@ from inspect_ai.tool import ToolChoice, ToolFunction, ToolInfo, ToolParams
 from multiturn.engine import formats
 from multiturn.errors import options_as
 from multiturn.files.media import Base64
-from multiturn.model.request import ChatMessage
+from multiturn.model.turns import Turn
 from multiturn.pipelines.pipeline import Pipeline
 
 __all__ = ["answer", "dataset", "suite"]
@@ -50,7 +50,7 @@ def dataset(
     return MemoryDataset(samples, name=", ".join(names), location=names[0])
 
 
-def _messages(prompt: Iterable[ChatMessage], known: dict[str, str]) -> list[Any]:
+def _messages(prompt: Iterable[Turn], known: dict[str, str]) -> list[Any]:
     """Return messages of which inspect_ai makes its own.
 
     ``known`` has the ``data:`` URIs so far, by digest, so that cases share them.

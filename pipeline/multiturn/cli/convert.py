@@ -12,7 +12,7 @@ from multiturn.cli.printing import Failures, say_written, show_progress, writing
 from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
-    from multiturn.engine.slices import RenderedCase
+    from multiturn.engine.converting import RenderedCase
     from multiturn.pipelines.pipeline import Pipeline
 
 TOOL_FORMATS = {  # and what each is for; written by the function to_NAME of engine/formats.py
@@ -76,8 +76,7 @@ def convert_suites(
     """
     from multiturn.cli.rendering import render
     from multiturn.documents.output import open_output
-    from multiturn.engine.converting import convert_cases
-    from multiturn.engine.slices import ConversionJob, render_case
+    from multiturn.engine.converting import ConversionJob, convert_cases, render_case
     from multiturn.pipelines.pipeline_file import read_pipeline
 
     provider = shared.preview_provider(preview_target, targets_file)
@@ -124,7 +123,7 @@ def _convert_on_cluster(
     folder: str,
     failures: Failures,
 ) -> None:
-    from multiturn.engine.slices import ConversionJob
+    from multiturn.engine.converting import ConversionJob
 
     try:
         from multiturn.distributed import convert_on_cluster, slices_at, to_line

@@ -42,8 +42,7 @@ def import_(
     """
     from multiturn.documents.json_lines import is_json_lines
     from multiturn.logs import Notice, fail, warn, warnings_to
-    from multiturn.traces.answers import answered
-    from multiturn.traces.suite import attached_for, imported, write_suite
+    from multiturn.traces.suite import answered, attached_for, imported, write_suite
 
     shared.start_log(verbose)
     if output is not None and is_json_lines(output):

@@ -49,7 +49,7 @@ def line_schema(command: str, type_: type[Struct]) -> Schema:
 
 def _with_descriptions(schema: Schema, type_: type[Struct]) -> Schema:
     """Return the schema of a struct with what its docstring says of it, and of each field."""
-    said = {}
+    said: dict[str, str] = {}
     for each in reversed(type_.__mro__):
         said |= _described(each.__doc__, "Attributes") if issubclass(each, Struct) else {}
     for field, text in said.items():

@@ -12,7 +12,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -81,8 +81,7 @@ class BatchState:
         self._read_to = (0, 0)  # bytes and lines of the file whose records are noted
         self._catch_up()
         if self.target is None and os.path.exists(self.path):
-            what = "this is not the state of a batch; move it away"
-            raise MultiturnError(what, where=self.path)
+            raise MultiturnError("this is not the state of a batch; move it away", where=self.path)
         if not self.under_way:  # the last run was killed before it removed the file
             self._clear()
 
@@ -100,14 +99,11 @@ class BatchState:
                 say("another process is sending or canceling batches of these results; waiting")
                 lock(file)
 
-        file = None
-        with suppress(FileNotFoundError):
-            file = open_locked(self.path, "rb", wait)
-        if file is None:  # there is no such file yet, or no more
-            self._clear()
-            yield
-            return
-        with file:
+        with ExitStack() as ending:
+            try:
+                ending.enter_context(open_locked(self.path, "rb", wait))
+            except FileNotFoundError:  # there is no such file yet, or no more
+                self._clear()
             if self.target is not None:  # else the file is that of a run that ended
                 self._catch_up()
             yield
@@ -118,17 +114,11 @@ class BatchState:
         self._read_to = (0, 0)
 
     def _catch_up(self) -> None:
-        for read_to, record in self._lines(*self._read_to):
-            self._read_to = read_to
-            if record is not None:
-                self._note(record)
+        for start, number, record in self._lines(*self._read_to):
+            self._read_to = (start, number)
+            self._note(record)
 
-    def _asked(self) -> Iterator[Waiting]:
-        return (record for _, record in self._lines() if isinstance(record, Waiting))
-
-    def _lines(
-        self, start: int = 0, number: int = 0
-    ) -> Iterator[tuple[tuple[int, int], _Record | None]]:
+    def _lines(self, start: int = 0, number: int = 0) -> Iterator[tuple[int, int, _Record | None]]:
         """Yield the bytes and lines up to the end of each line, from so many, and its record.
 
         A line that was cut short has none: nothing has relied on it.
@@ -144,9 +134,9 @@ class BatchState:
                 if isinstance(record, Waiting) and not _DIGEST(record.result.digest):
                     what = "the digest of this request is damaged; restore the file"
                     raise MultiturnError(what, where=Place(self.path, number))
-                yield (start, number), record
+                yield start, number, record
 
-    def _note(self, record: _Record) -> None:
+    def _note(self, record: _Record | None) -> None:
         if isinstance(record, Target):
             self.target = record
         elif isinstance(record, BatchPart):
@@ -184,9 +174,12 @@ class BatchState:
             self._file.write(b"\n")  # ends a line that was cut short
         return self._file
 
-    def asked(self, part: BatchPart) -> Iterator[Waiting]:
-        """Return an iterator over the cases that wait for a part."""
-        return (record for record in self._asked() if record.part == part.token)
+    def asked(self, *parts: BatchPart) -> Iterator[Waiting]:
+        """Yield the cases that wait for any of some parts."""
+        tokens = {part.token for part in parts}
+        for *_, record in self._lines() if tokens else ():
+            if isinstance(record, Waiting) and record.part in tokens:
+                yield record
 
     def waiting(self) -> tuple[dict[bytes, str], dict[bytes, bytes]]:
         """Return what waits for an answer.
@@ -196,22 +189,11 @@ class BatchState:
             the last request of each case, by the case's key.
         """
         tokens, latest = {}, {}
-        under_way = {part.token for part in self.under_way}
-        for record in self._asked() if under_way else ():
-            if record.part in under_way:
-                digest = bytes.fromhex(record.result.digest)
-                tokens[digest] = self.parts[record.part].token  # one object for all its requests
-                latest[key_of(record.result)] = digest
+        for record in self.asked(*self.under_way):
+            digest = bytes.fromhex(record.result.digest)
+            tokens[digest] = self.parts[record.part].token  # one object for all its requests
+            latest[key_of(record.result)] = digest
         return tokens, latest
-
-    def forget(self) -> None:
-        """Remove the file if nothing is under way.
-
-        Only the run that writes it may call this, while it is ``alone``.
-        """
-        if not self.under_way:
-            self.close()
-            Path(self.path).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close the file; records that are still in the buffer are written."""
@@ -333,18 +315,17 @@ class Batches:
             return {asked.result.digest for asked in self.state.asked(part)}
 
         others = {other.batch for other in self.state.parts.values()}
-        once_more = ", before anything is sent again"
         said: set[str] = set()
         while True:
             found = self.call(self.api.find, part, others, digests)
             if found.batch:
                 self._created(part, found.batch)
                 return True
-            what = once_more
+            what = ", before anything is sent again"
             if found.undecided:
                 ids = " and ".join(found.undecided)
                 what = f": once {ids} ended, the answers in it show whether it is this one"
-            elif once_more in said:
+            elif what in said:
                 return False
             if what not in said:
                 requests = number_of(part.requests, "request")
@@ -486,9 +467,8 @@ class BatchRun(Batches):
                     self.run.keep(case)
                 yield case
         if self.state.canceled:
-            self.say(
-                "this run was canceled: it sends no more requests, and keeps the answers so far"
-            )
+            what = "this run was canceled: it sends no more requests, and keeps the answers so far"
+            self.say(what)
         yield from self._collect(wait)
 
     def submit(self, cases: Iterable[RunCase]) -> Iterator[RunCase]:
@@ -571,7 +551,8 @@ class BatchRun(Batches):
                         self.say(f"{part.batch}: {status.state}")
                     if status.ended:
                         yield from self._results(part, status)
-                        self.run.sync()
+                        if self.run.results is not None:
+                            self.run.results.sync()
                         self.state.keep(replace(part, ended=True))
                         parts.remove(part)
                 except ProviderError as error:
@@ -587,7 +568,9 @@ class BatchRun(Batches):
         if refused:
             raise refused[0]
         with self.state.alone(self.say):
-            self.state.forget()
+            if not self.state.under_way:
+                self.state.close()
+                Path(self.state.path).unlink(missing_ok=True)
 
     def _results(self, part: BatchPart, status: BatchStatus) -> Iterator[RunCase]:
         """Yield the cases that wait for a part that has ended, each with its result."""

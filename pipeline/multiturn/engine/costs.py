@@ -132,13 +132,9 @@ def price_for(provider: TargetProvider, file: str | Path | None = None) -> Price
         OSError: it cannot be read.
     """
     path = None if file is None else str(file)
-    is_deployment = getattr(provider, "vendor", "") == "azure"
-    return price_of(
-        model_of(provider),
-        path,
-        with_shipped=not is_deployment,
-        for_an_hour=getattr(provider.settings, "prompt_caching", None) == "1h",
-    )
+    is_shipped = getattr(provider, "vendor", "") != "azure"
+    for_an_hour = getattr(provider.settings, "prompt_caching", None) == "1h"
+    return price_of(model_of(provider), path, with_shipped=is_shipped, for_an_hour=for_an_hour)
 
 
 def model_of(provider: TargetProvider) -> str:
@@ -253,12 +249,7 @@ class Budget:
     """
 
     def __init__(
-        self,
-        price: Price | None,
-        *,
-        most_cost: float | None,
-        most_tokens: int | None,
-        batch: bool,
+        self, price: Price | None, *, most_cost: float | None, most_tokens: int | None, batch: bool
     ) -> None:
         self.price, self.batch = price, batch
         self.rates = None if price is None else price.batch if batch else price.now

@@ -15,7 +15,7 @@ from multiturn.files.media import EXTENSIONS, FILE_TYPES, Media, address_or_uri,
 from multiturn.logs import Notice, warn
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
-from multiturn.model.request import ChatMessage, ProviderRequest, message_of, turn_of
+from multiturn.model.request import ProviderRequest, message_of
 from multiturn.model.turns import Call, Part, Turn, Turns, is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers.anthropic.blocks import use_keys
@@ -28,56 +28,53 @@ from multiturn.suites.block_forms import segment_of
 from multiturn.text import utf8
 
 
-def expected_messages(expected: Any) -> tuple[ChatMessage, ...]:
-    """Return the messages that a suite expects; of several texts, the first.
-
-    >>> expected_messages(["Paris", "Paris, France"])
-    (ChatMessage(role='assistant', content='Paris'),)
-    """
-    match expected:
-        case None:
-            return ()
-        case dict():
-            return (_message(expected),)
-        case [*items] if all(isinstance(item, dict) for item in items):
-            return tuple(map(_message, items))
-        case [first, *_]:
-            return (ChatMessage("assistant", text_of(first)),)
-    return (ChatMessage("assistant", text_of(expected)),)
-
-
 def expected_turns(expected: Any) -> list[Turn]:
     """Return the messages that a suite expects, with calls in the form of any tool.
+
+    Of several texts, it is the first.
 
     >>> [call] = [{"id": "c1", "function": {"name": "now", "arguments": "{}"}}]
     >>> [turn] = expected_turns({"role": "assistant", "content": None, "tool_calls": [call]})
     >>> turn.content, turn.calls
     ('', (Call(id='c1', name='now'),))
+    >>> [turn.content for turn in expected_turns(["Paris", "Paris, France"])]
+    ['Paris']
     """
-    items = expected if isinstance(expected, list) else [expected]
-    messages = expected_messages(expected)
-    if not all(isinstance(item, dict) for item in items):
-        return list(map(turn_of, messages))
-    return [_turn(message, item) for message, item in zip(messages, items, strict=True)]
+    return [*map(_turn, _expected(expected))]
 
 
-def _turn(message: ChatMessage, item: dict[str, Any]) -> Turn:
+def _expected(expected: Any) -> list[dict[str, Any]]:
+    items = expected if isinstance(expected, list) else [] if expected is None else [expected]
+    is_messages = all(isinstance(item, dict) for item in items)
+    return items if is_messages else [{"content": text_of(items[0])}]
+
+
+def _turn(item: dict[str, Any]) -> Turn:
     """Return a message with its calls; if one of them is none that is known, all are JSON."""
-    content, listed = item.get("content"), item.get("tool_calls") or []
+    role, content = item.get("role", "assistant"), item.get("content")
+    listed = item.get("tool_calls") or []
     segments = content if isinstance(content, list) else []
     uses = [each for each in segments if isinstance(each, dict) and each.get("type") == "tool_use"]
     calls = [*map(_call, listed if isinstance(listed, list) else [listed]), *map(_call, uses)]
     known = tuple(call for call in calls if call is not None)
-    text = message.text
-    if calls and len(known) == len(calls):
-        text = text_of([each for each in segments if each not in uses]) if uses else text
-        text = "" if content is None else text
-    else:
+    text = _text(item)
+    if len(known) < len(calls):
         known = ()
-    answers = item.get("tool_call_id") if message.role == "tool" else None
-    parts = (Part("text", text),)
-    is_answer = isinstance(answers, str)
-    return Turn(message.role, parts, calls=known, answers=answers if is_answer else None)
+    elif uses:
+        text = text_of([each for each in segments if each not in uses])
+    elif calls and content is None:
+        text = ""
+    answers = item.get("tool_call_id") if role == "tool" else None
+    answers = answers if isinstance(answers, str) else None
+    return Turn(role, (Part("text", text),), calls=known, answers=answers)
+
+
+def _text(item: dict[str, Any]) -> str:
+    """Return the text of a message; one without content, such as a tool call, becomes JSON."""
+    content = item.get("content")
+    if content is None:
+        content = {key: item[key] for key in item if key not in ("role", "content")}
+    return text_of(content)
 
 
 def _call(item: Any) -> Call | None:
@@ -99,14 +96,6 @@ def _call(item: Any) -> Call | None:
         with suppress(ValueError):
             given = json.loads(given)
     return Call(called, named, given) if isinstance(given, dict) else None
-
-
-def _message(item: dict[str, Any]) -> ChatMessage:
-    """Return a message; one without content, such as a tool call, becomes JSON."""
-    content = item.get("content")
-    if content is None:
-        content = {key: item[key] for key in item if key not in ("role", "content")}
-    return ChatMessage(item.get("role", "assistant"), text_of(content))
 
 
 def text_of(content: Any) -> str:
@@ -140,7 +129,7 @@ class GraderCase(NamedTuple):
     """A case as graders want it, by the names of inspect_ai."""
 
     id: str  # unique among all suites: ``SUITE#ID``
-    input: tuple[ChatMessage, ...]  # the messages to answer
+    input: Turns  # the messages to answer
     target: str | list[str]  # the answer to compare with; several texts where each of them will do
     metadata: dict[str, Any]  # the case's, with what else the case says of itself
 
@@ -151,22 +140,20 @@ def to_openai(conversion: Conversion) -> dict[str, Any]:
     A line whose last message is not the assistant's teaches nothing: that is a warning.
     """
     case = conversion.case
-    expected = expected_turns(case.expected_messages)
-    prompt = (*_prompt(conversion), *expected)
+    prompt = (*_prompt(conversion), *expected_turns(case.expected_messages))
     messages = _repaired(prompt, conversion, is_asked=False)[0]
     if messages[-1].role != "assistant":
         why = "the line does not end with an answer of the assistant's; add expected_messages"
         _warn("answer.missing", case, why)
-    return {"messages": _as_chat(messages), **_tools_of(conversion)}
+    return {"messages": [*map(chat_message, messages)], **_tools_of(conversion)}
 
 
 def to_evals(conversion: Conversion) -> dict[str, Any]:
     """Return ``input`` and ``ideal``, as OpenAI's evals have them."""
     for_grader, case = _with_answer(conversion), conversion.case
     if conversion.tools:
-        why = "OpenAI's evals have no place for tools; they are left out"
-        _warn("tools.left_out", case, why)
-    return {"input": _as_chat(for_grader.input), "ideal": for_grader.target}
+        _warn("tools.left_out", case, "OpenAI's evals have no place for tools; they are left out")
+    return {"input": [*map(chat_message, for_grader.input)], "ideal": for_grader.target}
 
 
 def to_inspect(conversion: Conversion) -> dict[str, Any]:
@@ -175,11 +162,11 @@ def to_inspect(conversion: Conversion) -> dict[str, Any]:
     return {**for_grader._asdict(), "input": as_inspect(for_grader.input)}
 
 
-def as_inspect(messages: Iterable[ChatMessage]) -> list[dict[str, Any]]:
+def as_inspect(turns: Iterable[Turn]) -> list[dict[str, Any]]:
     """Return messages in the form of inspect_ai, with a ``Base64`` where bytes belong."""
     tools: dict[str, str] = {}  # the tool of each call so far
     found = []
-    for message in messages:
+    for message in map(message_of, turns):
         content: Any = message.content
         if not isinstance(content, str):
             content = [inspect_part(piece) for piece in content]
@@ -216,8 +203,7 @@ def _with_answer(conversion: Conversion) -> GraderCase:
     texts = [for_grader.target] if isinstance(for_grader.target, str) else for_grader.target
     if any(map(is_blank, texts)):
         what = "the expected answer is empty, and every answer contains it"
-        why = f"{what}; add expected_messages or outcome"
-        _warn("answer.empty", case, why)
+        _warn("answer.empty", case, f"{what}; add expected_messages or outcome")
     return for_grader
 
 
@@ -245,7 +231,7 @@ def to_promptfoo(conversion: Conversion) -> dict[str, Any]:
     options = {name: value for name, value in given.items() if value is not None}
     return {
         "description": for_grader.id,
-        "vars": {"messages": _as_chat(for_grader.input)},
+        "vars": {"messages": [*map(chat_message, for_grader.input)]},
         **({"options": options} if options else {}),
         "metadata": {**for_grader.metadata, "target": for_grader.target},
     }
@@ -304,7 +290,7 @@ def _prompt(conversion: Conversion) -> Turns:
 
 def _repaired(
     messages: Iterable[Turn], conversion: Conversion, *, is_asked: bool = True
-) -> tuple[tuple[ChatMessage, ...], list[str]]:
+) -> tuple[Turns, list[str]]:
     """Return messages that OpenAI takes, and the repairs, which are logged."""
     layout, case = Layout(messages), conversion.case
     lay_out_for_chat(layout, is_asked=is_asked)
@@ -314,12 +300,7 @@ def _repaired(
         raise error.at(case.where(), case.id) from None
     for repair in repairs:
         _warn("prompt.repaired", case, repair)
-    return tuple(map(message_of, layout.messages)), repairs
-
-
-def _as_chat(messages: Iterable[ChatMessage]) -> list[dict[str, Any]]:
-    """Return messages in OpenAI's form."""
-    return [chat_message(turn_of(message)) for message in messages]
+    return tuple(layout.messages), repairs
 
 
 def _tools_of(conversion: Conversion) -> dict[str, Any]:
@@ -334,6 +315,6 @@ def _target(request: ProviderRequest) -> str | list[str]:
     is_several = isinstance(expected, list) and len(expected) > 1
     if is_several and all(isinstance(text, str) for text in expected):
         return list(expected)
-    messages = expected_messages(expected)
-    answers = [message.text for message in messages if message.role == "assistant"]
+    items = _expected(expected)
+    answers = [_text(item) for item in items if item.get("role", "assistant") == "assistant"]
     return answers[-1] if answers else text_of(request.outcome)

@@ -14,15 +14,8 @@ from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from typing import Literal
 
-from multiturn.engine.slices import (
-    ConversionJob,
-    RenderedCase,
-    Slice,
-    checked_slices,
-    convert_slice,
-    results_in_order,
-    slices_of,
-)
+from multiturn.engine import converting
+from multiturn.engine.converting import ConversionJob, RenderedCase, Slice
 from multiturn.errors import MultiturnError
 from multiturn.logs import LogSettings, configure
 from multiturn.providers.agents.guard import die_with_parent
@@ -69,9 +62,9 @@ def on_processes(
         return future
 
     try:
-        slices = (part for path in job.selection.suites for part in slices_of(path, path))
-        results = results_in_order(submit, slices, workers * _AHEAD)
-        for items in checked_slices(job.selection, results):
+        parts = (part for path in job.selection.suites for part in converting.slices_of(path, path))
+        results = converting.results_in_order(submit, parts, workers * _AHEAD)
+        for items in converting.checked_slices(job.selection, results):
             yield from items
         patience = _PATIENCE
     except BrokenProcessPool:
@@ -103,7 +96,7 @@ def _convert(job: ConversionJob, part: Slice) -> list[RenderedCase]:
     A signal ends the process here only. If it did while a result is sent, the parent would wait
     for the rest of it.
     """
-    return convert_slice(job, part)
+    return converting.convert_slice(job, part)
 
 
 def _end(workers: Iterable[BaseProcess]) -> None:

@@ -93,7 +93,7 @@ def _values(path: Path, name: str) -> dict[str, Any] | None:
             _refuse_foreign(path)
         import tomllib
 
-        document = tomllib.loads(data.decode())
+        document: Any = tomllib.loads(data.decode())
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -104,27 +104,21 @@ def _values(path: Path, name: str) -> dict[str, Any] | None:
         raise MultiturnError("not TOML: it is nested too deep") from None
     except ValueError as error:  # also a number that Python refuses
         raise MultiturnError(f"not TOML: {error}") from None
-    return document if path.name == _OWN else _table(document)
+    for key in ("tool", "multiturn") if path.name == _SHARED else ():
+        document = document.get(key)
+        if document is None:
+            return None
+        if not isinstance(document, dict):
+            what = f'{key} must be a table, as in [tool.multiturn] and pipeline = "spec" below it'
+            raise MultiturnError(what)
+    found: dict[str, Any] = document
+    return found
 
 
 def _refuse_foreign(path: Path) -> None:
     if is_foreign(path):
         what = "another user owns this file, and its pipeline could run programs; make it yours"
         raise MultiturnError(f"{what} (chown), or put a {_OWN} of your own nearer")
-
-
-def _table(document: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the table ``tool.multiturn`` of a pyproject.toml; None if there is none."""
-    table: Any = document
-    for key in ("tool", "multiturn"):
-        table = table.get(key)
-        if table is None:
-            return None
-        if not isinstance(table, dict):
-            what = f'{key} must be a table, as in [tool.multiturn] and pipeline = "spec" below it'
-            raise MultiturnError(what)
-    found: dict[str, Any] = table
-    return found
 
 
 def _read(values: dict[str, Any], folder: Path) -> Defaults:
@@ -135,8 +129,7 @@ def _read(values: dict[str, Any], folder: Path) -> Defaults:
         read = convert(values, Defaults)
     except ValidationError as error:
         expected, got, key = re.findall("`(.*?)`", str(error))
-        what = f"{key.removeprefix('$.')} {must_be(expected, got)}"
-        raise MultiturnError(what) from None
+        raise MultiturnError(f"{key.removeprefix('$.')} {must_be(expected, got)}") from None
 
     def from_here(written: str | None) -> str | None:
         if written is None:
@@ -263,10 +256,9 @@ def _cases(
     selection: Selection, on_error: Callable[[MultiturnError], object] | None
 ) -> Iterator[Case]:
     for each in read_cases(selection):
-        if each.error is None:
-            if each.case is not None:
-                yield each.case
-        elif on_error is None:
-            raise each.error
-        else:
+        if each.error is not None:
+            if on_error is None:
+                raise each.error
             on_error(each.error)
+        elif each.case is not None:
+            yield each.case

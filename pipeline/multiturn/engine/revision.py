@@ -222,9 +222,8 @@ def _items(process: "subprocess.Popen[bytes]", folder: str, commit: str) -> Iter
     """Yield what the process has read, once it has ended."""
     path = os.path.join(folder, _ITEMS)
     if process.wait() != 0 or not os.path.exists(path):
-        raise MultiturnError(
-            f"{option('against')}: the process that converts the suites of {commit[:10]} died"
-        )
+        what = f"the process that converts the suites of {commit[:10]} died"
+        raise MultiturnError(f"{option('against')}: {what}")
     with open(path, "rb") as file:
         while file.peek(1):
             item = pickle.load(file)  # noqa: S301 - our own, in a folder of our own

@@ -14,43 +14,20 @@ from typing import Any, Literal, Self, TypedDict, Unpack, get_args
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from multiturn import errors
+from multiturn.engine import costs
 from multiturn.engine.converting import ConvertedCase, convert_case, read_cases
-from multiturn.engine.costs import (
-    Budget,
-    Estimate,
-    SharedPrefixes,
-    longest_common,
-    model_of,
-    price_for,
-)
 from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
-from multiturn.errors import (
-    ENDS_RUN,
-    MultiturnError,
-    OwnProviderError,
-    ProviderError,
-    did_you_mean,
-    option,
-)
+from multiturn.errors import MultiturnError, ProviderError, option
 from multiturn.model.case import Case
 from multiturn.model.turns import is_blank, kind_of
 from multiturn.pipelines.pipeline import Pipeline, request_of
-from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE
+from multiturn.providers import results as results_file
+from multiturn.providers import targets
 from multiturn.providers.base import Provider, ProviderResponse, TargetProvider, Wire
 from multiturn.providers.custom import complete
-from multiturn.providers.results import (
-    Failure,
-    RawRequest,
-    Result,
-    ResultsFile,
-    is_stored,
-    key_of,
-    read_stored,
-    state_path,
-)
-from multiturn.providers.targets import DEFAULT as DEFAULT_TARGET
-from multiturn.providers.targets import counter_of, find_target
+from multiturn.providers.results import Failure, Result, ResultsFile
 from multiturn.providers.tokens import Tokens
 from multiturn.text import utf8
 
@@ -105,7 +82,7 @@ class RunCase(Struct, frozen=True):
     @property
     def ends_run(self) -> bool:
         """Whether it has an error that every other case would meet, too."""
-        return self.result.error is not None and self.result.error.type in ENDS_RUN
+        return self.result.error is not None and self.result.error.type in errors.ENDS_RUN
 
     @property
     def size(self) -> int:
@@ -115,7 +92,7 @@ class RunCase(Struct, frozen=True):
     def failed(self, error: Exception) -> "RunCase":
         """Return the case with an error in place of an answer."""
         if not isinstance(error, ProviderError):
-            error = OwnProviderError(f"{type(error).__name__}: {error}")
+            error = errors.OwnProviderError(f"{type(error).__name__}: {error}")
         failure = Failure(error.kind, utf8(f"{self.where}: {error.what}"))
         return replace(self, result=replace(self.result, error=failure, retries=error.retries))
 
@@ -149,14 +126,9 @@ def prepare(
 
     If strict, text that is lost without a rule is an error.
     """
-    result = Result(
-        suite=utf8(case.suite),
-        id=case.id,
-        target=provider.name,
-        outcome=_if_given(case.outcome),
-        expected_messages=_if_given(case.expected_messages),
-        conversation_id=_if_given(case.conversation_id),
-    )
+    names = ("outcome", "expected_messages", "conversation_id")
+    given = {name: value for name in names if (value := getattr(case, name)) is not None}
+    result = Result(suite=utf8(case.suite), id=case.id, target=provider.name, **given)
     found = RunCase("refuse", result, where=str(case.where()))
     try:
         request = request_of(convert_case(case, pipeline, strict=strict))
@@ -164,7 +136,7 @@ def prepare(
         message = str(error) if isinstance(error, MultiturnError) else repr(error)
         result = replace(result, error=Failure("conversion", utf8(message)))
         return replace(found, result=result, error=error)
-    asked_for = RawRequest(
+    asked_for = results_file.RawRequest(
         request.question,
         request.guidelines,
         request.chat_prompt,
@@ -181,10 +153,6 @@ def prepare(
     except Exception as error:  # so may a custom provider
         return found.failed(error)
     return replace(found, action="send", wire=wire, tokens=tokens)
-
-
-def _if_given(value: Any) -> Any:
-    return UNSET if value is None else value
 
 
 Order = Literal["prefixes", "suite"]
@@ -209,17 +177,15 @@ class Queue:
     """
 
     def __init__(self, cases: Iterator[RunCase], provider: TargetProvider, order: Order) -> None:
-        is_by_suite = order == "suite" or provider.has_cache is False
         self.is_waiting = False
         self._cases = cases
-        self._prefixes = None if is_by_suite else SharedPrefixes(provider, estimates=True)
-        self._waits = bool(provider.has_cache) and not is_by_suite
+        self._prefixes = costs.SharedPrefixes(provider, estimates=True)
+        self._is_by_suite = order == "suite" or provider.has_cache is False
+        self._waits = bool(provider.has_cache) and not self._is_by_suite
         self._end: Exception | None = None  # of the cases: StopIteration, or an error
         # Those that were read ahead with their texts, by the beginnings of these.
         self._ahead: dict[object, list[tuple[str, RunCase]]] = {}
-        self._number = self._size = (
-            0  # of these: how many they are, and the bytes of their requests
-        )
+        self._number = self._size = 0  # of these, and the bytes of their requests
         self._is_blocked = False  # whether all of them wait for requests under way
         self._under_way: list[str] = []  # texts of these requests, in alphabetical order
 
@@ -239,7 +205,7 @@ class Queue:
                         self._size -= case.size
                         return self._sent(text, case)
             self._is_blocked = True
-        is_needed = not is_busy or (self._prefixes is not None and not self._waits)
+        is_needed = not (is_busy and (self._is_by_suite or self._waits))
         is_full = self._number >= WINDOW or self._size > WINDOW_BYTES
         if self._end is None and is_needed and not is_full:
             return self._read(is_busy=is_busy)
@@ -251,16 +217,16 @@ class Queue:
     def answered(self, case: RunCase) -> None:
         """Let the cases be sent that share a prefix with this one."""
         self.is_waiting = self._is_blocked = False
-        if self._waits and self._prefixes is not None:
+        if self._waits:
             text = self._prefixes.text(case.wire)
             del self._under_way[bisect_left(self._under_way, text)]
             self._prefixes.add(text)
 
     def _must_wait(self, text: str) -> bool:
         """Return whether a request under way will bring more of a text into the cache."""
-        if not self._waits or self._prefixes is None:
+        if not self._waits:
             return False
-        length, _ = longest_common(self._under_way, text)
+        length, _ = costs.longest_common(self._under_way, text)
         if length < self._prefixes.longest(text) + _WORTH_WAITING:
             return False
         return self._prefixes.tokens(text[:length]) > 0
@@ -279,12 +245,11 @@ class Queue:
             return None
         if not case.has_result:
             return case
-        text = "" if self._prefixes is None else self._prefixes.text(case.wire)
+        text = "" if self._is_by_suite else self._prefixes.text(case.wire)
         if not is_busy and not self._must_wait(text):
             return self._sent(text, case)
         # A token has a character, mostly more; and what is too short shares nothing.
-        beginning = text[: self._prefixes.minimum] if self._prefixes else ""
-        group = self._ahead.setdefault(beginning or object(), [])
+        group = self._ahead.setdefault(text[: self._prefixes.minimum] or object(), [])
         insort(group, (text, case), key=itemgetter(0))
         self._number += 1
         self._size += case.size
@@ -310,18 +275,14 @@ class RunOptions(TypedDict, total=False):
 class Run:
     """What a run sends and where its results go; a context manager that opens the results file.
 
-    On leaving, the file keeps one line for each case. The arguments are those of ``multiturn.run``.
+    On leaving, the file keeps one line for each case.
 
     Args:
-        cases: those of ``run``, or a selection.
-        pipeline: as for ``run``.
-        provider: as for ``run``.
-        results: as for ``run``.
+        cases: as for ``run``, or a selection; so are all arguments that are not named here.
         batch: whether the requests are sent in batches.
         is_dry: whether nothing is sent or written.
         is_default: whether the pipeline comes from the project's defaults; those of the revision
             may then name another one.
-        options: as for ``run``.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -342,16 +303,16 @@ class Run:
         **options: Unpack[RunOptions],
     ) -> None:
         for unknown in options.keys() - RunOptions.__annotations__.keys():
-            what = did_you_mean(unknown, RunOptions.__annotations__)
+            what = errors.did_you_mean(unknown, RunOptions.__annotations__)
             raise TypeError(f"a run has no option {unknown!r}; {what}")
         self.options = options
         self.provider = complete(provider)
-        self.selection, self._given, self.pipeline, name = _chosen(cases, pipeline)
+        self.selection, self._given, self.pipeline = _chosen(cases, pipeline)
         self.path = None if results is None else str(results)
         resume, against = options.get("resume", False), options.get("against")
         if resume and self.path is None:
             raise ValueError("resume continues a file of results; name it with results")
-        if self.path is not None and (batch or os.path.exists(state_path(self.path))):
+        if self.path is not None and (batch or os.path.exists(results_file.state_path(self.path))):
             # Most runs need nothing of what batches need.
             from multiturn.engine.batches import check_batches
 
@@ -359,8 +320,9 @@ class Run:
         if not is_dry:
             self.provider.check()
         self.names = suite_names(self.selection)
-        self.budget = Budget(
-            price_for(self.provider, options.get("prices")) if model_of(self.provider) else None,
+        has_model = bool(costs.model_of(self.provider))
+        self.budget = costs.Budget(
+            costs.price_for(self.provider, options.get("prices")) if has_model else None,
             most_cost=_limit("max_cost", options.get("max_cost")),
             most_tokens=_limit("max_tokens", options.get("max_tokens")),
             batch=batch,
@@ -370,16 +332,13 @@ class Run:
         self._with_tokens = is_dry or self.budget.has_limit or not self.provider.tokenizer.encoding
         self.earlier: dict[bytes, str] = {}  # digests at the revision, by the keys of results
         if against is not None:
-            if name is None or self._given is not None:
+            if isinstance(pipeline, Pipeline) or self._given is not None:
                 what = "against compares files: cases must be a path, and pipeline a name or a path"
                 raise ValueError(what)
-            is_default = is_default or pipeline is None
-            self.earlier = _digests_at(
-                against, self.selection, name, self.provider, is_default=is_default
-            )
+            self.earlier = self._digests_at(against, is_default or pipeline is None)
         self.stored: dict[bytes, str] = {}  # digests of answered requests, by the same keys
         if is_dry and resume and self.path is not None and os.path.exists(self.path):
-            self.stored = read_stored(self.path)
+            self.stored = results_file.read_stored(self.path)
         self.results: ResultsFile | None = None
         self._held: list[RunCase] | None = None  # those of ``rehearse``, if they fit
 
@@ -393,6 +352,20 @@ class Run:
         if self.results is not None:
             self.results.__exit__(*error)
 
+    def _digests_at(self, revision: str, is_default: bool) -> dict[bytes, str]:
+        """Return the digest of each request as it was at a revision, by the key of its result."""
+        from multiturn.engine.revision import commit_of, reading_at, requests_of
+
+        digests = {}
+        given = (commit_of(revision), requests_of, self.selection, self.pipeline.name)
+        with reading_at(*given, is_default=is_default) as then:
+            for request in then:
+                suite, target = utf8(request.suite), self.provider.name
+                result = Result(suite=suite, id=request.eval_id, target=target)
+                with suppress(Exception):  # what a provider refuses has no digest
+                    digests[results_file.key_of(result)] = self.provider.wire(request).digest()
+        return digests
+
     def check_budget(self) -> None:
         """Refuse a run whose requests exceed a limit; nothing is sent yet.
 
@@ -400,7 +373,7 @@ class Run:
             MultiturnError: they do; or a price is not known; or as for ``rehearse``.
         """
         if self.budget.has_limit:
-            found = Estimate(self.budget.price)
+            found = costs.Estimate(self.budget.price)
             for prepared in self.rehearse():
                 found.add(self._unless_known(prepared))
             self.budget.check(found, self.provider)
@@ -417,18 +390,17 @@ class Run:
         if self._held is not None:
             yield from self._held
             return
-        held: list[RunCase] | None = []
+        held: list[RunCase] = []
         size = 0
         for case in self._prepared():
             yield case
-            if held is None:
-                continue
-            held.append(case)
-            size += case.size
-            if size > _MOST_HELD:
-                held = None
-                self._check_second_reading()
-        self._held = held
+            if size <= _MOST_HELD:
+                held.append(case)
+                size += case.size
+                if size > _MOST_HELD:
+                    held.clear()
+                    self._check_second_reading()
+        self._held = held if size <= _MOST_HELD else None
 
     def _check_second_reading(self) -> None:
         name = "strict" if self.budget.most_tokens is None else "max-tokens"
@@ -450,19 +422,17 @@ class Run:
 
     def _unless_known(self, case: RunCase) -> RunCase:
         """Return a case that is not sent again if its request was answered, or is unchanged."""
-        if is_stored(case.result, self.stored):
+        if results_file.is_stored(case.result, self.stored):
             return replace(case, action="reuse")
-        return replace(case, action="skip") if is_stored(case.result, self.earlier) else case
+        is_unchanged = results_file.is_stored(case.result, self.earlier)
+        return replace(case, action="skip") if is_unchanged else case
 
     def _prepared(self) -> Iterator[RunCase]:
         strict, sample = self.selection.strict, self.selection.sample
         for each in self._read():
             if each.case is not None and each.error is None:
-                case = prepare(
-                    *(each.case, self.pipeline, self.provider),
-                    strict=strict,
-                    with_tokens=self._with_tokens,
-                )
+                given = (each.case, self.pipeline, self.provider)
+                case = prepare(*given, strict=strict, with_tokens=self._with_tokens)
             else:
                 failure = Failure("conversion", utf8(str(each.error)))
                 suite, case_id = utf8(self.names[each.suite]), each.case_id or ""
@@ -494,11 +464,6 @@ class Run:
         self.results.keep()
         return self.results.path
 
-    def sync(self) -> None:
-        """Write the results so far to the disk, so that they survive a crash of the machine."""
-        if self.results is not None:
-            self.results.sync()
-
 
 def _limit(name: str, number: Any) -> Any:
     want(number, int | float | None, f"{name} must be a number above 0")
@@ -509,13 +474,8 @@ def _limit(name: str, number: Any) -> Any:
 
 def _chosen(
     cases: Cases, pipeline: Pipeline | str | Path | None
-) -> tuple[Selection, Iterable[Case] | None, Pipeline, str | None]:
-    """Return what a run is of.
-
-    Returns:
-        Which cases; the cases themselves, where they are given; the pipeline; its name or path, or
-        None for a Pipeline that is given.
-    """
+) -> tuple[Selection, Iterable[Case] | None, Pipeline]:
+    """Return which cases a run is of, the cases themselves if they are given, and the pipeline."""
     words = "pipeline must be a Pipeline, or its name or path"
     want(pipeline, Pipeline | str | Path | None, words)
     words = "cases must be an iterable of Case, or the path of a suite"
@@ -525,33 +485,9 @@ def _chosen(
         chosen = chosen_pipeline(project)
         if isinstance(cases, str | Path):
             cases = select([str(cases)], root=project.root)
-    is_given = isinstance(pipeline, Pipeline)
-    name = None if is_given else str(project.pipeline or DEFAULT_PIPELINE)
     if isinstance(cases, Selection):
-        return cases, None, chosen, name
-    return Selection(), cases, chosen, name
-
-
-def _digests_at(
-    revision: str,
-    selection: Selection,
-    pipeline: str,
-    provider: TargetProvider,
-    *,
-    is_default: bool,
-) -> dict[bytes, str]:
-    """Return the digest of each request as it was at a revision, by the key of its result."""
-    from multiturn.engine.revision import commit_of, reading_at, requests_of
-
-    digests = {}
-    with reading_at(
-        *(commit_of(revision), requests_of, selection, pipeline), is_default=is_default
-    ) as then:
-        for request in then:
-            result = Result(suite=utf8(request.suite), id=request.eval_id, target=provider.name)
-            with suppress(Exception):  # what a provider refuses has no digest
-                digests[key_of(result)] = provider.wire(request).digest()
-    return digests
+        return cases, None, chosen
+    return Selection(), cases, chosen
 
 
 def load_target(
@@ -575,8 +511,8 @@ def load_target(
     if not isinstance(name, str | None):
         raise TypeError(f"load_target takes the name of a target, not {kind_of(name)}")
     with from_project(target=name) as project:
-        chosen = DEFAULT_TARGET if project.target is None else project.target
-        return find_target(chosen, file=file, sends=sends)
+        chosen = targets.DEFAULT if project.target is None else project.target
+        return targets.find_target(chosen, file=file, sends=sends)
 
 
 async def run(
@@ -663,11 +599,8 @@ def dry_run(
 
 
 def estimate(
-    cases: Iterable[RunCase],
-    provider: TargetProvider,
-    *,
-    prices: str | Path | None = None,
-) -> Estimate:
+    cases: Iterable[RunCase], provider: TargetProvider, *, prices: str | Path | None = None
+) -> costs.Estimate:
     """Return how many tokens requests have, and what they cost, before they are sent.
 
     Args:
@@ -679,7 +612,7 @@ def estimate(
         MultiturnError: the file is not one of prices.
         OSError: it cannot be read.
     """
-    found = Estimate(price_for(provider, prices), SharedPrefixes(provider))
+    found = costs.Estimate(costs.price_for(provider, prices), costs.SharedPrefixes(provider))
     for case in cases:
         found.add(case)
     return found
@@ -710,19 +643,18 @@ async def _answers(run: Run, cases: Queue, concurrency: int) -> AsyncGenerator[R
             if is_over or cases.is_waiting:
                 await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             else:
+                case = None
                 try:
                     case = cases.next(is_busy=len(under_way) == concurrency)
                     if case is not None and case.has_result:
                         run.budget.begin(case)
+                        under_way[asyncio.create_task(_send(case, run))] = case
                 except StopIteration:
                     is_over = True
                 except Exception as error:  # raised once the requests under way are done
                     failure, is_over = error, True
-                else:
-                    if case is not None and case.has_result:
-                        under_way[asyncio.create_task(_send(case, run))] = case
-                    elif case is not None:
-                        yield case
+                if case is not None and not case.has_result:
+                    yield case
                 await asyncio.sleep(0)  # reading blocks the event loop: let the requests continue
             for task in filter(asyncio.Task.done, [*under_way]):
                 cases.answered(under_way.pop(task))
@@ -741,7 +673,6 @@ async def _answers(run: Run, cases: Queue, concurrency: int) -> AsyncGenerator[R
 
 
 async def _send(case: RunCase, run: Run) -> RunCase:
-    """Return a case with its result."""
     if case.wire is None:
         return case
     with suppress(Exception):  # send meets the same error, and reports it
@@ -754,12 +685,11 @@ async def _send(case: RunCase, run: Run) -> RunCase:
         sent = answer.wire
     # A library may raise CancelledError, which must not end the run. Where the run itself cancels
     # this task, at its end, nobody reads the result.
-    except (Exception, asyncio.CancelledError) as error:
-        if isinstance(error, ProviderError):
-            sent = error.wire
-        done = case.failed(
-            error if isinstance(error, Exception) else RuntimeError("it was cancelled")
-        )
+    except asyncio.CancelledError:
+        done = case.failed(RuntimeError("it was cancelled"))
+    except Exception as error:
+        sent = error.wire if isinstance(error, ProviderError) else b""
+        done = case.failed(error)
     latency = round((perf_counter() - start) * 1000, 1)
     body = sent.decode("utf-8", "replace") if run.options.get("record_wire") and sent else UNSET
     return replace(done, result=replace(done.result, latency_ms=latency, wire=body))
@@ -776,7 +706,7 @@ def counted(run: Run, *, concurrency: int = 8) -> Iterator[RunCase]:
         RuntimeError: it is called inside an event loop.
     """
     want_no_loop("dry_run")
-    provider, cases = counter_of(run.provider), run.cases()
+    provider, cases = targets.counter_of(run.provider), run.cases()
 
     async def count(case: RunCase) -> RunCase:
         if case.action != "send" or case.wire is None:

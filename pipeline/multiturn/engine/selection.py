@@ -71,16 +71,14 @@ class Selection(Struct, frozen=True):
 
         What belongs to no case, and so has no id, always is.
         """
-        sample = self.sample
+        ids, sample = self.case_ids, self.sample
         suite = "" if sample is None else self.name_of(path)
 
         def has(case_id: str | None) -> bool:
-            if case_id is None or not self.is_partial:
+            if case_id is None:
                 return True
-            is_named = case_id in self.case_ids or any(self._matching([case_id]))
-            if self.case_ids and not is_named:
-                return False
-            return sample is None or sample.has(suite, case_id)
+            is_named = not ids or case_id in ids or any(self._matching([case_id]))
+            return is_named and (sample is None or sample.has(suite, case_id))
 
         return has
 

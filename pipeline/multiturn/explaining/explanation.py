@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, structs
 
 from multiturn.errors import MultiturnError, Place, ProviderError
-from multiturn.explaining.spans import (
-    Message,
-    Span,
-    Spans,
-    definitions_of,
-    in_spans,
-    messages_of,
-    question_spans,
-    spans_in,
-)
+from multiturn.explaining import spans
+from multiturn.explaining.spans import Message, Span, Spans
 from multiturn.files.media import FILE_TYPES, Media, is_address
 from multiturn.model.case import PROMPT_KEY, Case, TestMessage, first_other, segments_of
 from multiturn.model.conversion import DROPPED, Conversion, Edited, calls_of
@@ -73,8 +65,7 @@ def fates_of(conversion: Conversion) -> Iterator[Fate]:
             yield from sent.fates_of_calls(index, message)
     for key, text in case.keyed_texts.items():
         where = case.where(key=key)
-        fate = sent.fate_of_key(where, key, text)
-        if fate is not None:
+        if fate := sent.fate_of_key(where, key, text):
             yield Fate(where, *fate)
 
 
@@ -90,38 +81,30 @@ class _Sent:
         self.merged: set[int] = set()  # the ids of parts that are in one system message
         for turn in self.prompt:
             for part in turn.parts:
-                self._add(part)
+                self.of_key[part.key].append(part)
+                if part.stage is not None:
+                    continue
+                if part.moved_by:
+                    self.moved[part.resolved_path].append(part)
+                elif part.message is not None:
+                    self.of_segment[part.message, part.content].append(part)
+                elif part.resolved_path is not None:
+                    self.of_file[part.resolved_path].append(part)
             if turn.role == "system" and turn.message is None:
                 self.merged.update(map(id, turn.parts))
-        self.guidelines: dict[str | None, Part] = {}
-        for guideline in conversion.guidelines:
-            self.guidelines.setdefault(guideline.resolved_path, guideline)
+        # Of several with one path, the first.
+        self.guidelines = {each.resolved_path: each for each in reversed(conversion.guidelines)}
         self.losses: dict[_Segment, tuple[int, Notice]] = {}  # with their numbers
-        self.dropped: dict[Place, str] = {}
-        self.unsigned: dict[Place, str] = {}  # thinking that was changed
+        self.noticed: dict[tuple[str, Place], str] = {}  # why, by event and place
         for number, notice in enumerate(conversion.notices):
+            self.noticed.setdefault((notice.event, notice.where), notice.why)
             if notice.event in ("segment.left_out", DROPPED):
                 self.losses.setdefault((notice.message, notice.content), (number, notice))
-            if notice.event == DROPPED:
-                self.dropped.setdefault(notice.where, notice.why)
-            if notice.event == "thinking.dropped":
-                self.unsigned.setdefault(notice.where, notice.why)
         self.dropped_by = {(message, at): stage for message, at, stage in conversion.dropped}
         # Without a chat, the question has the calls.
         said = self.prompt if conversion.chat is not None else conversion.turns
         self.calls = calls_of(said)
         self.thinking = {(turn.message, block) for turn in said for block in turn.thinking}
-
-    def _add(self, part: Part) -> None:
-        self.of_key[part.key].append(part)
-        if part.stage is not None:
-            return
-        if part.moved_by:
-            self.moved[part.resolved_path].append(part)
-        elif part.message is not None:
-            self.of_segment[part.message, part.content].append(part)
-        elif part.resolved_path is not None:
-            self.of_file[part.resolved_path].append(part)
 
     def fate_of_key(self, where: Place, key: str, text: str) -> _Fate | None:
         """Return the fate of a text beside the messages; None if it is there as it was written."""
@@ -129,7 +112,7 @@ class _Sent:
             return _as_written(self.of_key[key], text)
         if is_blank(text):
             return "dropped", "blank text is no content (rule 2)"
-        if why := self.dropped.get(where):
+        if why := self.noticed.get((DROPPED, where)):
             return "dropped", why
         if key == PROMPT_KEY and (explicit := _explicit(self.prompt)):
             if min(explicit) < first_other(self.conversion.case):
@@ -161,7 +144,7 @@ class _Sent:
             where = case.where(block.line, f"{key}.thinking[{at}]")
             if (index, block) in self.thinking:
                 yield Fate(where, "shown")
-            elif why := self.unsigned.get(where):
+            elif why := self.noticed.get(("thinking.dropped", where)):  # it was changed
                 yield Fate(where, "dropped", why)
             else:
                 yield Fate(where, *self._gone(index))
@@ -290,9 +273,8 @@ class Explanation(Struct, frozen=True):
     def __repr__(self) -> str:
         """Return one line: a notebook shows ``_repr_html_``, and ``print`` shows all of it."""
         case = " · ".join(filter(None, (self.suite, self.id)))
-        parts = [
-            number_of(len(self.chat), "message") if self.chat is not None else "no chat prompt"
-        ]
+        count = None if self.chat is None else number_of(len(self.chat), "message")
+        parts = [count or "no chat prompt"]
         if lost := sum(fate.fate == "lost" for fate in self.fates):
             parts.append(f"{number_of(lost, 'text')} lost")
         return f"<Explanation of {visible(case)!r}: {', '.join(parts)}; print() shows it>"
@@ -321,8 +303,8 @@ class Explanation(Struct, frozen=True):
         return visible("\n".join(lines)) + "\n"
 
 
-def _lines(spans: Spans) -> Iterator[str]:
-    for span in spans:
+def _lines(texts: Spans) -> Iterator[str]:
+    for span in texts:
         if span.text.strip("\n"):
             facts = "" if span.media is None else f": {span.media.facts}"
             yield f"  {span.origin}{facts}"
@@ -332,8 +314,8 @@ def _lines(spans: Spans) -> Iterator[str]:
 def within(found: Explanation, extent: Extent) -> Explanation | None:
     """Return what an explanation says of a stretch of a suite; None if that is nothing."""
 
-    def held(spans: Spans) -> Spans:
-        return tuple(span for span in spans if extent.holds(span.place))
+    def held(texts: Spans) -> Spans:
+        return tuple(span for span in texts if extent.holds(span.place))
 
     chat = None
     if found.chat is not None:
@@ -358,9 +340,9 @@ def explain(conversion: Conversion) -> Explanation:
     return Explanation(
         suite=case.suite,
         id=case.id,
-        chat=messages_of(conversion) if has_chat else None,
-        system=() if has_chat else spans_in(conversion.system, case),
-        question=question_spans(conversion),
+        chat=spans.messages_of(conversion) if has_chat else None,
+        system=() if has_chat else spans.spans_in(conversion.system, case),
+        question=spans.question_spans(conversion),
         fates=tuple(fates_of(conversion)),
     )
 
@@ -390,7 +372,7 @@ def explain_for(conversion: Conversion, provider: "TargetProvider") -> Explanati
     found = structs.replace(explain(conversion), target=provider.name, repairs=preview.repairs)
     if preview.messages is None:
         return found
-    chat = in_spans(preview.messages, conversion.case)
+    chat = spans.in_spans(preview.messages, conversion.case)
     return structs.replace(found, chat=chat, system=(), question=())
 
 
@@ -425,9 +407,9 @@ def _spans(conversion: Conversion, provider: "TargetProvider") -> Iterator[tuple
     """Yield each text of a prompt, and what it belongs to."""
     guidelines = {file.resolved_path for file in conversion.input_files if file.guideline}
     turns = preview_of(conversion, provider).messages
-    for message in in_spans(conversion.sent if turns is None else turns, conversion.case):
+    for message in spans.in_spans(conversion.sent if turns is None else turns, conversion.case):
         for span in (each for each in message.shown if each.media is None):
             kind = "guideline" if span.path in guidelines else "file"
             yield f"{kind} {span.path}" if span.path else f"{message.role} messages", span
-    for definition in definitions_of(conversion):
+    for definition in spans.definitions_of(conversion):
         yield from (("tools", span) for span in definition.spans)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, structs, to_builtins
 
 from multiturn.errors import Place
 from multiturn.files.media import Media
@@ -113,16 +113,13 @@ def in_spans(turns: Iterable[Turn], case: Case) -> tuple[Message, ...]:
 
 
 def _message(turn: Turn, case: Case) -> Message:
+    message = Message(turn.role, spans_in(turn.parts, case))
     if not turn.is_more:
-        return Message(turn.role, spans_in(turn.parts, case))
+        return message
+    thinking, calls = spans_in(turn.thoughts, case), spans_in(turn.calls_shown, case)
     data = to_builtins(message_of(turn))
-    return Message(
-        turn.role,
-        spans_in(turn.parts, case),
-        spans_in(turn.thoughts, case),
-        spans_in(turn.calls_shown, case),
-        {name: data[name] for name in data if name not in ("role", "content")},
-    )
+    del data["role"], data["content"]
+    return structs.replace(message, thinking=thinking, calls=calls, data=data)
 
 
 def spans_in(parts: Sequence[Part], case: Case) -> Spans:
@@ -132,8 +129,8 @@ def spans_in(parts: Sequence[Part], case: Case) -> Spans:
     for number, part in enumerate(parts):
         path = part.resolved_path or ""
         if number and part.separator:
-            origin = "between two parts (rule 6)"
-            spans.append(Span(part.separator, origin, path if path == above else "", stage=""))
+            within = path if path == above else ""
+            spans.append(Span(part.separator, _BREAK.origin, within, stage=""))
         if part.text:
             spans.append(_span(part, case, path))
         above = path

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -18,7 +18,6 @@ from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import read_pipeline
-from multiturn.providers.base import ChatProvider
 from multiturn.providers.layout import Layout
 from multiturn.providers.settings import TRANSPORT, Values
 from multiturn.providers.targets import KINDS
@@ -84,7 +83,11 @@ def _aligned(given: list[Any], again: list[Any]) -> Iterator[tuple[range, range]
 
     Items are first aligned by what they are, then, where their numbers differ, by their kinds.
     """
-    for mine, theirs in _unlike(_texts(given), _texts(again)):
+    before, after = ([json.dumps(each, sort_keys=True) for each in it] for it in (given, again))
+    for what, *ends in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if what == "equal":
+            continue
+        mine, theirs = range(*ends[:2]), range(*ends[2:])
         kinds = [_kind(given[at]) for at in mine], [_kind(again[at]) for at in theirs]
         if len(mine) == len(theirs) or set(kinds[0]) == set(kinds[1]):
             yield mine, theirs
@@ -94,18 +97,7 @@ def _aligned(given: list[Any], again: list[Any]) -> Iterator[tuple[range, range]
             yield mine[start:end], theirs[low:high]
 
 
-def _unlike(first: list[str], second: list[str]) -> Iterator[tuple[range, range]]:
-    for what, start, end, low, high in SequenceMatcher(None, first, second, False).get_opcodes():
-        if what != "equal":
-            yield range(start, end), range(low, high)
-
-
-def _texts(items: list[Any]) -> list[str]:
-    return [json.dumps(each, sort_keys=True) for each in items]
-
-
 def _kind(item: Any) -> str:
-    """Return the role or the type of an item."""
     return str(item.get("role", item.get("type"))) if isinstance(item, dict) else ""
 
 
@@ -159,8 +151,10 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
 
 def _sent(trace: Trace, conversion: Conversion) -> tuple[Layout, Values]:
     """Return the body that the target of a trace sends for a case, and what it refuses of it."""
-    request = request_of(conversion)
-    provider = _provider_of(trace)
+    request, kind = request_of(conversion), KINDS[trace.provider]
+    settings: dict[str, Any] = {"name": "trace", "provider": trace.provider, "api_key": "-"}
+    settings["model"] = trace.request.model or "unknown"
+    provider: Any = kind.provider(kind.settings(**settings, **trace.target))
     layout = Layout(conversion.prompt, request)
     prepared = provider.prepared(layout, request)
     return layout, dict(msgspec.json.decode(provider.encode(provider.write(prepared))))
@@ -170,11 +164,3 @@ def _sent(trace: Trace, conversion: Conversion) -> tuple[Layout, Values]:
 def _pipeline() -> Pipeline:
     """Return the pipeline that keeps system messages where they are."""
     return read_pipeline("spec").configure("consolidate_system", later_system="keep")
-
-
-def _provider_of(trace: Trace) -> ChatProvider:
-    """Return the provider of a target that sends the body of a trace as it was."""
-    kind = KINDS[trace.provider]
-    settings: dict[str, Any] = {"name": "trace", "provider": trace.provider, "api_key": "-"}
-    settings["model"] = trace.request.model or "unknown"
-    return cast("ChatProvider", kind.provider(kind.settings(**settings, **trace.target)))

@@ -38,24 +38,19 @@ def read_bodies(path: str) -> Iterator["Body | MultiturnError"]:
 def values_in(path: str) -> Iterator[tuple[Place, Any]]:
     """Yield each JSON value in a file, or what is wrong with it; a file has one, or JSON Lines."""
     name = "<stdin>" if path == "-" else path
-    is_empty = True
     try:
         with open_rewindable(path, name) as file:
-            for where, value in _values(file, name):
-                is_empty = False
-                yield where, value
+            yield from _values(file, name)
     except MultiturnError as error:
         yield Place(name), error
-        return
-    if is_empty:
-        yield Place(name), MultiturnError("the file is empty", where=name)
 
 
 def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
     """Yield each value of a file, with its line if the file has JSON Lines."""
     file.seek(0)
     lines = iter(lambda: file.readline(MAX_CASE_LINE), b"")
-    first = next((line for line in map(_stripped, lines) if line), b"")
+    stripped = (line.removeprefix(BOM_UTF8).strip() for line in lines)
+    first = next(filter(None, stripped), b"")
     file.seek(0)
     if first[:1] == b"{" and first[-1:] == b"}":
         for found in read_json_lines(file, name):
@@ -64,22 +59,18 @@ def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
             else:
                 yield Place(name, found.line), found.value
         return
-    data = file.read(MAX_CASE_LINE + 1)
-    if data.strip():
-        yield Place(name), _whole(data, name)
-
-
-def _stripped(line: bytes) -> bytes:
-    return line.removeprefix(BOM_UTF8).strip()
+    yield Place(name), _whole(file.read(MAX_CASE_LINE + 1), name)
 
 
 def _whole(data: bytes, name: str) -> Any:
     """Return the value of a file, or what is wrong with it."""
-    what = ""
     try:
-        if len(data) <= MAX_CASE_LINE:
+        if not data.strip():
+            what = "the file is empty"
+        elif len(data) <= MAX_CASE_LINE:
             return read_value(data.decode("utf-8-sig"))
-        what = f"a file of over {MAX_CASE_LINE:,} bytes that is not JSON Lines"
+        else:
+            what = f"a file of over {MAX_CASE_LINE:,} bytes that is not JSON Lines"
     except UnicodeDecodeError:
         what = "this is not UTF-8; save the file as UTF-8"
     except ValueError as error:
@@ -88,13 +79,10 @@ def _whole(data: bytes, name: str) -> Any:
 
 
 def _bodies(value: Any, where: Place, name: str) -> Iterator["Body | MultiturnError"]:
-    """Yield the bodies in a value of a file."""
-    if isinstance(value, list) and any(
-        isinstance(each, dict) and "parts" in each for each in value
-    ):
-        yield Body(where, name, {INPUT: value})
-        return
     if isinstance(value, list):
+        if any(isinstance(each, dict) and "parts" in each for each in value):
+            yield Body(where, name, {INPUT: value})
+            return
         for at, each in enumerate(value):
             yield from _bodies(each, where._replace(label=f"[{at}]"), f"{name}-{at + 1}")
         return

@@ -1,4 +1,4 @@
-"""A suite of imported cases."""
+"""A suite of imported cases: of request bodies, or of the answers of a run."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -8,21 +8,25 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import msgspec
+from msgspec import Struct
+
 from multiturn.documents.dump import dump
 from multiturn.documents.output import open_new, open_output
 from multiturn.errors import AttachmentError, MultiturnError, Place, cut
 from multiturn.files.media import EXTENSIONS, Media, Store, given_media, no_room
 from multiturn.logs import Notice
-from multiturn.model.request import part_of
-from multiturn.model.turns import Part
-from multiturn.providers.reading import Segment
+from multiturn.model.request import ChatMessage, InputFile, part_of, turn_of
+from multiturn.model.turns import Call, Part, Tool, Turn
+from multiturn.providers.reading import Segment, mappings
 from multiturn.providers.secrets import key_in
 from multiturn.providers.settings import Values
 from multiturn.text import number_of
+from multiturn.traces import trace as traces
 from multiturn.traces.again import case_in, changes
-from multiturn.traces.bodies import Body, read_bodies
+from multiturn.traces.bodies import Body, read_bodies, values_in
 from multiturn.traces.telemetry import INPUT, read_telemetry
-from multiturn.traces.trace import Trace, execution_of, read_body, suite_message, suite_tool
+from multiturn.traces.trace import suite_media
 
 _NAME = re.compile(r"(?!\.)[\w.() -]{1,100}(?<![. ])")
 
@@ -65,13 +69,10 @@ class Attached:
 
     def piece(self, media: Media) -> Values:
         """Return media as a segment of the suite."""
-        detail = {"detail": media.detail} if media.detail else {}
-        if media.url is not None:
-            return {"type": media.kind, "value": media.url, **detail}
-        if self.folder is not None:
-            return {"type": media.kind, "value": media.path, **detail}
+        if media.url is not None or self.folder is not None:
+            return suite_media(media, media.url or media.path)
         name = {"name": media.path} if media.path else {}
-        return {"type": media.kind, "value": media.data_uri, **detail, **name}
+        return {**suite_media(media, media.data_uri), **name}
 
     def keep(self, folder: Path) -> None:
         """Copy the files to the folder of the suite.
@@ -175,19 +176,121 @@ def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, li
         raise MultiturnError("the request body is not a JSON object")
     attached.lost = []
     is_telemetry = INPUT in body.value
-    trace = (read_telemetry if is_telemetry else read_body)(body.value, attached.read)
+    trace = (read_telemetry if is_telemetry else traces.read_body)(body.value, attached.read)
     request, lost = trace.request, attached.lost
     given = {
         "id": case_id,
-        "tools": [suite_tool(tool) for tool in request.tools],
-        "execution": execution_of(request),
+        "tools": [traces.suite_tool(tool) for tool in request.tools],
+        "execution": traces.execution_of(request),
     }
     case = {key: value for key, value in given.items() if value}
-    case["input_messages"] = [suite_message(turn, attached.piece) for turn in request.spoken]
+    case["input_messages"] = [traces.suite_message(t, attached.piece) for t in request.spoken]
     refuse_keys(case)
-    loaded = case_in(case, body.where.file, attached.folder)
-    lost += changes(body.value, trace, loaded)
-    return Imported(case, _target_of(trace)), lost
+    lost += changes(body.value, trace, case_in(case, body.where.file, attached.folder))
+    model = {"model": request.model} if request.model else {}
+    target = {"provider": trace.provider, **model, **trace.target}
+    if not any(turn.role == "system" for turn in request.spoken):
+        target["default_system"] = "omit"
+    return Imported(case, target), lost
+
+
+_TO_FILL_IN = "(to fill in)"
+
+
+class _Asked(Struct):
+    question: str
+    chat_prompt: tuple[ChatMessage, ...] | None = None
+    system: str | None = None
+    tools: tuple[Tool, ...] = ()
+    input_files: tuple[InputFile, ...] = ()
+
+
+class _Answered(Struct):
+    """The part of a result that a case is made of."""
+
+    id: str
+    raw_request: _Asked
+    response: str
+    tool_calls: list[dict[str, Any]] = []
+    thinking: Any = None
+    conversation_id: Any = None
+
+
+def answered(paths: Iterable[str]) -> Iterator[Imported | MultiturnError | Notice]:
+    """Yield a case for each answer in results files, with a message to fill in, or what is wrong.
+
+    It has the prompt and the answer; then the user speaks, or, after calls, each tool answers.
+    """
+    ids = Ids()
+    for path in paths:
+        for where, value in values_in(path):
+            try:
+                if isinstance(value, MultiturnError):
+                    raise value
+                yield _case_of_answer(value, where, ids)
+            except MultiturnError as error:
+                yield placed(error, where)
+
+
+def _case_of_answer(value: Any, where: Place, ids: Ids) -> Imported | Notice:
+    try:
+        result = msgspec.convert(value, _Answered)
+    except msgspec.ValidationError:
+        match value:
+            case {"suite": str(), "id": str(name)}:
+                return _without_answer(name, where)
+        raise MultiturnError("this is not a result of multiturn run") from None
+    calls = tuple(map(_call, result.tool_calls))
+    said = result.response
+    if not said.strip() and not calls:
+        return _without_answer(result.id, where)
+    asked = result.raw_request
+    unread = {file.path for file in asked.input_files if not file.resolved_path}
+    turns = [*map(turn_of, asked.chat_prompt or ())]
+    if not turns:
+        turns = [Turn("system", (Part("text", asked.system),))] if asked.system else []
+        turns.append(Turn("user", (Part("text", asked.question),)))
+    parts = (Part("text", said),) if said.strip() else ()
+    blocks = [(form, block) for block in mappings(result.thinking) for _, form in traces.forms()]
+    thinking = tuple(thought for form, block in blocks for thought in form.thoughts(block))
+    turns.append(Turn("assistant", parts, None, thinking, calls))
+    number = sum(turn.role == "user" for turn in turns) + 1
+    case: Values = {"id": ids.new(f"{re.sub('-turn-[0-9]+$', '', result.id)}-turn-{number}")}
+    if result.conversation_id:
+        case["conversation_id"] = result.conversation_id
+    if asked.tools:
+        case["tools"] = [*map(traces.suite_tool, asked.tools)]
+    fill_in = (Part("text", _TO_FILL_IN),)
+    waiting = [Turn("tool", fill_in, answers=call.id) for call in calls] or [Turn("user", fill_in)]
+
+    def piece(media: Media) -> Values:
+        """Return media as a segment: results have only their path or address."""
+        value = media.url or media.path
+        if value is None or (media.url is None and value in unread):
+            what = "results do not have the bytes of media that were no file"
+            raise MultiturnError(f"{what}; attach them as a file, and run the suite again")
+        return suite_media(media, value)
+
+    messages = [traces.suite_message(turn, piece) for turn in turns]
+    to_fill_in = [traces.suite_message(turn, lambda _: {}) for turn in waiting]
+    case["input_messages"] = [*messages, *to_fill_in]
+    refuse_keys(case)
+    case_in(case, where.file)
+    for each in to_fill_in:
+        each["content"] = None
+    return Imported(case, {})
+
+
+def _without_answer(name: str, where: Place) -> Notice:
+    return Notice("import.no_answer", where, f"case {name!r} has no answer; it is left out")
+
+
+def _call(given: dict[str, Any]) -> Call:
+    try:
+        return msgspec.convert(given, Call)
+    except msgspec.ValidationError:
+        what = "are not a JSON object, as the model wrote them; no conversation can go on from them"
+        raise MultiturnError(f"tool_calls: the arguments {what}") from None
 
 
 def placed(error: MultiturnError, where: Place) -> MultiturnError:
@@ -195,15 +298,6 @@ def placed(error: MultiturnError, where: Place) -> MultiturnError:
     label = ": ".join(filter(None, (where.label, error.where.label)))
     error.where = where._replace(label=label)
     return error
-
-
-def _target_of(trace: Trace) -> Values:
-    """Return the settings of a target that sends the body of a trace again."""
-    model = trace.request.model
-    target = {"provider": trace.provider, **({"model": model} if model else {}), **trace.target}
-    if not any(turn.role == "system" for turn in trace.request.spoken):
-        target["default_system"] = "omit"
-    return target
 
 
 def refuse_keys(value: Any, path: str = "") -> None:
@@ -221,7 +315,6 @@ def refuse_keys(value: Any, path: str = "") -> None:
 
 
 def _refuse(kind: str, where: str) -> None:
-    """Raise an error if there is a key of some kind."""
     if kind:
         what = f"{where} has what looks like a key ({cut(kind)})"
         raise MultiturnError(f"{what}; suites are committed, so replace it in the file")
@@ -253,17 +346,11 @@ def suite_text(cases: list[Imported]) -> str:
     A comment at the top has the targets that send the bodies again.
     """
     tools = cases[0].case.get("tools")
+    found: Values = {"evalcases": [each.case for each in cases]}
     if len(cases) > 1 and tools and all(each.case.get("tools") == tools for each in cases):
-        found: Values = {"tools": tools}
         listed = [{k: v for k, v in each.case.items() if k != "tools"} for each in cases]
-    else:
-        found, listed = {}, [each.case for each in cases]
-    return _comment(cases) + dump({**found, "evalcases": listed}).removeprefix("---\n")
-
-
-def _has_later_system(messages: list[Values]) -> bool:
-    roles = [each["role"] for each in messages]
-    return "system" in [*dropwhile(lambda role: role == "system", roles)]
+        found = {"tools": tools, "evalcases": listed}
+    return _comment(cases) + dump(found).removeprefix("---\n")
 
 
 def _comment(cases: list[Imported]) -> str:
@@ -275,7 +362,8 @@ def _comment(cases: list[Imported]) -> str:
     if not targets:
         return "# Write each content that is null.\n"
     pipeline = "spec"
-    if any(_has_later_system(each.case["input_messages"]) for each in cases):
+    roles = [[message["role"] for message in each.case["input_messages"]] for each in cases]
+    if any("system" in [*dropwhile(lambda role: role == "system", each)] for each in roles):
         pipeline = "extends: spec, configure: {consolidate_system: {later_system: keep}}"
     lines = [f"The same requests again: the pipeline {pipeline}, and these targets"]
     names = Ids()

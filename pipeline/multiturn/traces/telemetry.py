@@ -49,13 +49,12 @@ def read_telemetry(attributes: Values, media: MediaReader) -> Trace:
         for each in _turns(message, provider, f"{INPUT}[{at}]", media)
     ]
     settings = _settings_in(given)
+    tools = map(_function, reading.mappings(given.get(_TOOLS)))
     request = PreparedRequest(
         messages=tuple(messages),
         system=reading.turn("system", system, media) if system else None,
         model=str(settings.get("model") or ""),
-        tools=tuple(
-            reading.read_tool(_function(each)) for each in reading.mappings(given.get(_TOOLS))
-        ),
+        tools=tuple(map(reading.read_tool, tools)),
         settings=structs.replace(read_settings(settings, _SETTINGS, ("model",)), body=None),
     )
     return Trace(provider=provider, request=request)
@@ -103,11 +102,10 @@ def telemetry_again(request: PreparedRequest, has_system: bool) -> Values:
 
     Its first message is that of the system instructions, if there are some.
     """
-    system = [*_parts_of(request.spoken[0])] if has_system else None
-    messages = [
-        {"role": each.role, "parts": [*_parts_of(each)]}
-        for each in request.spoken[1 if has_system else 0 :]
+    messages: list[Values] = [
+        {"role": each.role, "parts": [*_parts_of(each)]} for each in request.spoken
     ]
+    system = messages.pop(0)["parts"] if has_system else None
     return {INPUT: messages, SYSTEM: system, _TOOLS: [*map(suite_tool, request.tools)]}
 
 
@@ -192,9 +190,7 @@ def attributes_in(value: Any) -> Iterator[Values]:
     elif isinstance(value, dict):
         found = value.get("attributes")
         if isinstance(found, list):
-            found = {
-                str(each.get("key")): _value(each.get("value")) for each in reading.mappings(found)
-            }
+            found = _value({"kvlistValue": {"values": found}})
         if isinstance(found, dict) and INPUT in found:
             yield found
         for each in value.values():

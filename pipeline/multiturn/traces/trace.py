@@ -77,15 +77,16 @@ def suite_message(turn: Turn, piece_of: Callable[[Media], Values]) -> Values:
     ]
     if len(content) < 2 and not any(isinstance(each, dict) for each in content):
         content = content[0] if content else ""
-    said = {} if turn.calls and not content else {"content": content}
-    given: Values = {"tool_call_id": turn.answers, "is_error": turn.is_error}
-    calls = {"tool_calls": [*map(suite_call, turn.calls)]} if turn.calls else {}
-    return {
-        "role": turn.role,
-        **{key: each for key, each in given.items() if each},
-        **said,
-        **calls,
-    }
+    given: Values = {"role": turn.role, "tool_call_id": turn.answers, "is_error": turn.is_error}
+    given |= {"content": content, "tool_calls": [*map(suite_call, turn.calls)]}
+    needed = () if turn.calls else ("content",)
+    return {key: each for key, each in given.items() if each or key in needed}
+
+
+def suite_media(media: Media, value: str | None) -> Values:
+    """Return media as a segment of a suite, with a value: an address, a path or a ``data:`` URI."""
+    detail = {"detail": media.detail} if media.detail else {}
+    return {"type": media.kind, "value": value, **detail}
 
 
 def suite_call(call: Call) -> Values:
