@@ -385,9 +385,11 @@ class AxProvider(ABC):
         single user message after it.
 
         Raises:
-            ProviderError: there is no chat prompt, and an image, a document or audio is attached,
-                which a question does not have (C8).
+            ProviderError: the chat prompt is empty (C1); or there is none, and an image, a document
+                or audio is attached, which a question does not have (C8).
         """
+        if request.chat_prompt is not None and not request.chat_prompt:
+            raise ProviderError(broken("C1", "the chat prompt is empty; add a user message"))
         if lacks_media(request):
             raise ProviderError(broken("C8", _WITH_CHAT))
         return tuple(map(message_of, prompt_of(request)))
