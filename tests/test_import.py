@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +22,25 @@ from media_files import data_uri, write_bytes
 from multiturn import load_pipeline, load_suite
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.logs import Notice, warnings_to
-from multiturn.providers.targets import KINDS
+from multiturn.providers.targets import KINDS, read_target
 from multiturn.traces.suite import (
     Attached,
     Imported,
     answered,
     attached_for,
     imported,
+    named_targets,
     suite_text,
     write_suite,
 )
 
 COUNT = int(os.environ.get("BODIES", "50"))  # of each kind; make test-tools tries 3000
-SETTINGS = ("top_p", "seed", "stream", "stop", "user", "stop_sequences", "metadata", "truncation")
-OF_GEMINI = ("topP", "topK", "stopSequences", "safetySettings")
+# What says how a request travels: no part of it, so that import leaves it out and says so.
+TRANSPORT = (
+    *("stream", "stream_options", "streamOptions", "n", "store", "user", "metadata"),
+    *("safety_identifier", "prompt_cache_key", "background", "labels", "include"),
+)
+LEFT_OUT = "says how a request is sent; it is left out"
 
 
 def written(folder: Path, bodies: list[Values]) -> Path:
@@ -69,16 +75,41 @@ PIPELINE = load_pipeline("spec").configure("consolidate_system", later_system="k
 
 
 def plain(body: Values) -> Values:
-    """Return a body with the texts of arguments decoded, without settings that stay here."""
+    """Return a body with the texts of arguments decoded, and without keys of transport."""
     for message in body.get("messages", ()):
         for call in message.get("tool_calls", ()):
             call["function"]["arguments"] = json.loads(call["function"]["arguments"])
     for item in body.get("input", ()):
         if "arguments" in item:
             item["arguments"] = json.loads(item["arguments"])
-    kept = {key: value for key, value in body.items() if key not in (*SETTINGS, *OF_GEMINI)}
-    config = {k: v for k, v in body.get("generationConfig", {}).items() if k not in OF_GEMINI}
+    if isinstance(body.get("stop"), str):
+        body["stop"] = [body["stop"]]
+    kept = {key: value for key, value in body.items() if key not in (*TRANSPORT, "model")}
+    config = body.get("generationConfig", {})
+    config = {key: value for key, value in config.items() if key != "candidateCount"}
     return {**kept, "generationConfig": config}
+
+
+def transport_in(body: Values) -> set[str]:
+    """Return the keys of transport in a body, but for what every body of ours says."""
+    config = body.get("generationConfig", {})
+    of_config = ["generationConfig.candidateCount"] if "candidateCount" in config else []
+    return {key for key in TRANSPORT if key in body and not is_ours(key, body)} | {*of_config}
+
+
+def is_ours(key: str, body: Values) -> bool:
+    return key == "include" or (key == "store" and "input" in body and body[key] is False)
+
+
+def sent_again(suite: Path, target: str, of_target: Iterable[int]) -> list[Values]:
+    """Return the body that a target in the file beside a suite sends for each of some cases."""
+    targets = suite.with_name(f"{suite.name.removesuffix('.eval.yaml')}.targets.yaml")
+    variables = {"GEMINI_MODEL": "gemini-2.5-flash"}
+    provider = read_target(targets, target, sends=False, variables=variables)
+    with warnings_to(lambda _: None):
+        cases = [*load_suite(suite)]
+        wires = [provider.wire(PIPELINE.request(cases[at])) for at in of_target]
+    return [dict(msgspec.json.decode(wire.body)) for wire in wires]
 
 
 @pytest.mark.parametrize("kind", BODIES)
@@ -88,16 +119,43 @@ def test_a_suite_of_bodies_gives_the_same_bodies_again(kind: str, tmp_path: Path
     with attached_for(str(suite)) as attached:
         cases, said = cases_of(written(tmp_path, bodies), attached)
         write_suite(cases, str(suite), attached)
+    named = {each.removesuffix(f" {LEFT_OUT}") for each in said if "more warning" not in each}
+    assert named == set().union(*map(transport_in, bodies))
+    for target, of_target in named_targets(cases):
+        sent = sent_again(suite, target["name"], of_target)
+        for at, again in zip(of_target, sent, strict=True):
+            assert plain(again) == plain(bodies[at])
+            assert again.get("model") == bodies[at].get("model")
+
+
+@pytest.mark.parametrize("kind", BODIES)
+def test_the_settings_of_a_single_body_are_its_targets(kind: str, tmp_path: Path) -> None:
+    """They are read there in another way than under execution of a suite."""
+    for number in range(COUNT):
+        body = BODIES[kind](number)
+        suite = tmp_path / f"{number}.eval.yaml"
+        with attached_for(str(suite)) as attached:
+            cases, said = cases_of(written(tmp_path, [body]), attached)
+            write_suite(cases, str(suite), attached)
+        text = suite.read_text(encoding="utf-8")
+        assert ("$" in text) or ("{{" in text) or "execution:" not in text
+        assert text.startswith("# The same requests again: ") is not said
+        (again,) = sent_again(suite, cases[0].target["provider"], [0])
+        assert plain(again) == plain(body)
+
+
+def test_each_key_of_transport_is_named(tmp_path: Path) -> None:
+    given = dict.fromkeys(TRANSPORT, "x")
+    cases, said = cases_of(written(tmp_path, [{**HELLO, **given}]))
+    assert said == [f"{key} {LEFT_OUT}" for key in TRANSPORT]
+    assert "execution" not in cases[0].case
+
+
+def test_a_value_that_no_setting_can_have_stays_in_the_body(tmp_path: Path) -> None:
+    odd = {"reasoning_effort": "ultra", "seed": 1.5, "stop": [1], "verbosity": {"a": None}}
+    (imported_,), said = cases_of(written(tmp_path, [{**HELLO, **odd, "top_p": 1}]))
     assert said == []
-    with warnings_to(lambda _: None):
-        loaded = list(load_suite(suite))
-    for body, each, case in zip(bodies, cases, loaded, strict=True):
-        assert plain(again(case, each.target)) == plain(body)
-        settings = {**body, **body.get("generationConfig", {})}
-        for key in (*SETTINGS, *OF_GEMINI):
-            assert (
-                case.execution.get(key) == settings.get(key) if case.execution else key not in body
-            )
+    assert imported_.case["execution"] == {"top_p": 1, "body": odd}
 
 
 ENTRIES = next(read_documents(Path(__file__).with_name("imports.yaml").read_bytes(), "")).value

@@ -236,8 +236,9 @@ def role_form(messages: list[Values]) -> Values:
     return {"system_role": "developer"} if is_developer else {}
 
 
-def _stops(written: Any) -> tuple[str, ...]:
-    return (written,) if isinstance(written, str) else tuple(written)
+def _stops(written: Any) -> Any:
+    """Return the texts before which an answer ends: one may stand alone."""
+    return tuple(written) if isinstance(written, list) else (written,)
 
 
 KEYS: Keys = {
@@ -276,8 +277,9 @@ def _likeness(body: Values) -> int:
 
 
 def _same(body: Values) -> Values:
+    stop = {} if body.get("stop") is None else {"stop": [*_stops(body["stop"])]}
     same: Values = reading.same_spelling(
-        body,
+        {**body, **stop},
         contents=("content",),
         defaults=(("detail", "auto"), ("type", "function")),
         programs=("parameters",),

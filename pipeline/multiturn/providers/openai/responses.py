@@ -176,7 +176,6 @@ KEYS: Keys = {
 }
 _STORED = ("previous_response_id", "conversation", "prompt")
 _READ = ("instructions", "input", "include", "model", "tools")
-_OF_US = ("store", "include")  # that every body of ours has, whatever the case says
 
 
 def read_response(
@@ -293,8 +292,8 @@ def _strict(given: Values) -> Values:
 
 
 def same_response(body: Values) -> Values:
-    """Return a body with its input as a list, and without what each body of ours has."""
-    same = {key: value for key, value in body.items() if key not in _OF_US}
+    """Return a body with its input as a list, and its tools as strict as the API takes them."""
+    same = dict(body)
     if isinstance(same.get("tools"), list):
         same["tools"] = [
             _strict(each) if isinstance(each, dict) else each for each in same["tools"]
@@ -332,7 +331,7 @@ FORM = BodyForm(
     keys=KEYS,
     # From the types of openai 3.52.0 on 22 November 2026.
     closed=(
-        *("conversation", "include", "input", "instructions", "max_tool_calls"),
+        *("conversation", "input", "instructions", "max_tool_calls"),
         *("previous_response_id", "prompt", "prompt_cache_options", "tools", "truncation"),
     ),
 )
