@@ -473,6 +473,12 @@ def _response_calls(make: Chooser, thinks: bool) -> list[Values]:
     return items
 
 
+OF_TELEMETRY = (
+    *("temperature", "max_completion_tokens", "top_p", "seed", "stop"),
+    *("frequency_penalty", "presence_penalty"),
+)
+
+
 def in_telemetry(body: Values) -> Values:
     """Return what OpenTelemetry has of a body for Chat Completions: no choice of a tool."""
     given: Values = {"gen_ai.provider.name": "openai", "gen_ai.operation.name": "chat"}
@@ -483,9 +489,10 @@ def in_telemetry(body: Values) -> Values:
     given["gen_ai.input.messages"] = [
         {"role": each["role"], "parts": [*_parts_of(each)]} for each in messages
     ]
-    for name in ("model", "temperature", "max_completion_tokens", "top_p", "seed"):
+    for name in ("model", *OF_TELEMETRY):
         if name in body:
-            key = "max_tokens" if name.startswith("max") else name
+            names = {"max_completion_tokens": "max_tokens", "stop": "stop_sequences"}
+            key = names.get(name, name)
             given[f"gen_ai.request.{key}"] = body[name]
     if "tools" in body:
         functions = [{"type": "function", **each["function"]} for each in body["tools"]]

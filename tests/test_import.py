@@ -14,7 +14,7 @@ import pytest
 
 import commands
 import media_files
-from bodies import BODIES, Values, chat_body, in_telemetry
+from bodies import BODIES, OF_TELEMETRY, Values, chat_body, in_telemetry
 from commands import run
 from comparing import write
 from loopback import Server
@@ -210,7 +210,6 @@ CASE = {
     "id": "a-1",
     "tools": [{"name": "now", "description": "Time.", "parameters": {"type": "object"}}],
     "execution": {
-        "model": "claude-sonnet-4-5",
         "temperature": 0.5,
         "max_output_tokens": 200,
         "top_p": 1.0,
@@ -229,7 +228,11 @@ CASE = {
         {"role": "tool", "tool_call_id": "c1", "content": '{"hour": 12}'},
     ],
 }
-TARGET = {"provider": "anthropic", "model": "claude-sonnet-4-5"}
+TARGET = {
+    "provider": "anthropic",
+    "model": "claude-sonnet-4-5",
+    "api_key": "${{ ANTHROPIC_API_KEY }}",
+}
 
 
 def any_value(value: Any) -> Values:
@@ -281,21 +284,22 @@ def test_messages_of_opentelemetry_become_a_case(line: Values, tmp_path: Path) -
 def test_messages_alone_become_a_case(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps(ATTRIBUTES["gen_ai.input.messages"], indent=1))
-    ((case, _),), said = cases_of(path)
-    assert (case["id"], len(case["input_messages"]), said) == ("a", 3, [])
+    (found,), said = cases_of(path)
+    assert (found.case["id"], len(found.case["input_messages"]), said) == ("a", 3, [])
 
 
 def test_a_suite_of_spans_gives_the_bodies_that_they_are_of(tmp_path: Path) -> None:
-    bodies = [
-        json.loads(
-            json.dumps(chat_body(number, has_media=False)).replace('"developer"', '"system"')
-        )
-        for number in range(COUNT)
-    ]
-    for body in bodies:
-        body.pop("tool_choice", None)
+    bodies = []
+    for number in range(COUNT):
+        body = chat_body(number, has_media=False)
         if "max_tokens" in body:
             body["max_completion_tokens"] = body.pop("max_tokens")
+        if isinstance(body.get("stop"), str):
+            body["stop"] = [body["stop"]]
+        kept = {
+            key: body[key] for key in ("model", "messages", "tools", *OF_TELEMETRY) if key in body
+        }
+        bodies.append(json.loads(json.dumps(kept).replace('"developer"', '"system"')))
     cases, said = cases_of(written(tmp_path, [in_telemetry(body) for body in bodies]))
     assert said == []
     suite = tmp_path / "a.eval.yaml"
@@ -346,7 +350,7 @@ def test_a_file_has_bodies_in_several_ways(
     (tmp_path / name).write_text(text, encoding="utf-8")
     cases, said = cases_of(tmp_path / name)
     assert ([each.case["id"] for each in cases], said) == (ids, [])
-    assert [each.case["execution"] for each in cases] == [{"model": "gpt-4o"} for _ in ids]
+    assert [each.target["model"] for each in cases] == ["gpt-4o" for _ in ids]
 
 
 @pytest.mark.parametrize(
@@ -432,10 +436,66 @@ def test_the_comment_names_what_sends_the_same_requests(tmp_path: Path) -> None:
         "#     model: gpt-4o\n"
         "#     system_role: developer\n"
         "#     max_tokens_field: max_tokens\n"
+        '#     api_key: "${{ OPENAI_API_KEY }}"\n'
         "#   - name: gemini\n"
         "#     provider: gemini\n"
+        '#     model: "${{ GEMINI_MODEL }}"\n'
+        '#     api_key: "${{ GEMINI_API_KEY }}"\n'
         "#     default_system: omit\n"
     )
+
+
+TARGETS_OF_TWO = """\
+targets:
+  - name: openai
+    provider: openai
+    model: gpt-4o
+    api_key: "${{ OPENAI_API_KEY }}"
+    default_system: omit
+    top_p: 0.5
+    body:
+      logprobs: true
+"""
+
+
+def test_settings_that_all_bodies_share_are_a_targets_beside_the_suite(tmp_path: Path) -> None:
+    shared = {**HELLO, "top_p": 0.5, "logprobs": True}
+    lines = [{**shared, "seed": 1, "stop": ["$"]}, {**shared, "seed": 2, "stop": ["$"]}]
+    written(tmp_path, lines)
+    done = run("import", "bodies.jsonl", "--output", "new.eval.yaml", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "new.targets.yaml").read_text() == TARGETS_OF_TWO
+    text = (tmp_path / "new.eval.yaml").read_text()
+    comment = "# The same requests again: the pipeline spec, and the targets of new.targets.yaml\n"
+    assert text.startswith(comment)
+    assert [case.execution for case in load_suite(tmp_path / "new.eval.yaml")] == [
+        {"seed": 1, "stop": ["$"]},  # which a target would take for a variable
+        {"seed": 2, "stop": ["$"]},
+    ]
+    options = ("--targets", "new.targets.yaml", "--target", "openai", "--dry-run")
+    done = run("run", "new.eval.yaml", *options, folder=tmp_path)
+    sent = [json.loads(json.loads(line)["wire"]) for line in done.stdout.splitlines()]
+    assert sent == lines
+
+
+def test_no_file_of_targets_is_replaced(tmp_path: Path) -> None:
+    written(tmp_path, [HELLO])
+    (tmp_path / "new.targets.yaml").write_text("mine")
+    done = run("import", "bodies.jsonl", "--output", "new.eval.yaml", folder=tmp_path)
+    error = "Error: 'new.targets.yaml' exists; name another file, or remove it\n"
+    assert (done.returncode, done.stderr) == (2, error)
+    assert [path.name for path in tmp_path.glob("new.*")] == ["new.targets.yaml"]
+
+
+def test_the_comment_does_not_promise_what_differs(tmp_path: Path) -> None:
+    path = written(tmp_path, [{**HELLO, "stream": True}])
+    assert suite_text(cases_of(path)[0]).startswith("# These requests, but for what import named: ")
+
+
+@pytest.mark.parametrize("model", ["${{ HOME }}", "$HOME", "{{ HOME }}"])
+def test_a_model_is_no_variable(model: str, tmp_path: Path) -> None:
+    cases, (said,) = cases_of(written(tmp_path, [{**HELLO, "model": model}]))
+    assert (cases, "the model would be read as a variable" in said) == ([], True)
 
 
 def test_a_key_is_not_shown(tmp_path: Path) -> None:

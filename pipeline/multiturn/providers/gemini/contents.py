@@ -365,6 +365,9 @@ FORM = BodyForm(
     lambda _: {},
     read_thoughts,
     keys=KEYS,
-    # From the types of google-genai 3.4.0, on 22 November 2026.
-    closed=(*SPOKEN, "cachedContent"),
+    # From the types of google-genai 3.4.0, on 22 November 2026; the API also takes snake_case.
+    closed=(
+        *(*SPOKEN, "cachedContent", "cached_content", "generation_config"),
+        *("system_instruction", "tool_config"),
+    ),
 )
