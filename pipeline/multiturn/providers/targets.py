@@ -73,8 +73,8 @@ class Values:
     """Reads the values of a target, and fills in every ``${{ NAME }}``.
 
     If typed, and in ``body``, numbers, booleans and null are such; otherwise all values are text.
-    Unless the provider sends, a placeholder stands for a key or an address whose variable is not set and
-    that is not needed.
+    Unless the provider sends, a placeholder stands for a key or an address whose variable is not
+    set and that is not needed.
     """
 
     def __init__(
