@@ -63,7 +63,10 @@ def _holds(case: Case, metadata: Mapping[str, Any]) -> bool:
     try:
         for each in metadata.get("tools", ()):
             _tool(each["function"])
-        GenerateConfig(**_settings_in(metadata)[0])
+        settings, choice = _settings_in(metadata)
+        GenerateConfig(**settings)
+        if choice == "none":
+            raise ValueError("inspect_ai sends no tools where tool_choice is none")
     except ValueError as error:
         formats.left_out(case, str(error).partition("\n")[0])
         return False

@@ -218,7 +218,7 @@ evalcases:
 - id: plain
   input_messages: [{role: user, content: Hi}]
 - id: with-tools
-  execution: {parallel_tool_calls: false, tool_choice: none}
+  execution: {parallel_tool_calls: false, tool_choice: auto}
   tools:
   - name: weather
     parameters: {type: object, properties: {}, required: [], additionalProperties: true}
@@ -238,7 +238,7 @@ def test_settings_are_those_of_run(folder: Path, server: Server) -> None:
             tool["function"].pop("description")  # an empty one
     expected = sent_by_run(folder)
     assert [body["response_format"]["type"] for body in expected] == ["json_schema"] * 2
-    assert sent == by_text(expected)
+    assert by_text(sent) == by_text(expected)
 
 
 HELD = "{type: object, properties: {city: {type: string}}, required: [city]}"
@@ -283,15 +283,19 @@ def test_a_refused_case_does_not_end_the_run_of_the_others(folder: Path, server:
     assert len(server.requests) == 3
 
 
-def test_a_schema_of_the_answer_that_would_be_changed_leaves_its_case_out(
+def test_a_schema_of_the_answer_and_a_choice_that_would_be_changed_leave_their_cases_out(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     form = "{schema: {type: object, properties: {n: {const: 1}}}}"
     with (folder / "evals/a.eval.yaml").open("a") as file:
-        file.write(
-            f"  - id: form\n    execution: {{response_format: {form}}}\n"
-            "    input_messages: [{role: user, content: Hi}]\n"
-        )
+        for name, key in {
+            "form": f"response_format: {form}",
+            "choice": "tool_choice: none",
+        }.items():
+            file.write(
+                f"  - id: {name}\n    execution: {{{key}}}\n    tools: [{{name: f}}]\n"
+                "    input_messages: [{role: user, content: Hi}]\n"
+            )
     monkeypatch.chdir(folder)
     assert [sample.id for sample in dataset("evals")] == IDS
 
