@@ -184,7 +184,7 @@ execution:
   response_format: {name: city, schema: {type: object, properties: {city: {type: string}}}}
   body: {logprobs: true}
 tools: [{name: f, parameters: {type: object, properties: {}}}]
-metadata: {assert: [{type: contains, value: 18 degrees}]}
+metadata: {assert: [{type: contains, value: Hello}]}
 evalcases:
 - id: every
   input_messages: [{role: system, content: Be brief.}, {role: user, content: Hi}]
@@ -203,7 +203,7 @@ def test_promptfoo_sends_openai_the_settings_that_run_sends(
     (line,) = records(done.stdout)
     assert body == json.loads(line["wire"])
     (test,) = records(tmp_path / "tests.jsonl")
-    assert test["assert"] == [{"type": "contains", "value": "18 degrees"}]
+    assert test["assert"] == [{"type": "contains", "value": "Hello"}]
 
 
 LOOK = """\

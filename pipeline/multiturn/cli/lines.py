@@ -1,7 +1,7 @@
 """What commands print for programs with ``--format json``: a struct for each line."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -130,6 +130,26 @@ class ExplainedSegment(Struct, frozen=True):
     why: str
 
 
+class ExplainedFact(Struct, frozen=True):
+    """A setting of a request, or a tool that the model may call.
+
+    Attributes:
+        name: of the setting, or of the tool.
+        value: what is sent; null for a setting of the suite that is left out.
+        origin: where it comes from, in words.
+        file: the file that has it; null for what a stage added.
+        line: line of that file, from 1.
+        changed_by: the last stage that changed it; null if none did.
+    """
+
+    name: str
+    value: Any
+    origin: str
+    file: File
+    line: _Line
+    changed_by: str | None
+
+
 class ExplainLine(Struct, frozen=True):
     """What `multiturn explain` prints of a case.
 
@@ -140,6 +160,8 @@ class ExplainLine(Struct, frozen=True):
         segments: in the order of the case.
         target: whose messages these are; null for the pipeline's own.
         repairs: what the rules of the target required.
+        settings: those that are sent, and those of the suite that are left out.
+        tools: what the model may call.
     """
 
     suite: Suite
@@ -150,6 +172,8 @@ class ExplainLine(Struct, frozen=True):
     segments: tuple[ExplainedSegment, ...]
     target: str | None = None
     repairs: tuple[str, ...] = ()
+    settings: tuple[ExplainedFact, ...] = ()
+    tools: tuple[ExplainedFact, ...] = ()
 
 
 class ReportLine(Struct, frozen=True, kw_only=True):
@@ -210,9 +234,24 @@ def explain_line(found: Explanation) -> ExplainLine:
         for each in found.fates
     )
     system, question = _spans(found.system), _spans(found.question)
+    settings, tools = (
+        tuple(
+            ExplainedFact(
+                each.name,
+                each.value,
+                each.origin,
+                each.place.file or None,
+                each.place.line or None,
+                each.changed_by,
+            )
+            for each in facts
+        )
+        for facts in (found.settings, found.tools)
+    )
     target = found.target or None
     return ExplainLine(
-        found.suite, found.id, messages, system, question, segments, target, found.repairs
+        *(found.suite, found.id, messages, system, question, segments, target, found.repairs),
+        *(settings, tools),
     )
 
 

@@ -148,12 +148,14 @@ class Preview(Struct, frozen=True, kw_only=True):
         messages: as the target gets them; None for a provider of a user's own, which gets the
             request.
         parameters: what else the body says, such as the temperature.
+        settings: those that are sent; None for a provider that gets them with the request.
         repairs: what the provider's rules required, each with a rule's id.
         doubts: what the request uses, and is not known of the model.
     """
 
     messages: Turns | None = None
     parameters: Mapping[str, Any] = {}
+    settings: RequestSettings | None = None
     repairs: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
 
@@ -452,6 +454,7 @@ class ChatProvider(TargetProvider, AxProvider):
         return Preview(
             messages=layout.shown,
             parameters=others,
+            settings=prepared.settings,
             repairs=layout.done(),
             doubts=tuple(layout.doubts),
         )
