@@ -222,7 +222,6 @@ OPTIONS = {  # of promptfoo: the names of OpenAI's API
     },
     "tools": [F],
     "tool_choice": {"type": "function", "function": {"name": "f"}},
-    "parallel_tool_calls": False,
     "verbosity": "low",
     "service_tier": "flex",
     "passthrough": {"logprobs": True},
@@ -251,7 +250,7 @@ def test_each_format_has_the_settings_that_it_knows_and_warns_of_the_others(tmp_
     case = f"expected_messages: Ho, {CALLED}"
     of_promptfoo, log = converted(tmp_path, "promptfoo", case, head=head)
     assert of_promptfoo["options"] == OPTIONS
-    assert f"promptfoo {LOST} top_k, reasoning_tokens\n" in log
+    assert f"promptfoo {LOST} top_k, reasoning_tokens, parallel_tool_calls\n" in log
     of_inspect, log = converted(tmp_path, "inspect", case, head=head)
     assert of_inspect["metadata"]["settings"] == CONFIG
     assert f"inspect_ai {LOST} service_tier, body\n" in log

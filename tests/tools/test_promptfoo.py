@@ -180,7 +180,6 @@ execution:
   frequency_penalty: 1
   presence_penalty: -1
   service_tier: flex
-  parallel_tool_calls: false
   response_format: {name: city, schema: {type: object, properties: {city: {type: string}}}}
   body: {logprobs: true}
 tools: [{name: f, parameters: {type: object, properties: {}}}]
@@ -197,7 +196,8 @@ def test_promptfoo_sends_openai_the_settings_that_run_sends(
     (tmp_path / "x.eval.yaml").write_text(WITH_SETTINGS, encoding="utf-8")
     (body,) = sent(promptfoo, tmp_path, "x.eval.yaml:every", "openai:gpt-4o-mini")
     (tmp_path / "targets.yaml").write_text(
-        "targets: [{name: t, provider: openai, model: gpt-4o-mini, max_tokens_field: max_tokens}]"
+        "targets: [{name: t, provider: openai, model: gpt-4o-mini, api_key: none,"
+        " max_tokens_field: max_tokens}]"
     )
     done = commands.run("run", "x.eval.yaml", "--target", "t", "--dry-run", folder=tmp_path)
     (line,) = records(done.stdout)

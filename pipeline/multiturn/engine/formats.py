@@ -123,8 +123,8 @@ def text_of(content: Any) -> str:
 
 # Each provider of promptfoo reads the limit by its vendor's own name, and ignores the other names.
 _PROMPTFOO_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
-_OF_PROMPTFOO: Keys = {
-    **KEYS,
+_OF_PROMPTFOO: Keys = {  # what version 0.121 sends to OpenAI
+    **{name: key for name, key in KEYS.items() if name != "parallel_tool_calls"},
     "max_output_tokens": Key(_PROMPTFOO_LIMITS[0]),
     "body": Key("passthrough"),
 }
