@@ -70,7 +70,11 @@ def test_dropping_nothing_changes_nothing() -> None:
     ("items", "why", "words"),
     [
         (Turn("user", (Part("text", "Two."),)), WHY, "drop takes turns, parts, calls and tools of"),
-        ([GIVEN.turns[0], Part("text", "One.")], WHY, "drop takes turns, parts, calls and tools of"),
+        (
+            [GIVEN.turns[0], Part("text", "One.")],
+            WHY,
+            "drop takes turns, parts, calls and tools of",
+        ),
         ("Two.", WHY, "drop takes turns, parts, calls and tools of this Conversion"),
         (GIVEN.turns[0], " ", "drop takes a reason"),
     ],

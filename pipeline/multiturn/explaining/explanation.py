@@ -352,7 +352,7 @@ def _settings_of(
         if given is None:
             key, place = "", Place()
         if now is None and stage is None and provider is not None:
-            key, place = f"target {provider.name!r}", provider.place
+            key, place = f"target {provider.name!r}", provider.place._replace(column=0)
         found.append(_fact(name, to_builtins(value), key, place, stage))
     return tuple(found)
 
@@ -455,10 +455,9 @@ def within(found: Explanation, extent: Extent) -> Explanation | None:
         chat = tuple(message for message in messages if message.shown)
     fates = tuple(fate for fate in found.fates if extent.holds(fate.where))
     system, question = held(found.system), held(found.question)
-    settings, tools = (
-        tuple(fact for fact in facts if extent.holds(fact.place))
-        for facts in (found.settings, found.tools)
-    )
+    begun = extent._replace(around=frozenset())  # else the first setting is held for all others
+    settings = tuple(fact for fact in found.settings if begun.holds(fact.place))
+    tools = tuple(fact for fact in found.tools if extent.holds(fact.place))
     if not (chat or fates or system or question or settings or tools):
         return None
     parts = {"chat": chat, "fates": fates, "system": system, "question": question}
