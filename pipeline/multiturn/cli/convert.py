@@ -57,14 +57,7 @@ TOOL_FORMATS = {  # and what each is for; written by the function to_NAME of eng
     help="Format of the log on standard error.",
 )
 def convert_suites(
-    options: shared.SuiteOptions,
-    pipeline: str,
-    preview_target: str | None,
-    targets_file: str | None,
-    format_: str,
-    output: str | None,
-    workers: int,
-    scheduler: str | None,
+    options: shared.SuiteOptions, output: str | None, workers: int, scheduler: str | None
 ) -> None:
     """Convert eval suites to chat prompts.
 
@@ -78,26 +71,25 @@ def convert_suites(
     from multiturn.documents.output import open_output
     from multiturn.engine.converting import convert_cases
     from multiturn.engine.slices import ConversionJob, render_case
-    from multiturn.pipelines.pipeline_file import read_pipeline
 
-    provider = shared.preview_provider(preview_target, targets_file)
+    provider, format_ = options.provider(), options.format_
     if provider is not None and (scheduler or format_ in TOOL_FORMATS):
         raise click.UsageError("--target is for the formats json, yaml, text, without --scheduler")
-    chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
+    chosen, failures = options.read_pipeline(), options.failures
     if scheduler is not None:
         if output is None or format_ != "json" or workers > 1 or options.sample is not None:
             raise click.UsageError(
                 "--scheduler writes JSON lines into the folder that --output names,"
                 " without --workers and --sample"
             )
-        _convert_on_cluster(scheduler, options, chosen, output, failures)
+        _convert_on_cluster(scheduler, options, chosen, output)
         return
     selection = options.select()
     shared.refuse_output(output, selection)
     in_color = format_ == "text" and output is None and shared.on_terminal()
     warns = options.log.level == "debug"
     to_bytes = partial(render, format_=format_, in_color=in_color, warns=warns, provider=provider)
-    job = ConversionJob(selection, chosen, to_bytes, options.debug)
+    job = ConversionJob(selection, chosen, to_bytes, failures.debug)
     if workers > 1 and "-" not in selection.suites:
         from multiturn.engine.processes import on_processes
 
@@ -114,15 +106,10 @@ def convert_suites(
         if options.strict:
             failures.finish()
     say_written(output, count)
-    failures.finish()
 
 
 def _convert_on_cluster(
-    scheduler: str,
-    options: shared.SuiteOptions,
-    pipeline: "Pipeline",
-    folder: str,
-    failures: Failures,
+    scheduler: str, options: shared.SuiteOptions, pipeline: "Pipeline", folder: str
 ) -> None:
     from multiturn.engine.slices import ConversionJob
 
@@ -132,11 +119,10 @@ def _convert_on_cluster(
         raise MultiturnError(str(error)) from None
     root = options.root and os.path.abspath(options.root)
     selection = options._replace(suites=(), root=root).select()
-    job = ConversionJob(selection, pipeline, to_line, options.debug)
+    job = ConversionJob(selection, pipeline, to_line, options.failures.debug)
     with writing(folder):
         for item in convert_on_cluster(scheduler, job, list(slices_at(options.suites)), folder):
-            _say(item, failures)
-    failures.finish()
+            _say(item, options.failures)
 
 
 def _say(item: "RenderedCase", failures: Failures) -> None:

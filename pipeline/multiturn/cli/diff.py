@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli import options as shared
-from multiturn.cli.printing import Failures, echo, say_summary
+from multiturn.cli.printing import echo, say_summary
 from multiturn.errors import MultiturnError
 from multiturn.text import number_of
 
@@ -36,14 +36,7 @@ if TYPE_CHECKING:
 @shared.preview_options
 @shared.quiet_option
 @shared.case_format_option
-def diff(
-    options: shared.SuiteOptions,
-    old: str,
-    new: str,
-    preview_target: str | None,
-    targets_file: str | None,
-    format_: str,
-) -> None:
+def diff(options: shared.SuiteOptions, old: str, new: str) -> None:
     """Show what another pipeline would change.
 
     Each case that differs is shown as a unified diff; the exit code is then 1.
@@ -54,9 +47,8 @@ def diff(
     from multiturn.explaining.record import to_json
     from multiturn.pipelines.pipeline_file import read_pipeline
 
-    provider = shared.preview_provider(preview_target, targets_file)
+    provider, failures = options.provider(), options.failures
     before, after = read_pipeline(old), read_pipeline(new)
-    failures = Failures(debug=options.debug)
     compared = same = 0
     for read in read_cases(options.select()):
         first = read.converted(before, strict=options.strict)
@@ -73,16 +65,16 @@ def diff(
             compared += 1
             changes = _as_diff(one, other, old, new)
             same += not changes
-            if format_ == "json":
+            if options.format_ == "json":
                 found = first.conversion.case
                 line = DiffLine(found.suite, found.id, click.unstyle(changes) or None)
                 echo(to_json(line), nl=False)
             else:
                 echo(changes, nl=False)
-    if format_ == "text":
+    if options.format_ == "text":
         say_summary(f"{number_of(compared, 'case')}: {same:,} same, {compared - same:,} differ")
-    failures.finish()
-    sys.exit(same < compared)
+    if same < compared:
+        sys.exit(1)
 
 
 def _as_diff(before: "Record", after: "Record", old: str, new: str) -> str:

@@ -118,9 +118,6 @@ if TYPE_CHECKING:
 @shared.quiet_option
 def run_suites(
     options: shared.SuiteOptions,
-    pipeline: str,
-    target: str,
-    targets_file: str | None,
     output: str | None,
     concurrency: int,
     order: "Order",
@@ -129,7 +126,6 @@ def run_suites(
     batch: bool,
     no_wait: bool,
     poll: float,
-    format_: str,
     **run_options: Unpack["RunOptions"],
 ) -> None:
     """Convert eval suites, and send the prompts to a target.
@@ -140,17 +136,18 @@ def run_suites(
     """
     from multiturn.cli import sending
     from multiturn.engine.run import Run, counted
-    from multiturn.providers.targets import find_target
+    from multiturn.providers.targets import DEFAULT, find_target
 
     _check_options(click.get_current_context().params)
-    selection, failures = options.select(), Failures(debug=options.debug)
-    show = partial(sending.print_result, as_text=format_ == "text")
-    tally = sending.Tally(failures, show if output is None and not dry_run else None)
+    selection = options.select()
+    show = partial(sending.print_result, as_text=options.format_ == "text")
+    tally = sending.Tally(options.failures, show if output is None and not dry_run else None)
     # What is to be sent again depends on the address, which must then be known.
     sends = run_options["resume"] or not dry_run
     with writing(output):
+        provider = find_target(options.target or DEFAULT, file=options.targets_file, sends=sends)
         chosen = Run(
-            *(selection, pipeline, find_target(target, file=targets_file, sends=sends)),
+            *(selection, options.pipeline, provider),
             results=output,
             batch=batch,
             is_dry=dry_run,
@@ -158,7 +155,7 @@ def run_suites(
             **run_options,
         )
         if options.strict:
-            sending.rehearse(chosen, failures)
+            sending.rehearse(chosen, options.failures)
         if dry_run:
             dry = counted(chosen, concurrency=concurrency) if count_tokens else chosen.cases()
             sending.preview(chosen, dry, tally)
@@ -171,7 +168,6 @@ def run_suites(
     if (against := run_options["against"]) is not None:
         unchanged = number_of(tally.actions["skip"], "unchanged case")
         say_summary(f"{unchanged} skipped (compared with {against})", err=True)
-    failures.finish()
 
 
 def _check_options(given: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli import options as shared
-from multiturn.cli.printing import Failures, show_progress
+from multiturn.cli.printing import show_progress
 from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
@@ -70,9 +70,6 @@ if TYPE_CHECKING:
 @shared.quiet_option
 def snapshot(
     options: shared.SuiteOptions,
-    pipeline: str,
-    snapshot_target: str | None,
-    targets_file: str | None,
     snapshots: str | None,
     check: bool,
     resolve: bool,
@@ -81,7 +78,6 @@ def snapshot(
     stat: bool,
     show_all: bool,
     inline_snapshots: bool,
-    format_: str,
 ) -> None:
     """Record the prompt of each case in a file, for review.
 
@@ -94,28 +90,29 @@ def snapshot(
     from multiturn.cli.snapshot_output import print_update
     from multiturn.cli.snapshot_review import accept_changes, refuse_no_terminal
     from multiturn.engine.converting import convert_cases
-    from multiturn.pipelines.pipeline_file import read_pipeline
     from multiturn.snapshots.snapshot_run import Scope, SnapshotRun
 
     if ((stat or show_all) and not check) or (stat and show_all):
         raise click.UsageError("--stat and --all are for --check, one of them")
-    if format_ != "text" and (not check or stat or show_all):
-        raise click.UsageError(f"--format {format_} is for --check, without --stat and --all")
+    if options.format_ != "text" and (not check or stat or show_all):
+        raise click.UsageError(
+            f"--format {options.format_} is for --check, without --stat and --all"
+        )
     modes = {"--check": check, "--resolve": resolve, "--review": review, "--accept": accepted}
     _refuse_modes([name for name, is_given in modes.items() if is_given], options)
     if review:
         refuse_no_terminal()
-    chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
+    chosen, failures = options.read_pipeline(), options.failures
     if "-" in options.suites:
         raise MultiturnError("a snapshot is named after its suite's file, and - has none")
     selection = options.select(may_be_gone=True)
     run = SnapshotRun(
         selection=selection,
         scope=Scope(selection, options.suites, snapshots),
-        pipeline=pipeline,
+        pipeline=options.pipeline,
         check=check or review or bool(accepted),
         inline=inline_snapshots,
-        provider=shared.preview_provider(snapshot_target, targets_file),
+        provider=options.provider(),
         resolve=resolve,
     )
     run.refuse_nothing()
@@ -124,8 +121,7 @@ def snapshot(
         accept_changes(run, converted, failures, accepted)
     else:
         show: Show = "all" if show_all else "stat" if stat else "once"
-        print_update(run, converted, failures, format_, show)
-    failures.finish()
+        print_update(run, converted, failures, options.format_, show)
 
 
 def _refuse_modes(modes: list[str], options: shared.SuiteOptions) -> None:

@@ -30,7 +30,7 @@ class _Watch(MultiturnCommand):
 @click.command(cls=_Watch)
 @suite_options
 @pipeline_option
-def watch(options: SuiteOptions, pipeline: str) -> None:
+def watch(options: SuiteOptions) -> None:
     """Convert whenever a file changes; show what differs.
 
     SUITE is what convert takes. The roots of the suites, the folder of the pipeline and the
@@ -41,7 +41,7 @@ def watch(options: SuiteOptions, pipeline: str) -> None:
         raise OptionError("watch reads suites again, and - can be read only once; name files")
     options.select()  # an error in the command ends it; one in a file does not
     prompts: Prompts | None = None
-    for paths in _changes(_folders(options, pipeline)):
+    for paths in _changes(_folders(options)):
         found, is_whole = _converted(click.get_current_context().meta[_WORDS])
         if prompts is None:
             prompts = found
@@ -75,11 +75,11 @@ def _changes(folders: set[Path]) -> Iterator[set[str]]:
         raise AccessError(f"cannot watch: {error}; name a smaller --root") from None
 
 
-def _folders(options: SuiteOptions, pipeline: str) -> set[Path]:
+def _folders(options: SuiteOptions) -> set[Path]:
     """Return the folders in which a change may change a prompt."""
     from multiturn.files.paths import root_of
 
-    folders = {Path.cwd(), Path(os.path.realpath(pipeline)).parent}
+    folders = {Path.cwd(), Path(os.path.realpath(options.pipeline)).parent}
     for suite in options.suites:
         folders.add(Path(root_of(suite)))
     if options.root is not None:
