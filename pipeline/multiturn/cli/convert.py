@@ -34,12 +34,11 @@ TOOL_FORMATS = {  # and what each is for; written by the function to_NAME of eng
     by_output=True,
 )
 @shared.output_option("Write to this file, whole or not at all.  [default: standard output]")
-@click.option(
+@shared.defaulted(
     "--workers",
     metavar="N",
     type=click.IntRange(1, 256),
     default=1,
-    show_default=True,
     help="Number of processes that convert suites, and parts of JSON Lines suites.",
 )
 @click.option(
@@ -49,11 +48,10 @@ TOOL_FORMATS = {  # and what each is for; written by the function to_NAME of eng
     " that fsspec reads. --output names an empty folder, which gets one file a suite, or a part of"
     " a large JSON Lines suite, and at last the file _SUCCESS.",
 )
-@click.option(
+@shared.defaulted(
     "--log-format",
     type=click.Choice(["console", "json"]),
     default="console",
-    show_default=True,
     help="Format of the log on standard error.",
 )
 def convert_suites(

@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
 @click.command(cls=shared.MultiturnCommand)
 @shared.suite_options
-@click.option(
+@shared.defaulted(
     "--from",
     "old",
     metavar="PIPELINE",
     default="spec",
-    show_default=True,
     shell_complete=shared.complete_pipeline,
     help="The pipeline to compare with.",
 )

@@ -1,13 +1,13 @@
 """What commands print for programs with ``--format json``: a struct for each line."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 from multiturn.errors import MultiturnError
 from multiturn.explaining.explanation import Explanation
-from multiturn.explaining.spans import Spans
+from multiturn.explaining.spans import Span, Spans
 from multiturn.files.media import Media
 
 if TYPE_CHECKING:
@@ -182,14 +182,10 @@ class ReportLine(Struct, frozen=True, kw_only=True):
 
 def check_line(error: MultiturnError, severity: Severity) -> CheckLine:
     """Return the line of an error, or of a warning."""
-    where = error.where
+    file, line, column = _known(error.where[:3])
+    what = message_without_place(error)
     return CheckLine(
-        severity=severity,
-        file=where.file or None,
-        line=where.line or None,
-        column=where.column or None,
-        id=error.case_id,
-        message=message_without_place(error),
+        severity=severity, file=file, line=line, column=column, id=error.case_id, message=what
     )
 
 
@@ -216,34 +212,26 @@ def explain_line(found: Explanation) -> ExplainLine:
     )
 
 
+def _known(values: Iterable[Any]) -> Iterator[Any]:
+    """Return values, with null for those that are empty."""
+    return (value or None for value in values)
+
+
 def _spans(spans: Spans) -> tuple[ExplainedSpan, ...]:
-    return tuple(
-        ExplainedSpan(
-            span.text,
-            span.origin,
-            span.path or None,
-            span.place.file or None,
-            span.place.line or None,
-            span.place.column or None,
-            span.key or None,
-            span.stage,
-            span.changed_by,
-            None if span.media is None else _media(span.media),
-        )
-        for span in spans
-    )
+    return tuple(map(_span, spans))
+
+
+def _span(span: Span) -> ExplainedSpan:
+    path, file, line, column, key = _known((span.path, *span.place[:3], span.key))
+    where = path, file, line, column, key
+    media = None if span.media is None else _media(span.media)
+    return ExplainedSpan(span.text, span.origin, *where, span.stage, span.changed_by, media)
 
 
 def _media(media: Media) -> ExplainedMedia:
-    return ExplainedMedia(
-        media.kind,
-        media.media_type or None,
-        media.size if media.digest else None,
-        media.digest or None,
-        media.path,
-        media.url,
-        media.detail,
-    )
+    media_type, size, digest = _known((media.media_type, media.size, media.digest))
+    path, url, detail = media.path, media.url, media.detail
+    return ExplainedMedia(media.kind, media_type, size, digest, path, url, detail)
 
 
 def report_lines(report: "Report") -> Iterator[ReportLine]:

@@ -28,9 +28,8 @@ Sized = tuple["Conversion", "Size"]
 @click.command("list", cls=shared.MultiturnCommand)
 @shared.suite_options
 @shared.pipeline_option
-@click.option(
+@shared.flag(
     "--tokens",
-    is_flag=True,
     help="Show the largest prompts, and what makes them large: files, guidelines and messages.",
 )
 @shared.target_options(

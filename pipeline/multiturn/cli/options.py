@@ -7,7 +7,7 @@ about errors. Ids are completed, too, although that reads suites: nobody knows t
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import wraps
+from functools import partial, wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -85,6 +85,8 @@ CommandFunction = Callable[..., None]
 # The names of standard output; that of its descriptor leads elsewhere while a command runs.
 _STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 PATH = click.Path()  # shells complete it
+flag = partial(click.option, is_flag=True)
+defaulted = partial(click.option, show_default=True)
 _COMMAND = "multiturn.command"
 
 
@@ -122,11 +124,10 @@ class MultiturnCommand(click.Command):
         super().invoke(context)
 
 
-pipeline_option = click.option(
+pipeline_option = defaulted(
     "--pipeline",
     metavar="NAME|FILE",
     default="spec",
-    show_default=True,
     shell_complete=complete_pipeline,
     help="spec, design, shipped, agentv, or a YAML file that lists stages.",
 )
@@ -165,12 +166,11 @@ preview_options = target_options(_SHOWS, "preview_target")
 review_options = target_options(_SHOWS, "snapshot_target")  # that of the project's snapshots
 
 
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print no summary.")
-debug_option = click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
-verbose_option = click.option(  # for start_log
+quiet_option = flag("-q", "--quiet", help="Print no summary.")
+debug_option = flag("--debug", help="Show tracebacks of errors.")
+verbose_option = flag(  # for start_log
     "-v",
     "--verbose",
-    is_flag=True,
     help="Log each stage with its case and time, and the options that the project's defaults set.",
 )
 _SUITE_OPTIONS = (
@@ -210,9 +210,8 @@ _SUITE_OPTIONS = (
         help="Treat attached files that match as guidelines, in place of the suites' own"
         " patterns. Repeatable.",
     ),
-    click.option(
+    flag(
         "--strict",
-        is_flag=True,
         help="Treat warnings as errors, and text that is lost without a rule that explains it.",
     ),
     debug_option,

@@ -25,11 +25,8 @@ if TYPE_CHECKING:
     metavar="REV",
     help="Compare with the suites, files, pipeline and stages of this Git revision.",
 )
-@click.option(
-    "--all",
-    "all_texts",
-    is_flag=True,
-    help="With --against, also show the texts of the cases that are the same.",
+@shared.flag(
+    "--all", "all_texts", help="With --against, also show the texts of the cases that are the same."
 )
 @shared.format_option(
     *("html", "markdown", "json"),

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     "File to append each result to, as a line of JSON, as soon as there is an answer."
     "  [default: standard output]"
 )
-@click.option(
+@shared.flag(
     "--resume",
-    is_flag=True,
     help="Continue an earlier run: cases that succeeded and whose request is unchanged are not"
     " sent again.",
 )
@@ -38,42 +37,30 @@ if TYPE_CHECKING:
     metavar="REV",
     help="Send only new cases, and those whose request has changed since this Git revision.",
 )
-@click.option(
+@shared.defaulted(
     "--concurrency",
     metavar="N",
     type=click.IntRange(1, 1000),
     default=8,
-    show_default=True,
     help="Maximum number of concurrent requests.",
 )
-@click.option(
+@shared.defaulted(
     "--order",
     type=click.Choice(["prefixes", "suite"]),
     default="prefixes",
-    show_default=True,
     help="Order of sending: prefixes keeps cases together whose prompts begin in the same way, and"
     " sends the first of them before the others, if the vendor caches prompts; suite is that of"
     " the suites.",
 )
-@click.option(
-    "--record-wire",
-    is_flag=True,
-    help="Add the exact request body to each result, as 'wire'.",
-)
-@click.option(
-    "--record-thinking",
-    is_flag=True,
-    help="Add what the model thought to each result, as 'thinking'.",
-)
-@click.option(
+@shared.flag("--record-wire", help="Add the exact request body to each result, as 'wire'.")
+@shared.flag("--record-thinking", help="Add what the model thought to each result, as 'thinking'.")
+@shared.flag(
     "--dry-run",
-    is_flag=True,
     help="Send nothing: print what would be sent, as lines of JSON, and every wire rule that a"
     " case breaks.",
 )
-@click.option(
+@shared.flag(
     "--count-tokens",
-    is_flag=True,
     help="With --dry-run: have the vendor count the tokens of each request; this needs the key.",
 )
 @click.option(
@@ -95,19 +82,17 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     help="Likewise, for the tokens of the run, input and output together.",
 )
-@click.option(
+@shared.flag(
     "--batch",
-    is_flag=True,
     help="Send through the provider's Batch API, at half the price and within a day, and wait for"
     " the results; needs --output.",
 )
-@click.option("--no-wait", is_flag=True, help="With --batch: exit once everything is submitted.")
-@click.option(
+@shared.flag("--no-wait", help="With --batch: exit once everything is submitted.")
+@shared.defaulted(
     "--poll",
     metavar="SECONDS",
     type=click.FloatRange(0, min_open=True),
     default=60,
-    show_default=True,
     help="With --batch: time between two checks of the batches' status.",
 )
 @shared.format_option(

@@ -23,21 +23,18 @@ if TYPE_CHECKING:
     help="The folder of the snapshots and of promoted.lock.  [default: snapshots, beside .git;"
     " without .git, or with --root, in the current folder]",
 )
-@click.option(
+@shared.flag(
     "--check",
-    is_flag=True,
     help="Write nothing; show what differs from the snapshots, each difference once, and exit with"
     " 1 if anything does.",
 )
-@click.option(
+@shared.flag(
     "--resolve",
-    is_flag=True,
     help="Show what both sides of a merge conflict have in promoted.lock and files.lock, and write"
     " the lists anew.",
 )
-@click.option(
+@shared.flag(
     "--review",
-    is_flag=True,
     help="At a terminal: show each difference once, the changes of privilege first, and write those"
     " that you accept.",
 )
@@ -49,12 +46,11 @@ if TYPE_CHECKING:
     help="Write only the difference with this key, which --check --format json gives; repeat it for"
     " several.",
 )
-@click.option("--stat", is_flag=True, help="With --check, show one line for each file.")
-@click.option("--all", "show_all", is_flag=True, help="With --check, show each file's difference.")
-@click.option(
+@shared.flag("--stat", help="With --check, show one line for each file.")
+@shared.flag("--all", "show_all", help="With --check, show each file's difference.")
+@shared.flag(
     "--inline",
     "inline_snapshots",
-    is_flag=True,
     help="Repeat the texts of attached files in the snapshots, in place of their paths.",
 )
 @shared.format_option(

@@ -4,10 +4,10 @@ import os
 import sys
 from collections.abc import Container, Iterable, Iterator
 from contextlib import nullcontext
-from typing import Annotated, Literal
+from typing import Literal
 
 import click
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from multiturn.cli.annotations import annotation, no_commands, protect_runner
 from multiturn.cli.lines import CaseId, Severity, message_without_place
@@ -34,43 +34,40 @@ _PRIVILEGE = "change of privilege: "
 
 
 class SnapshotCase(Struct, frozen=True):
-    """A case that a line is about."""
+    """A case that a line is about.
 
-    suite: Annotated[str, Meta(description="path of the suite, from the root.")]
+    Attributes:
+        suite: path of the suite, from the root.
+    """
+
+    suite: str
     id: CaseId
 
 
 class SnapshotLine(Struct, frozen=True, kw_only=True):
-    """What `multiturn snapshot --check` prints of what is not as the snapshots have it."""
+    """What `multiturn snapshot --check` prints of what is not as the snapshots have it.
 
-    kind: Annotated[
-        Literal["failed", "privilege", "text", "new", "changed", "renamed", "removed"],
-        Meta(
-            description="failed: a case cannot be converted; privilege: a change of privilege;"
-            " text: an attached file changed; else what has become of a file of the folder."
-        ),
-    ]
-    key: Annotated[
-        str | None,
-        Meta(
-            description="of the difference, for snapshot --accept, which takes all lines with it;"
-            " null for a list, which follows from the others, and with --case."
-        ),
-    ] = None
-    file: Annotated[
-        str | None,
-        Meta(description="path of the snapshot or list; of an attached file, from the root."),
-    ] = None
-    was_file: Annotated[str | None, Meta(description="of a renamed one: its path then.")] = None
-    cases: Annotated[tuple[SnapshotCase, ...], Meta(description="that have it.")] = ()
-    what: Annotated[str | None, Meta(description="what it is, in words.")] = None
-    diff: Annotated[str | None, Meta(description="unified diff; null if one side has no file.")] = (
-        None
-    )
-    growth: Annotated[
-        int | None,
-        Meta(description="about how many tokens prompts grow by; null if that is not known."),
-    ] = None
+    Attributes:
+        kind: failed: a case cannot be converted; privilege: a change of privilege; text: an
+            attached file changed; else what has become of a file of the folder.
+        key: of the difference, for snapshot --accept, which takes all lines with it; null for a
+            list, which follows from the others, and with --case.
+        file: path of the snapshot or list; of an attached file, from the root.
+        was_file: of a renamed one: its path then.
+        cases: that have it.
+        what: what it is, in words.
+        diff: unified diff; null if one side has no file.
+        growth: about how many tokens prompts grow by; null if that is not known.
+    """
+
+    kind: Literal["failed", "privilege", "text", "new", "changed", "renamed", "removed"]
+    key: str | None = None
+    file: str | None = None
+    was_file: str | None = None
+    cases: tuple[SnapshotCase, ...] = ()
+    what: str | None = None
+    diff: str | None = None
+    growth: int | None = None
 
 
 def print_update(
