@@ -180,6 +180,43 @@ class ReportLine(Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
+class SnapshotCase(Struct, frozen=True):
+    """A case that a line is about.
+
+    Attributes:
+        suite: path of the suite, from the root.
+    """
+
+    suite: str
+    id: CaseId
+
+
+class SnapshotLine(Struct, frozen=True, kw_only=True):
+    """What `multiturn snapshot --check` prints of what is not as the snapshots have it.
+
+    Attributes:
+        kind: failed: a case cannot be converted; privilege: a change of privilege; text: an
+            attached file changed; else what has become of a file of the folder.
+        key: of the difference, for snapshot --accept, which takes all lines with it; null for a
+            list, which follows from the others, and with --case.
+        file: path of the snapshot or list; of an attached file, from the root.
+        was_file: of a renamed one: its path then.
+        cases: that have it.
+        what: what it is, in words.
+        diff: unified diff; null if one side has no file.
+        growth: about how many tokens prompts grow by; null if that is not known.
+    """
+
+    kind: Literal["failed", "privilege", "text", "new", "changed", "renamed", "removed"]
+    key: str | None = None
+    file: str | None = None
+    was_file: str | None = None
+    cases: tuple[SnapshotCase, ...] = ()
+    what: str | None = None
+    diff: str | None = None
+    growth: int | None = None
+
+
 def check_line(error: MultiturnError, severity: Severity) -> CheckLine:
     """Return the line of an error, or of a warning."""
     file, line, column = _known(error.where[:3])

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from multiturn.cli.lines import CheckLine, DiffLine, ExplainLine, ReportLine
-from multiturn.cli.snapshot_output import SnapshotLine
+from multiturn.cli.lines import CheckLine, DiffLine, ExplainLine, ReportLine, SnapshotLine
 from multiturn.documents.imports import IMPORT_PATH
 from multiturn.model.turns import ROLES
 from multiturn.pipelines.contract import options_of, summary_of

@@ -83,8 +83,7 @@ def snapshot(
     --sample, only the snapshots of these cases are written or compared, and no list is written.
     With --strict, nothing is written after an error.
     """
-    from multiturn.cli.snapshot_output import print_update
-    from multiturn.cli.snapshot_review import accept_changes, refuse_no_terminal
+    from multiturn.cli.snapshot_output import accept_changes, print_update, refuse_no_terminal
     from multiturn.engine.converting import convert_cases
     from multiturn.snapshots.snapshot_run import Scope, SnapshotRun
 

@@ -1,5 +1,6 @@
 """The command that converts again whenever a file changes."""
 
+import json
 import os
 import signal
 import sys
@@ -94,8 +95,6 @@ def _converted(words: list[str]) -> tuple[Prompts, bool]:
     """
     import subprocess
 
-    import msgspec
-
     done = subprocess.run(  # noqa: S603 - this program
         [sys.executable, "-P", "-m", "multiturn", "convert", *words],
         stdout=subprocess.PIPE,
@@ -104,7 +103,7 @@ def _converted(words: list[str]) -> tuple[Prompts, bool]:
     )
     prompts = {}
     for line in done.stdout.split(b"\n")[:-1]:  # a process that was killed ends within a line
-        record = msgspec.json.decode(line)
+        record = json.loads(line)
         prompts[record["suite"], record["id"]] = line
     return prompts, done.returncode == 0
 
@@ -114,13 +113,11 @@ def _show(old: Prompts, new: Prompts, paths: set[str], failed: int | None) -> No
 
     Prompts that could not be converted are as they were; how many is None if there is no error.
     """
-    import msgspec
-
     from multiturn.cli.rendering import as_text_diff
     from multiturn.explaining.record import to_yaml
 
     def as_yaml(line: bytes | None) -> str:
-        return "" if line is None else to_yaml(msgspec.json.decode(line)).decode()
+        return "" if line is None else to_yaml(json.loads(line)).decode()
 
     changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     for key in changed:
