@@ -1,7 +1,6 @@
 """The command that shows what another pipeline would change."""
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
@@ -9,9 +8,6 @@ from multiturn.cli import options as shared
 from multiturn.cli.printing import echo, say_summary
 from multiturn.errors import MultiturnError
 from multiturn.text import number_of
-
-if TYPE_CHECKING:
-    from multiturn.explaining.record import Record
 
 
 @click.command(cls=shared.MultiturnCommand)
@@ -41,9 +37,9 @@ def diff(options: shared.SuiteOptions, old: str, new: str) -> None:
     Each case that differs is shown as a unified diff; the exit code is then 1.
     """
     from multiturn.cli.lines import DiffLine
-    from multiturn.cli.rendering import record_with
+    from multiturn.cli.rendering import as_text_diff, record_with
     from multiturn.engine.converting import read_cases
-    from multiturn.explaining.record import to_json
+    from multiturn.explaining.record import to_json, to_yaml
     from multiturn.pipelines.pipeline_file import read_pipeline
 
     provider, failures = options.provider(), options.failures
@@ -57,15 +53,16 @@ def diff(options: shared.SuiteOptions, old: str, new: str) -> None:
         elif first.conversion is not None and second.conversion is not None:
             pair = first.conversion, second.conversion
             try:
-                one, other = (record_with(each, provider) for each in pair)
+                texts = [to_yaml(record_with(each, provider)).decode() for each in pair]
             except MultiturnError as error:
                 failures.add(error)
                 continue
             compared += 1
-            changes = _as_diff(one, other, old, new)
+            found = first.conversion.case
+            names = (f"{found.suite} · {found.id} · {each}" for each in (old, new))
+            changes = as_text_diff(*texts, *names)
             same += not changes
             if options.format_ == "json":
-                found = first.conversion.case
                 line = DiffLine(found.suite, found.id, click.unstyle(changes) or None)
                 echo(to_json(line), nl=False)
             else:
@@ -74,13 +71,3 @@ def diff(options: shared.SuiteOptions, old: str, new: str) -> None:
         say_summary(f"{number_of(compared, 'case')}: {same:,} same, {compared - same:,} differ")
     if same < compared:
         sys.exit(1)
-
-
-def _as_diff(before: "Record", after: "Record", old: str, new: str) -> str:
-    """Draw the difference of two records of a case as a unified diff; empty if none."""
-    from multiturn.cli.rendering import as_text_diff
-    from multiturn.explaining.record import to_yaml
-
-    name = f"{before['suite']} · {before['id']}"
-    first, second = (to_yaml(record).decode() for record in (before, after))
-    return as_text_diff(first, second, f"{name} · {old}", f"{name} · {new}")

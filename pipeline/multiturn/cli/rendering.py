@@ -59,9 +59,7 @@ def record_with(conversion: Conversion, provider: "TargetProvider | None") -> Re
 
 def to_text(record: Record, *, color: bool = False) -> bytes:
     """Render a record for reading: each message under its role."""
-    title = f"{record['suite']} · {record['id']}"
-    lines = [click.style(in_line(title), bold=True)]
-    lines += [click.style(f"  repaired {repair}", dim=True) for repair in record.get("repairs", ())]
+    lines = _heading(record["suite"], record["id"], repairs=record.get("repairs", ()))
     messages = record["messages"] if "messages" in record else record["chat_prompt"]
     if messages is None:
         lines.append(click.style("no chat prompt; system message and question:", dim=True))
@@ -73,6 +71,11 @@ def to_text(record: Record, *, color: bool = False) -> bytes:
         lines += _indented([block.shown for block in message.thinking])
         lines += _indented(_said(message.text, message.tool_calls))
     return _joined(lines, color)
+
+
+def _heading(*names: str, repairs: Iterable[str]) -> list[str]:
+    title = click.style(in_line(" · ".join(names)), bold=True)
+    return [title, *(click.style(f"  repaired {repair}", dim=True) for repair in repairs)]
 
 
 def _said(text: str, calls: Iterable[Call]) -> list[str]:
@@ -87,9 +90,7 @@ def _indented(texts: Iterable[str]) -> list[str]:
 
 def to_result_text(result: "Result", *, color: bool) -> bytes:
     """Render an answer for reading, below where it is from."""
-    title = f"{result.suite} · {result.id} · {result.target}"
-    lines = [click.style(in_line(title), bold=True)]
-    lines += [click.style(f"  repaired {repair}", dim=True) for repair in result.repairs]
+    lines = _heading(result.suite, result.id, result.target, repairs=result.repairs)
     lines += _indented(_said(result.response or "", result.tool_calls or ()))
     return _joined(lines, color)
 

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from multiturn.cli import exit_code
 from multiturn.cli.options import on_terminal
@@ -17,14 +17,12 @@ from multiturn.engine import costs
 from multiturn.engine.run import Order, Run, RunCase, answers
 from multiturn.errors import LimitReachedError, MultiturnError, ProviderError
 from multiturn.explaining.record import to_json
+from multiturn.providers.base import TargetProvider
 from multiturn.providers.results import Result
 from multiturn.text import dollars, first_of, in_line, number_of
 
-if TYPE_CHECKING:
-    from multiturn.providers.base import TargetProvider
 
-
-def say_estimate(estimate: costs.Estimate, provider: "TargetProvider") -> None:
+def say_estimate(estimate: costs.Estimate, provider: TargetProvider) -> None:
     """Print how many tokens requests have, what they cost, and which do not fit the model."""
     if not estimate.cases:
         return
@@ -33,7 +31,7 @@ def say_estimate(estimate: costs.Estimate, provider: "TargetProvider") -> None:
             say_summary(line, err=True)
 
 
-def _tokens(estimate: costs.Estimate, provider: "TargetProvider") -> str:
+def _tokens(estimate: costs.Estimate, provider: TargetProvider) -> str:
     words = f"{_about(estimate)}{_many(estimate.input)} input tokens"
     if estimate.shared:
         share = round(100 * estimate.shared / estimate.input)
@@ -55,7 +53,7 @@ def without_media(number: int) -> str:
     return f", without {number_of(number, 'image')} or other media (not known)" if number else ""
 
 
-def _money(estimate: costs.Estimate, provider: "TargetProvider") -> str:
+def _money(estimate: costs.Estimate, provider: TargetProvider) -> str:
     price = estimate.price
     if price is None:
         return costs.no_price(provider) if costs.model_of(provider) else ""
@@ -77,7 +75,7 @@ def _both(estimate: costs.Estimate, input_cost: float, output_cost: float) -> st
     return f"{dollars(input_cost)} for the input{'' if estimate.unlimited else total}"
 
 
-def _too_large(estimate: costs.Estimate, provider: "TargetProvider") -> str:
+def _too_large(estimate: costs.Estimate, provider: TargetProvider) -> str:
     if not estimate.too_large or estimate.price is None:
         return ""
     does = "does" if estimate.too_large == 1 else "do"

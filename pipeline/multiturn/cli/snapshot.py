@@ -1,15 +1,10 @@
 """The command that records the prompts of suites, and reports when they change."""
 
-from typing import TYPE_CHECKING
-
 import click
 
 from multiturn.cli import options as shared
 from multiturn.cli.printing import show_progress
 from multiturn.errors import MultiturnError
-
-if TYPE_CHECKING:
-    from multiturn.cli.snapshot_output import Show
 
 
 @click.command(cls=shared.MultiturnCommand)
@@ -97,7 +92,7 @@ def snapshot(
     _refuse_modes([name for name, is_given in modes.items() if is_given], options)
     if review:
         refuse_no_terminal()
-    chosen, failures = options.read_pipeline(), options.failures
+    chosen = options.read_pipeline()
     if "-" in options.suites:
         raise MultiturnError("a snapshot is named after its suite's file, and - has none")
     selection = options.select(may_be_gone=True)
@@ -113,10 +108,9 @@ def snapshot(
     run.refuse_nothing()
     converted = show_progress(convert_cases(selection, chosen), prints=False)
     if review or accepted:
-        accept_changes(run, converted, failures, accepted)
+        accept_changes(run, converted, options.failures, accepted)
     else:
-        show: Show = "all" if show_all else "stat" if stat else "once"
-        print_update(run, converted, failures, options.format_, show)
+        print_update(run, converted, options, "all" if show_all else "stat" if stat else "once")
 
 
 def _refuse_modes(modes: list[str], options: shared.SuiteOptions) -> None:

@@ -12,6 +12,7 @@ import click
 
 from multiturn.cli.annotations import annotation, no_commands, protect_runner
 from multiturn.cli.lines import Severity, SnapshotCase, SnapshotLine, message_without_place
+from multiturn.cli.options import SuiteOptions
 from multiturn.cli.printing import Failures, echo, say_summary
 from multiturn.cli.rendering import as_text_diff, colored_lines
 from multiturn.documents.output import standard_output
@@ -41,13 +42,10 @@ _NAMED_SUITES = 10  # of a file
 
 
 def print_update(
-    run: SnapshotRun,
-    converted: Iterable[ConvertedCase],
-    failures: Failures,
-    format_: str,
-    show: Show,
+    run: SnapshotRun, converted: Iterable[ConvertedCase], options: SuiteOptions, show: Show
 ) -> None:
     """Check the snapshots, or write them, and print what has changed; a difference exits with 1."""
+    failures, format_ = options.failures, options.format_
     errors: list[MultiturnError] = []
     warnings: list[Notice] = []
 
