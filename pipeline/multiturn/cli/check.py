@@ -26,9 +26,7 @@ _WITHOUT = {  # what it means that a pipeline does not give a fact
 }
 
 
-@click.command(cls=shared.MultiturnCommand)
-@shared.suite_options
-@shared.pipeline_option
+@shared.suite_command()
 @shared.target_options("Also check every prompt against the rules of this target's API.")
 @shared.format_option(
     *("text", "json", "github"),

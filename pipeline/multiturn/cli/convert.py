@@ -23,9 +23,7 @@ TOOL_FORMATS = {  # and what each is for; written by the function to_NAME of eng
 }
 
 
-@click.command("convert", cls=shared.MultiturnCommand)
-@shared.suite_options
-@shared.pipeline_option
+@shared.suite_command("convert")
 @shared.preview_options
 @shared.format_option(
     *("json", "yaml", "text", *TOOL_FORMATS),

@@ -10,8 +10,7 @@ from multiturn.errors import MultiturnError
 from multiturn.text import number_of
 
 
-@click.command(cls=shared.MultiturnCommand)
-@shared.suite_options
+@shared.suite_command(has_pipeline=False)
 @shared.defaulted(
     "--from",
     "old",

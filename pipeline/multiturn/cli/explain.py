@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from multiturn.explaining.explanation import Explanation
 
 
-@click.command("explain", cls=shared.MultiturnCommand)
-@shared.suite_options
-@shared.pipeline_option
+@shared.suite_command("explain")
 @shared.preview_options
 @shared.case_format_option
 @click.option(

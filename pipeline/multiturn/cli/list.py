@@ -25,9 +25,7 @@ _MOST_PARTS = 5  # of a case
 Sized = tuple["Conversion", "Size"]
 
 
-@click.command("list", cls=shared.MultiturnCommand)
-@shared.suite_options
-@shared.pipeline_option
+@shared.suite_command("list")
 @shared.flag(
     "--tokens",
     help="Show the largest prompts, and what makes them large: files, guidelines and messages.",

@@ -219,35 +219,43 @@ _SUITE_OPTIONS = (
 )
 
 
-def suite_options(function: CommandFunction) -> CommandFunction:
-    """Add the arguments that say which cases a command is about; it gets them as SuiteOptions.
+def suite_command(
+    name: str | None = None,
+    *,
+    cls: type[MultiturnCommand] = MultiturnCommand,
+    has_pipeline: bool = True,
+) -> Callable[[CommandFunction], click.Command]:
+    """Make a command about suites; its function gets the arguments that say which as SuiteOptions.
 
-    The command exits with 1 if it has added something to their failures.
+    The command exits with 1 if the function has added something to their failures.
     """
 
-    @wraps(function)
-    def command(
-        *, verbose: bool, debug: bool, log_format: Renderer = "console", **others: Any
-    ) -> None:
-        others.pop("quiet", None)  # for say_summary, which asks click
-        from multiturn.logs import fail, warnings_to
+    def made(function: CommandFunction) -> click.Command:
+        @wraps(function)
+        def command(
+            *, verbose: bool, debug: bool, log_format: Renderer = "console", **others: Any
+        ) -> None:
+            others.pop("quiet", None)  # for say_summary, which asks click
+            from multiturn.logs import fail, warnings_to
 
-        for name in {"preview_target", "snapshot_target"} & others.keys():
-            others["target"] = others.pop(name)
-        given = {name: others.pop(name) for name in SuiteOptions._fields if name in others}
-        log, failures = start_log(verbose, log_format), Failures(debug=debug)
-        options = SuiteOptions(**given, log=log, failures=failures)
-        if not options.suites:
-            raise click.UsageError("name a SUITE, or set suites in multiturn.toml")
-        if options.seed is not None and options.sample is None:
-            raise click.UsageError("--seed is for --sample; add --sample N")
-        with warnings_to(fail if options.strict else None):
-            function(options, **others)
-        failures.finish()
+            for name in {"preview_target", "snapshot_target"} & others.keys():
+                others["target"] = others.pop(name)
+            given = {name: others.pop(name) for name in SuiteOptions._fields if name in others}
+            log, failures = start_log(verbose, log_format), Failures(debug=debug)
+            options = SuiteOptions(**given, log=log, failures=failures)
+            if not options.suites:
+                raise click.UsageError("name a SUITE, or set suites in multiturn.toml")
+            if options.seed is not None and options.sample is None:
+                raise click.UsageError("--seed is for --sample; add --sample N")
+            with warnings_to(fail if options.strict else None):
+                function(options, **others)
+            failures.finish()
 
-    for add in reversed(_SUITE_OPTIONS):
-        add(command)
-    return command
+        for add in reversed([*_SUITE_OPTIONS, *[pipeline_option] * has_pipeline]):
+            add(command)
+        return click.command(name, cls=cls)(command)
+
+    return made
 
 
 def format_option(

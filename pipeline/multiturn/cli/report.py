@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from multiturn.report.comparison import Report
 
 
-@click.command(cls=shared.MultiturnCommand)
-@shared.suite_options
-@shared.pipeline_option
+@shared.suite_command()
 @shared.review_options
 @shared.quiet_option
 @click.option(

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from multiturn.engine.run import Order, RunOptions
 
 
-@click.command("run", cls=shared.MultiturnCommand)
-@shared.suite_options
-@shared.pipeline_option
+@shared.suite_command("run")
 @shared.target_options(
     "Target to send prompts to; echo sends nothing, and answers with the messages before the"
     " repairs that an API requires.",

@@ -146,10 +146,11 @@ def _message() -> Schema:
     properties = message["properties"]
     properties["role"]["enum"] = [*ROLES, *vocabulary.ROLE_NAMES]
     # A mapping with a type is a segment; any other is structured content, with any value.
-    blocks: list[type[Struct]] = [keys.HiddenKeys, keys.ThinkingKeys, keys.SegmentKeys]
-    segment = {key: said for block in blocks for key, said in _properties(block).items()}
+    segment: Schema = {}
+    for block in (keys.HiddenKeys, keys.ThinkingKeys, keys.SegmentKeys):
+        segment |= struct_schema(block)["properties"]
     del segment["value"]["type"]
-    media = _properties(keys.MediaKeys)
+    media = struct_schema(keys.MediaKeys)["properties"]
     segment["type"]["enum"] += [
         *(kind for kind in media["type"]["enum"] if kind != "file"),
         *("thinking", "redacted_thinking"),
@@ -169,11 +170,6 @@ def _message() -> Schema:
     may_be_null = {"properties": {"content": {"type": [*types, "null"]}}}
     calls = {"properties": {"tool_calls": {"minItems": 1}}, "required": ["tool_calls"]}
     return {**message, "required": ["role"], "if": calls, "then": may_be_null, "else": must_be_said}
-
-
-def _properties(type_: type[Struct]) -> Schema:
-    properties: Schema = struct_schema(type_)["properties"]
-    return properties
 
 
 def _call() -> Schema:

@@ -7,9 +7,7 @@ from multiturn.cli.printing import show_progress
 from multiturn.errors import MultiturnError
 
 
-@click.command(cls=shared.MultiturnCommand)
-@shared.suite_options
-@shared.pipeline_option
+@shared.suite_command()
 @click.option(
     "--dir",
     "snapshots",

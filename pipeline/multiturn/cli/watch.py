@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from multiturn.cli.options import MultiturnCommand, SuiteOptions, pipeline_option, suite_options
+from multiturn.cli.options import MultiturnCommand, SuiteOptions, suite_command
 from multiturn.cli.printing import echo
 from multiturn.errors import AccessError, MultiturnError, OptionError
 from multiturn.text import first_of, in_line, number_of
@@ -28,9 +28,7 @@ class _Watch(MultiturnCommand):
         return super().parse_args(context, args)
 
 
-@click.command(cls=_Watch)
-@suite_options
-@pipeline_option
+@suite_command(cls=_Watch)
 def watch(options: SuiteOptions) -> None:
     """Convert whenever a file changes; show what differs.
 
