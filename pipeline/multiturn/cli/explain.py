@@ -30,8 +30,7 @@ def explain_prompts(options: shared.SuiteOptions, line: int | None) -> None:
     there, such as a message or a case.
     """
     from multiturn.cli.lines import explain_line
-    from multiturn.explaining.explanation import explain as find_origins
-    from multiturn.explaining.explanation import explain_for, within
+    from multiturn.explaining.explanation import explain, explain_for, within
     from multiturn.explaining.record import to_json
     from multiturn.suites.streaming import extent_at
 
@@ -44,7 +43,7 @@ def explain_prompts(options: shared.SuiteOptions, line: int | None) -> None:
     shown = 0
     for conversion in options.conversions():
         try:
-            found = explain_for(conversion, provider) if provider else find_origins(conversion)
+            found = explain_for(conversion, provider) if provider else explain(conversion)
         except MultiturnError as error:
             options.failures.add(error)
             continue

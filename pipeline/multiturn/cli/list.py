@@ -10,7 +10,7 @@ import click
 
 from multiturn.cli import options as shared
 from multiturn.cli.printing import echo
-from multiturn.errors import cut
+from multiturn.errors import MultiturnError, cut
 from multiturn.text import in_line, number_of
 
 if TYPE_CHECKING:
@@ -64,7 +64,6 @@ def list_cases(options: shared.SuiteOptions, tokens: bool) -> None:
 
 def _sized(conversions: "Iterable[Conversion]", options: shared.SuiteOptions) -> "Iterable[Sized]":
     """Yield each case with its size; one that the target refuses is a failure."""
-    from multiturn.errors import MultiturnError
     from multiturn.explaining.explanation import size_of
     from multiturn.providers.targets import DEFAULT, find_target
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.explaining.record import Record, record_of, to_json, to_yaml
+from multiturn.explaining.record import Record, record_for, record_of, to_json, to_yaml
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ChatMessage, result_in_words
 from multiturn.model.turns import Call
@@ -52,8 +52,6 @@ def record_with(conversion: Conversion, provider: "TargetProvider | None") -> Re
     """Return the record of a conversion; with a provider, of what its target would be sent."""
     if provider is None:
         return record_of(request_of(conversion), conversion.notices)
-    from multiturn.explaining.record import record_for
-
     return record_for(conversion, provider)
 
 

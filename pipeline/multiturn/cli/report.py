@@ -8,7 +8,7 @@ import click
 
 from multiturn.cli import options as shared
 from multiturn.cli.printing import say_summary, show_progress, writing
-from multiturn.documents.output import standard_output
+from multiturn.documents.output import open_output, standard_output
 from multiturn.text import number_of
 
 if TYPE_CHECKING:
@@ -86,7 +86,6 @@ def report(
 def _write(compared: "Report", format_: str, output: str | None, *, all_texts: bool) -> None:
     """Write a report, and say how large it is unless it is printed."""
     from multiturn.cli.lines import report_lines
-    from multiturn.documents.output import open_output
     from multiturn.explaining.record import to_json
     from multiturn.report.html import to_html
     from multiturn.report.markdown import to_markdown

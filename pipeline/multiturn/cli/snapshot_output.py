@@ -35,6 +35,7 @@ _NAMED = 3  # files of a folder that are named where there are many
 _LONGEST = 2_000  # characters of a difference in an annotation; the report has all
 _MOST = 10  # errors of a step that GitHub shows
 _PRIVILEGE = "change of privilege: "
+_HEADING = click.style(_PRIVILEGE, fg="red", bold=True)
 _ANSWERS = {"a": "[a]ccept", "s": "[s]kip", "A": "[A]ll like this", "b": "[b]ack", "q": "[q]uit"}
 _NOT_ALL = "a change of privilege is never part of all"
 _LINES_BELOW = 3  # the question, and a blank line on both sides
@@ -87,7 +88,7 @@ def text_lines(update: SnapshotUpdate, show: Show) -> Iterator[str]:
     Each change is shown once, or each file has a line, or all its differences.
     """
     for finding in update.findings:
-        yield _privilege_heading() * bool(finding.privileges) + _in_one_line(str(finding))
+        yield _HEADING * bool(finding.privileges) + _in_one_line(str(finding))
     files = update.files
     if not update.run.check:  # the summary counts what is new or changed
         files = [each for each in files if each.case and each.state in ("renamed", "removed")]
@@ -104,11 +105,6 @@ def text_lines(update: SnapshotUpdate, show: Show) -> Iterator[str]:
             yield in_line(str(file))
         if diff := _file_diff(file):
             yield diff.removesuffix("\n")
-
-
-def _privilege_heading() -> str:
-    """Return the words before a change of privilege."""
-    return click.style(_PRIVILEGE, fg="red", bold=True)
 
 
 def _in_one_line(text: str) -> str:
@@ -367,7 +363,7 @@ def _screen(change: Change, acceptance: Acceptance, heading: str, like: int) -> 
     more = f", and {like:,} more like this" * bool(like and not change.privileges)
     yield click.style(f"{heading}: {change.kind}{more}", bold=True)
     for privilege in change.privileges:
-        yield _privilege_heading() + _in_one_line(privilege)
+        yield _HEADING + _in_one_line(privilege)
     if change.what and change.what not in change.privileges:
         yield _in_one_line(change.what)
     if not change.cases:

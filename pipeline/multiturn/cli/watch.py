@@ -79,8 +79,7 @@ def _folders(options: SuiteOptions) -> set[Path]:
     from multiturn.files.paths import root_of
 
     folders = {Path.cwd(), Path(os.path.realpath(options.pipeline)).parent}
-    for suite in options.suites:
-        folders.add(Path(root_of(suite)))
+    folders |= {Path(root_of(suite)) for suite in options.suites}
     if options.root is not None:
         folders.add(Path(os.path.realpath(options.root)))
     return {folder for folder in folders if folder.is_dir() and folders.isdisjoint(folder.parents)}
