@@ -116,5 +116,4 @@ def _refuse_modes(modes: list[str], options: shared.SuiteOptions) -> None:
     if len(modes) > 1:
         raise click.UsageError(f"{' and '.join(modes)} are different things; leave out all but one")
     if modes and modes != ["--check"] and (options.case_ids or options.sample):
-        what = f"{modes[0]} writes the lists: leave out --case and --sample"
-        raise click.UsageError(what)
+        raise click.UsageError(f"{modes[0]} writes the lists: leave out --case and --sample")
