@@ -203,7 +203,7 @@ def snapshot_lines(
 ) -> Iterator[SnapshotLine]:
     """Yield the lines of what a check of snapshots has found, with the errors of cases."""
     # With --case, nothing is accepted.
-    changes = () if update.run.is_partial else update.changes
+    changes = () if update.run.selection.is_partial else update.changes
     of_files = {each.path: each for each in changes if each.kind == "file"}
     lines = [_line(each, key=each.key) for each in of_files.values()]
     for finding in update.findings:

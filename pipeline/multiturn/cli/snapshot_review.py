@@ -13,9 +13,8 @@ from multiturn.cli.rendering import colored_lines
 from multiturn.cli.snapshot_output import in_one_line, privilege_heading
 from multiturn.documents.output import standard_output
 from multiturn.engine.converting import ConvertedCase
-from multiturn.snapshots.acceptance import Acceptance
 from multiturn.snapshots.changes import Change, name_cases
-from multiturn.snapshots.snapshot_run import SnapshotRun
+from multiturn.snapshots.snapshot_run import Acceptance, SnapshotRun
 from multiturn.text import first_of, in_line, number_of
 
 _ANSWERS = {
@@ -89,8 +88,8 @@ def review_changes(acceptance: Acceptance) -> int:
 
 def _summary(accepted: int, acceptance: Acceptance) -> str:
     words = f"{number_of(accepted, 'difference')} accepted, {len(acceptance.pending):,} left"
-    lists = [change.name for change in acceptance.update.files if change.case is None]
-    if lists and not acceptance.update.changes:
+    lists = [change.name for change in acceptance.files if change.case is None]
+    if lists and not acceptance.changes:
         words += f"; snapshot without --check writes {first_of(lists)}"
     return words
 
