@@ -42,6 +42,7 @@ def accept_changes(
     """Accept the changes that have these keys, or without keys those that somebody accepts."""
     with no_commands():
         acceptance = Acceptance(run, converted, failures.add)
+        acceptance.find()
         if run.selection.strict:
             failures.finish()
         chosen = acceptance.of_keys(keys)

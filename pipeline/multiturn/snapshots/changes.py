@@ -21,6 +21,7 @@ from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
+from toolz import unique
 
 from multiturn.errors import Place
 from multiturn.explaining.record import to_json
@@ -185,8 +186,8 @@ class _Group:
             kind=first.state,
             cases=cases,
             lines=tuple(self.lines),
-            privileges=_each_once(each.privileges for each in files),
-            causes=_each_once(each.causes for each in files),
+            privileges=tuple(unique(chain(*(each.privileges for each in files)))),
+            causes=tuple(unique(chain(*(each.causes for each in files)))),
             growth=total_growth(each.growth for each in files) if cases else None,
             files=tuple(files),
             is_compared=bool(first.old and first.new),
@@ -270,10 +271,6 @@ def name_cases(cases: Sequence[Key]) -> str:
         suites.setdefault(suite, []).append(case_id)
     names = "; ".join(f"{suite}: {', '.join(ids)}" for suite, ids in suites.items())
     return names if len(cases) <= _NAMED else f"{len(cases):,} cases, such as {names}"
-
-
-def _each_once(words: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(chain.from_iterable(words)))
 
 
 def _add(key: "hashlib.blake2b", *values: object) -> None:

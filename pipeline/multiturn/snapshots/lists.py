@@ -211,8 +211,9 @@ class Lists:
 
     def __init__(self, folder: SnapshotFolder, *, resolve: bool) -> None:
         self._folder, self._resolve = folder, resolve
-        self._promoting: dict[Promotion, list[Key]] = {}  # the cases that have each entry
-        self._naming: dict[tuple[str, str], list[Key]] = {}  # those of each path and digest
+        # The cases of each entry, by list and path.
+        self._promoting: dict[str, dict[Promotion, list[Key]]] = {}
+        self._naming: dict[str, dict[str, list[Key]]] = {}
         self._new: dict[str, _NewFile] = {}  # by path
         self.media: dict[str, Media | None] = {}
         self.read()
@@ -224,7 +225,8 @@ class Lists:
     def add(self, case: ReviewedCase, *, inline: bool) -> None:
         """Add the files of a case; if it is not inline, also those that its snapshot may name."""
         for promotion in case.promoted:
-            self._promoting.setdefault(promotion, []).append(case.key)
+            entries = self._promoting.setdefault(promotion.path, {})
+            entries.setdefault(promotion, []).append(case.key)
         known = self.recorded.promoted
         promoted = {each.path for each in case.promoted if each not in known.get(each.path, ())}
         for resolved_path, file in case.files.items():
@@ -235,7 +237,7 @@ class Lists:
                 number = changes.occurrences(resolved_path, shown, case.messages)
                 new.occurrences[case.key] = number
             if not inline:
-                self._naming.setdefault((path, sha256), []).append(case.key)
+                self._naming.setdefault(path, {}).setdefault(sha256, []).append(case.key)
 
     def changes(self, others: OtherSuites, pending: Container[str] = ()) -> Iterator[FileChange]:
         """Yield the lists that have changed; entries that only other suites have stay.
@@ -256,17 +258,17 @@ class Lists:
 
     def also_of(self, others: OtherSuites) -> set[str]:
         """Return the other suites that have a file whose entry is new or changed."""
-        files, known = self._files(), self.recorded.files
-        changed = (path for path in files if files[path] != known.get(path))
+        before, found = (locks[FILES] for locks in self._locks())
+        changed = (path for path in found if found[path] != before.get(path))
         return set().union(*(others.attaching.get(path, set()) for path in changed))
 
     def privileges(self) -> dict[PrivilegeChange, list[Key]]:
         """Return each new or changed file in system messages; none if nothing is recorded."""
         if self.recorded.texts[PROMOTED] is None:
             return {}
-        now, cases = privilege.promotions_by_path(self._promoting), self._promoting_cases()
+        now = privilege.promotions_by_path(chain(*self._promoting.values()))
         found = privilege.promotion_changes(self.recorded.promoted, now)
-        return {change: [*cases[change.path]] for change in found}
+        return {change: _each_once(self._promoting[change.path]) for change in found}
 
     def unrecorded(self, promoted: Mapping[str, Container[Key]], *, with_new: bool) -> list[Change]:
         """Return each file that snapshots name, whose text is not a recorded one, in words.
@@ -277,13 +279,13 @@ class Lists:
                 the list says which files are new.
         """
         found: dict[tuple[str, str], list[Key]] = {}
-        for (path, sha256), cases in self._naming.items():
-            others = [case for case in cases if case not in promoted.get(path, ())]
+        for path, entries in self._naming.items():
             known = self.recorded.files.get(path)
-            if not others or sha256 in (known or ()) or (known is None and not with_new):
-                continue
-            what = f"{path} is not in {FILES}" if known is None else self._in_words(path)
-            found.setdefault((what, path), []).extend(others)
+            for sha256, cases in entries.items() if known is not None or with_new else ():
+                others = [case for case in cases if case not in promoted.get(path, ())]
+                if others and sha256 not in (known or ()):
+                    what = f"{path} is not in {FILES}" if known is None else self._in_words(path)
+                    found.setdefault((what, path), []).extend(others)
         return [
             Change(kind="file", what=what, path=path, cases=tuple(cases))
             for (what, path), cases in found.items()
@@ -315,7 +317,6 @@ class Lists:
     ) -> Iterator[Change]:
         """Yield each file whose entries are not the recorded ones, for a reviewer to decide on."""
         before, found = (list(locks.values()) for locks in self._locks())
-        attaching, promoting = self._attaching_cases(), self._promoting_cases()
         privileges = {change.path: change.words for change in promoted}
         for path in sorted({*found[0], *found[1]}):
             # A list loses a file when no snapshot names it any more, whatever else is accepted.
@@ -323,15 +324,16 @@ class Lists:
             wanted, was = ([sides[n].get(path, ()) for n in kept] for sides in (found, before))
             if wanted == was:
                 continue
-            new, cases, old, growth = self._new.get(path), attaching[path], None, None
-            causes: tuple[str, ...] = ()
+            promoting, naming = self._promoting.get(path, {}), self._naming.get(path, {})
+            cases = _each_once(promoting, naming)
+            new, old, growth, causes = self._new.get(path), None, None, tuple[str, ...]()
             if new is None:
                 what = f"{path} {'has other entries on the lists' if any(was) else 'is new'}"
             else:
                 what = self._in_words(path)
             if new is not None and digest(new.file) in self.recorded.digests(path):
                 # A file whose text is as recorded concerns only the cases that promote it.
-                cases, old = promoting[path], new.file
+                cases, old = _each_once(promoting), new.file
             elif new is not None:
                 old, causes = self._old(path, new), (path,)
                 if isinstance(old, str) and isinstance(new.file, str):
@@ -352,29 +354,15 @@ class Lists:
 
     def _locks(self) -> tuple[dict[str, _Lock], dict[str, _Lock]]:
         """Return the lists as they are recorded, and as they are found, by name."""
-        promoted = privilege.promotions_by_path(self._promoting)
+        promoted = privilege.promotions_by_path(chain(*self._promoting.values()))
+        files = {path: tuple(sorted(entries)) for path, entries in self._naming.items()}
         before: dict[str, _Lock] = {PROMOTED: self.recorded.promoted, FILES: self.recorded.files}
-        return before, {PROMOTED: promoted, FILES: self._files()}
+        return before, {PROMOTED: promoted, FILES: files}
 
-    def _promoting_cases(self) -> dict[str, dict[Key, None]]:
-        """Return the cases in whose system messages each file is."""
-        found: dict[str, dict[Key, None]] = {}
-        for promotion, cases in self._promoting.items():
-            found.setdefault(promotion.path, {}).update(dict.fromkeys(cases))
-        return found
 
-    def _attaching_cases(self) -> dict[str, dict[Key, None]]:
-        """Return the cases of each file on a list."""
-        found = self._promoting_cases()
-        for (path, _), cases in self._naming.items():
-            found.setdefault(path, {}).update(dict.fromkeys(cases))
-        return found
-
-    def _files(self) -> dict[str, tuple[str, ...]]:
-        found: dict[str, tuple[str, ...]] = {}
-        for path, sha256 in sorted(self._naming):
-            found[path] = (*found.get(path, ()), sha256)
-        return found
+def _each_once(*entries: Mapping[Any, list[Key]]) -> list[Key]:
+    """Return the cases that have some entries."""
+    return list(dict.fromkeys(chain(*(cases for each in entries for cases in each.values()))))
 
 
 def shared_parameters(provider: TargetProvider) -> Mapping[str, Any]:

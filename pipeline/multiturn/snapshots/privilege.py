@@ -7,8 +7,10 @@ says something else, changes what the model may do.
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from operator import attrgetter
 
 from msgspec import Struct
+from toolz import groupby, unique
 
 from multiturn.errors import quoted
 from multiturn.explaining.spans import Message, Span, joined_text
@@ -102,9 +104,7 @@ def promotions_of(conversion: Conversion) -> set[Promotion]:
 
 def promotions_by_path(promotions: Iterable[Promotion]) -> PromotedLock:
     """Return promotions by path, each once."""
-    found: dict[str, set[Promotion]] = {}
-    for promotion in promotions:
-        found.setdefault(promotion.path, set()).add(promotion)
+    found = groupby(attrgetter("path"), unique(promotions))
     return {path: sorted_promotions(each) for path, each in found.items()}
 
 

@@ -402,14 +402,9 @@ class Acceptance(SnapshotUpdate):
         pending: the differences that are not accepted, the dangerous ones first.
     """
 
-    def __init__(
-        self,
-        run: SnapshotRun,
-        outcomes: Iterable[ConvertedCase],
-        on_error: Callable[[MultiturnError], None],
-    ) -> None:
-        super().__init__(run, outcomes, on_error)
-        self.find()
+    def find(self) -> None:
+        """Find what has changed; all of it is pending."""
+        super().find()
         self._recorded, self.pending = self.lists.recorded, list(self.changes)
         # What was pending before each acceptance, and the files that it wrote: then and now.
         self._accepted: list[tuple[list[Change], dict[str, tuple[str | None, str | None]]]] = []
