@@ -82,9 +82,7 @@ class _Data:
                 if found.takes(comparison):
                     found.add(comparison, old, new)
                 if self.is_shown(comparison):
-                    texts = {"then": old, "now": new}
-                    if comparison.status == "same":
-                        del texts["then"]
+                    texts = {"then": None if comparison.status == "same" else old, "now": new}
                     self.write({name: self.side(side) for name, side in texts.items() if side})
         head = self.head(found.changes())
         changed = (each for file in found.files.values() for each in (file.old, file.new))
@@ -97,8 +95,7 @@ class _Data:
 
     def head(self, changes: list[Change]) -> dict[str, Any]:
         """Return what the page knows without the texts."""
-        report = self.report
-        target = report.now.pipeline.target
+        report, target = self.report, self.report.now.pipeline.target
         return {
             "unseen": UNSEEN,
             "pipeline": report.shown,
@@ -136,9 +133,8 @@ class _Data:
 
     def is_shown(self, comparison: Comparison) -> bool:
         """Return whether the texts of a case are in the page."""
-        if comparison.status in ("same", "renamed") and not comparison.causes:
-            return self.all_texts
-        return not comparison.case.error
+        is_same = comparison.status in ("same", "renamed") and not comparison.causes
+        return self.all_texts if is_same else not comparison.case.error
 
     def case(self, comparison: Comparison) -> dict[str, Any]:
         """Return what the page knows of a case without its texts."""

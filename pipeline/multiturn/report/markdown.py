@@ -94,11 +94,9 @@ class _Comment:
     @property
     def text(self) -> str:
         """All blocks, and how many of each thing were left out."""
-        left_out = [number_of(n, f"more {thing}") for thing, n in self._left_out.items()]
-        if not left_out:
-            return self._text
-        what = f"{', '.join(left_out)} would exceed GitHub's limit; the HTML report has all"
-        return f"{self._text}\n{what}.\n"
+        left_out = ", ".join(number_of(n, f"more {each}") for each, n in self._left_out.items())
+        more = f"\n{left_out} would exceed GitHub's limit; the HTML report has all.\n"
+        return self._text + (more if left_out else "")
 
 
 def _size(text: str) -> int:
