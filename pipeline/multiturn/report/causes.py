@@ -16,7 +16,7 @@ from multiturn.errors import MultiturnError
 from multiturn.files.finding import Files, Texts
 from multiturn.files.media import Media
 from multiturn.logs import warnings_to
-from multiturn.model.case import PROMPT_KEY, Case, TestMessage
+from multiturn.model.case import PROMPT_KEY, Case
 from multiturn.model.conversion import Conversion
 from multiturn.model.turns import without_lines
 from multiturn.pipelines.pipeline import Pipeline
@@ -209,17 +209,17 @@ def _of_suite(entry: CaseSummary, new: ReviewedCase, old: ReviewedCase) -> Itera
     for key in sorted(new.shown | old.shown):
         if keys.get(key) != before.get(key):
             yield Cause(f"{key} of {entry.suite}", edit=_key_as_it_was(key, before.get(key)))
-    messages, known = _messages(new), [message for message, _ in _messages(old)]
-    if [message for message, _ in messages] != known:
-        line = next((line for message, line in messages if message not in known), entry.line)
+    messages, known = _messages(new), _messages(old)
+    if messages != known:
+        lines = zip(messages, new.case.input_messages, strict=True)
+        line = next((each.line for written, each in lines if written not in known), entry.line)
         words = f"{entry.suite} line {line}: the messages of {entry.id!r}"
         yield Cause(words, edit=lambda case: replace(case, input_messages=old.case.input_messages))
     if new.request.tools != old.request.tools:
-        yield Cause(
-            f"tools of {entry.suite}", edit=lambda case: replace(case, tools=old.case.tools)
-        )
+        tools = old.case.tools
+        yield Cause(f"tools of {entry.suite}", edit=lambda case: replace(case, tools=tools))
     asked = {name: getattr(old.case, name) for name in _EXECUTION}
-    if {name: getattr(new.case, name) for name in _EXECUTION} != asked:
+    if any(getattr(new.case, name) != value for name, value in asked.items()):
         yield Cause(f"execution of {entry.suite}", edit=lambda case: replace(case, **asked))
     globs, were = new.case.guideline_patterns, old.case.guideline_patterns
     if globs != were:
@@ -238,7 +238,7 @@ def _of_target(new: ReviewedCase, old: ReviewedCase) -> Iterator[Cause]:
 
 def _files_found(new: ReviewedCase, old: ReviewedCase) -> Iterator[str]:
     """Yield the files that the same words of the suite find now, or found before."""
-    if [message for message, _ in _messages(new)] == [message for message, _ in _messages(old)]:
+    if _messages(new) == _messages(old):
         yield from (f"{path} is found now" for path in sorted(new.files.keys() - old.files.keys()))
         gone = sorted(old.files.keys() - new.files.keys())
         yield from (f"{path} is no longer found" for path in gone)
@@ -255,14 +255,19 @@ def _key_as_it_was(key: str, text: str | None) -> Callable[[Case], Case]:
     return edit
 
 
-def _messages(case: ReviewedCase) -> list[tuple[object, int]]:
-    """Return the messages as they were written, each with its line."""
-    return [(_as_written(message), message.line) for message in case.case.input_messages]
-
-
-def _as_written(message: TestMessage) -> object:
-    beside = without_lines(message.calls), without_lines(message.thinking)
-    return message.role, message.content, *beside, message.answers, message.is_error
+def _messages(case: ReviewedCase) -> list[object]:
+    """Return the messages as they were written, without lines."""
+    return [
+        (
+            m.role,
+            m.content,
+            without_lines(m.calls),
+            without_lines(m.thinking),
+            m.answers,
+            m.is_error,
+        )
+        for m in case.case.input_messages
+    ]
 
 
 def _sent(path: str, case: ReviewedCase) -> object:

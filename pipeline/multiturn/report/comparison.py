@@ -405,15 +405,18 @@ class ReportChanges:
                 what = attached_files.change_in_words(path, file.old, file.new)
                 then = (*then, digest(file.old))
             media = isinstance(file.new, Media) or isinstance(file.old, Media)
-            yield changes.attached_file_change(
-                *(path, file.old, file.new),
-                cases=file.cases,
-                what=what,
-                privilege=self.promoted[path].of_list if path in self.promoted else "",
+            privileges = [self.promoted[path].of_list] if path in self.promoted else []
+            change = Change(
+                kind="file",
+                path=path,
+                cases=tuple(file.cases),
+                what=next(iter(privileges), what),
+                privileges=tuple(privileges),
                 growth=None if file.old in (None, file.new) or media else file.growth,
-                causes=file.causes,
-                known=(known_of(then), known_of((*now, digest(file.new)))),
+                causes=tuple(file.causes),
             )
+            known = known_of(then), known_of((*now, digest(file.new)))
+            yield changes.attached_file_change(change, file.old, file.new, *known)
 
     def _look_at_the_same_cases(self) -> None:
         """Find the files that only look new, because cases that are the same have them."""

@@ -121,24 +121,14 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 def attached_file_change(
-    path: str,
-    old: Attached | None,
-    new: Attached,
-    *,
-    cases: Iterable[Key],
-    what: str,
-    privilege: str,
-    growth: float | None,
-    causes: Iterable[str],
-    known: Sequence[object],
+    change: Change, old: Attached | None, new: Attached, *known: object
 ) -> Change:
-    """Return the change of an attached file, a text or media; see ``Change``.
+    """Return the change of an attached file, a text or media, with its key and its lines.
 
     Args:
-        path: of the file, from the root.
+        change: what else is known of it.
         old: the file as it was; None if it is new, or if that is not known.
         new: the file as it is.
-        privilege: the change of privilege, in place of ``what``; empty if it is none.
         known: what is recorded of it, and what should be, in any form that has their digests.
     """
     now, was = text_to_review(new), None if old is None else text_to_review(old)
@@ -154,20 +144,9 @@ def attached_file_change(
     if isinstance(new, Media) and not isinstance(old, str):
         lines = list(map(snapshot_file.with_short_digest, lines))
     key = hashlib.blake2b(digest_size=8)
-    _add(key, path, *known)
-    return Change(
-        key=key.hexdigest(),
-        kind="file",
-        cases=tuple(cases),
-        what=privilege or what,
-        path=path,
-        line=first,
-        lines=tuple(lines),
-        privileges=(privilege,) if privilege else (),
-        causes=tuple(causes),
-        growth=growth,
-        is_compared=is_compared,
-    )
+    _add(key, change.path, *known)
+    shown = {"line": first, "lines": tuple(lines), "is_compared": is_compared}
+    return replace(change, key=key.hexdigest(), **shown)
 
 
 class _Group:
