@@ -172,7 +172,11 @@ def _comparisons(now: ReportSide, then: ReportSide, undoing: Undoing) -> Iterato
         else:
             new = now.read(case)
             paths = sorted({entry.path for entry in case.promoted} & promoted_files.keys())
-            privileges = [_with_text(promoted_files[path], new) for path in paths]
+            privileges = [promoted_files[path] for path in paths]
+            for at, each in enumerate(privileges):
+                if each.is_new:  # all of its text is to be read
+                    text = attached_files.text_to_review(new.files.get(each.path, ""))
+                    privileges[at] = replace(each, text=text)
             if was is None:
                 yield Comparison("added", case, privileges=tuple(privileges))
                 continue
@@ -217,13 +221,6 @@ def promoted_in(side: ReportSide) -> PromotedLock:
     return privilege.promotions_by_path(
         each for case in side.cases.values() for each in case.promoted
     )
-
-
-def _with_text(change: PrivilegeChange, case: ReviewedCase) -> PrivilegeChange:
-    """Return the change of a file in a system message; of a new one, with its text."""
-    if not change.is_new:
-        return change
-    return replace(change, text=attached_files.text_to_review(case.files.get(change.path, "")))
 
 
 def _other_privileges(

@@ -39,7 +39,9 @@ def to_html(report: Report, *, all_texts: bool = False) -> bytes:
     script = "".join(map(_read, _SCRIPTS))
     data = _Data(report, all_texts=all_texts or not report.against).packed()
     parts = {"STYLE": _read("page.css"), "SCRIPT": script, "DATA": data}
-    parts |= {f"{name}_HASH": _digest(parts[name]) for name in ("STYLE", "SCRIPT")}
+    for name in ("STYLE", "SCRIPT"):
+        digest = hashlib.sha256(parts[name].encode()).digest()
+        parts[f"{name}_HASH"] = base64.b64encode(digest).decode()
     # The template is split before anything is filled in, so that a suite's text which looks like
     # a placeholder stays text.
     pieces = _read("page.html").split("%%")
@@ -48,10 +50,6 @@ def to_html(report: Report, *, all_texts: bool = False) -> bytes:
 
 def _read(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 class _Data:

@@ -383,19 +383,6 @@ def recorded_target(folder: SnapshotFolder) -> str:
     return ""
 
 
-def target_lock_change(
-    folder: SnapshotFolder, provider: TargetProvider | None
-) -> FileChange | None:
-    """Return how ``target.lock`` must change; without a target, there is none."""
-    old, new = folder.read(TARGET) or "", "" if provider is None else target_text(provider)
-    return None if old == new else FileChange(folder.shown(TARGET), None, old, new)
-
-
-def is_target_lock(file: FileChange) -> bool:
-    """Return whether a file is ``target.lock``; the other lists have digests, which say nothing."""
-    return os.path.basename(file.name) == TARGET
-
-
 def target_text(provider: TargetProvider) -> str:
     """Return the text of ``target.lock``."""
     versions = {name: getattr(provider.settings, name, None) for name in _VERSIONS}

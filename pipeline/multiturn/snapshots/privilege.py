@@ -189,7 +189,7 @@ def privilege_changes(
         if not new_files or not is_heading:
             yield PrivilegeChange(text=span.text, role="system", path=span.path, stage=span.stage)
     for message in after:
-        roles = known.roles_of(message)
+        roles = known.by_text.get(_named(message)) or known.by_text.get(joined_text(message.spans))
         if message.role != "system" and roles and message.role not in roles:
             yield PrivilegeChange(text=joined_text(message.spans), role=message.role, was=roles[0])
     for path in sorted(known.files.difference(map(_file, system))):
@@ -223,7 +223,7 @@ class _Known:
         self._paths: dict[str, set[str]] = {role: set() for role in ("system", *self.roles)}
         self._texts = dict.fromkeys(self._paths, "\n")
         self._spans = {(message.role, span.text) for message in messages for span in message.spans}
-        self._messages: dict[str, list[str]] = {}  # the roles of each text
+        self.by_text: dict[str, list[str]] = {}  # the roles of the messages with each text
         for message in messages:
             above = ""
             for span in message.spans:
@@ -233,7 +233,7 @@ class _Known:
                         self.headed.add(span.path)
                 above += span.text
             self._texts[message.role] += f"{above}\n"
-            self._messages.setdefault(_named(message), []).append(message.role)
+            self.by_text.setdefault(_named(message), []).append(message.role)
         self.files = self._paths["system"]
 
     def is_in(self, role: str, span: Span) -> bool:
@@ -242,12 +242,6 @@ class _Known:
             return True
         text = span.text.strip("\n")
         return f"\n{text}\n" in self._texts[role] or (role, span.text) in self._spans
-
-    def roles_of(self, message: Message) -> list[str]:
-        """Return the roles of earlier messages with the same text."""
-        return self._messages.get(_named(message)) or self._messages.get(
-            joined_text(message.spans), []
-        )
 
 
 def _file(span: Span) -> str:

@@ -12,7 +12,7 @@ from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError
 from multiturn.explaining.spans import Message, Span, Spans, has_media, joined_text
 from multiturn.files.media import Media, MediaKind
-from multiturn.model.request import InputFile, ProviderRequest
+from multiturn.model.request import InputFile
 from multiturn.model.turns import Tool
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.locations import Key, digest
@@ -57,11 +57,12 @@ def snapshot_record(
         prompt = {"chat_prompt": messages}
         if len(case.messages) > len(messages):  # this one is sent before them
             prompt["system"] = _content(case.system, named)
+    tools = {"tools": to_builtins(case.request.tools), "tool_choice": case.request.tool_choice}
     recorded = {
         "suite": case.suite,
         "id": case.case.id,
         **prompt,
-        **_tools(case.request),
+        **{name: value for name, value in tools.items() if value},
         "question": _content(case.question, named),
         "input_files": [_input_file(file, named) for file in case.request.input_files],
     }
@@ -88,12 +89,6 @@ def _sent(
 
 def _message(message: Message, named: Mapping[str, Attached]) -> dict[str, Any]:
     return {"role": message.role, "content": _content(message.spans, named), **message.data}
-
-
-def _tools(request: ProviderRequest) -> dict[str, Any]:
-    """Return what a request says of tools, as far as it says anything."""
-    found = {"tools": to_builtins(request.tools), "tool_choice": request.tool_choice}
-    return {name: value for name, value in found.items() if value}
 
 
 def _content(spans: Spans, named: Mapping[str, Attached]) -> str | list[Any]:
@@ -270,11 +265,6 @@ def named_media_in(text: str) -> dict[str, Media]:
 def named_files_in(text: str) -> list[str]:
     """Return the paths of the files that a snapshot names; none if it is not a snapshot."""
     return [path for path, _, is_in_full in _files_in(text) if not is_in_full]
-
-
-def files_named_before(text: str) -> dict[str, Media | None]:
-    """Return the files that a snapshot names, by their paths, with their media; None of a text."""
-    return dict.fromkeys(named_files_in(text)) | named_media_in(text)
 
 
 def attached_and_promoted(text: str) -> tuple[set[str], set[str]]:

@@ -235,7 +235,10 @@ class SnapshotUpdate:
             others = self.uncovered_suites()
             self.files += self.lists.changes(others)
             self._others = len(self.lists.also_of(others) - self._broken)
-            self.files += filter(None, [lists.target_lock_change(self.folder, run.provider)])
+            old = self.folder.read(lists.TARGET) or ""
+            new = lists.target_text(run.provider) if run.provider else ""
+            if old != new:
+                self.files.append(FileChange(self.folder.shown(lists.TARGET), None, old, new))
         if run.check or is_partial:
             self._judge()
 
@@ -291,7 +294,8 @@ class SnapshotUpdate:
         for at, file in enumerate(self.files):
             if file.case:
                 # All that is asked of a snapshot is asked here, so that it is read once.
-                self.lists.media |= snapshot_file.files_named_before(file.old)
+                self.lists.media |= dict.fromkeys(snapshot_file.named_files_in(file.old))
+                self.lists.media |= snapshot_file.named_media_in(file.old)
                 words = list[str]()
                 for each in self._privileges(file, listed):
                     words.append(each.words)
@@ -299,7 +303,8 @@ class SnapshotUpdate:
                 growth = self._growth(file) if check else None
                 words += new_files.get(file.case, ())
                 self.files[at] = replace(file, privileges=tuple(words), growth=growth)
-            if check and (file.case or lists.is_target_lock(file)):
+            # The other lists have digests, which say nothing.
+            if check and (file.case or file.location == lists.TARGET):
                 groups.add(self.files[at], *map(snapshot_file.plain_text, file.texts))
         self.findings = [
             Change(kind="privilege", what=words, cases=tuple(cases), path=path, privileges=(words,))

@@ -159,10 +159,7 @@ class PromptSnapshot(SingleFileSnapshotExtension):
             folder = "snapshots" if found is None else os.path.abspath(found)
         return str(config.rootpath / folder)
 
-    @classmethod
-    def discovery_dirname(cls, *, test_location: PyTestLocation) -> str:
-        """Return the folder of all snapshots."""
-        return cls.dirname(test_location=test_location)
+    discovery_dirname = dirname
 
     @classmethod
     def matches_test_location(
