@@ -174,7 +174,7 @@ def _comparisons(now: ReportSide, then: ReportSide, undoing: Undoing) -> Iterato
             paths = sorted({entry.path for entry in case.promoted} & promoted_files.keys())
             privileges = [promoted_files[path] for path in paths]
             for at, each in enumerate(privileges):
-                if each.is_new:  # all of its text is to be read
+                if each.is_new:
                     text = attached_files.text_to_review(new.files.get(each.path, ""))
                     privileges[at] = replace(each, text=text)
             if was is None:
@@ -235,13 +235,11 @@ def _other_privileges(
     Left out are the files that are named already, and what a stage adds if the stages are the
     same: where there is a second guideline, for one, both get headers.
     """
+    have_changed = pipeline or UNKNOWN_CODE in why
     for change in privilege.privilege_changes(old.judged if old else (), new.judged, promoted):
-        are_same = not pipeline and UNKNOWN_CODE not in why
-        if change.stage is not None and are_same:
-            continue
-        of_stage = {each.words for each in pipeline if each.stage and each.stage == change.stage}
-        by = tuple(each for each in why if each in of_stage)
-        yield replace(change, causes=by or why)
+        if change.stage is None or have_changed:
+            by_stage = {each.words for each in pipeline if each.stage == (change.stage or None)}
+            yield replace(change, causes=tuple(each for each in why if each in by_stage) or why)
 
 
 class _File(Struct):

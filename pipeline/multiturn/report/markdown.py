@@ -105,7 +105,6 @@ def _size(text: str) -> int:
 
 
 def _counts(report: Report) -> dict[Status, int]:
-    """Return how many cases there are of each status that any has."""
     counts = Counter(comparison.status for comparison in report.comparisons)
     return {status: counts[status] for status in STATUSES if counts[status]}
 
@@ -137,10 +136,10 @@ def _tables(report: Report) -> Iterator[tuple[Status, str]]:
     for heading, group in groupby(report.comparisons, _heading):
         cases = list(group)
         status = cases[0].status
-        if not report.against or status != "same":
-            is_named = report.against or status == "failed"
-            is_open = not report.against or status == "failed"
-            yield status, _table(cases, f"{heading}: " if is_named else "", is_open=is_open)
+        is_open = not report.against or status == "failed"
+        if is_open or status != "same":
+            title = f"{heading}: " if report.against or status == "failed" else ""
+            yield status, _table(cases, title, is_open=is_open)
 
 
 def _heading(comparison: Comparison) -> str:
@@ -185,10 +184,10 @@ def _what(comparison: Comparison) -> list[str]:
     if case.error:
         return [case.error]
     what = list(causes) if len(causes) > 1 else []
-    if was is None:
-        return what
-    suite = f" of {was.suite}" if was.suite != case.suite else ""
-    return [f"was {was.id}{suite}", *what]
+    if was is not None:
+        suite = f" of {was.suite}" if was.suite != case.suite else ""
+        what.insert(0, f"was {was.id}{suite}")
+    return what
 
 
 def _change(change: Change, title: str, share: str) -> tuple[str, str]:
@@ -200,11 +199,9 @@ def _change(change: Change, title: str, share: str) -> tuple[str, str]:
     if causes := [_code(cause) for cause in change.causes if cause != title]:
         said.append(first_of(causes))
     heading = f"### {_code(title)}{share}\n\n{'; '.join(said)}\n"
-    heading += "".join(
-        f"\nChange of privilege: {_code(privilege)}\n"
-        for privilege in change.privileges
-        if privilege != title
-    )
+    for privilege in change.privileges:
+        if privilege != title:
+            heading += f"\nChange of privilege: {_code(privilege)}\n"
     if not change.lines:
         return heading, ""
     lines = [line if change.is_compared else line[1:] for line in change.lines]

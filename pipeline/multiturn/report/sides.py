@@ -247,7 +247,6 @@ class ReportSide:
 
 
 def _stages_of(pipeline: Pipeline) -> Iterator[SideStage]:
-    """Yield the stages of a pipeline, as two sides are compared."""
     for step in pipeline.steps:
         path, code = step.stage.__code__.co_filename, ""
         if os.path.dirname(os.path.realpath(path)) != _SHIPPED:

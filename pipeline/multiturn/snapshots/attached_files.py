@@ -51,9 +51,8 @@ def new_in_words(path: str, new: Attached, known: Mapping[str, str]) -> str:
         known: the digests of files as they were, by their paths.
     """
     same = [other for other, sha256 in known.items() if sha256 == digest(new) and other != path]
-    if not isinstance(new, Media) or not same:
-        return f"{path} is new"
-    return f"{path} is new, with the bytes of {first_of(same)}"
+    has_others = isinstance(new, Media) and same
+    return f"{path} is new" + (f", with the bytes of {first_of(same)}" if has_others else "")
 
 
 def _type_and_size(attached: Attached) -> str:

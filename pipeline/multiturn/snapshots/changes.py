@@ -292,8 +292,8 @@ def prompt_growth(
         if not isinstance(text, str):
             return None
         before += estimated_tokens(text)
-    texts = (span.text for span in _texts(new))
-    return sum(map(estimated_tokens, texts)) + sum(map(_size_of_data, new)) - before
+    texts = (estimated_tokens(span.text) for span in _texts(new))
+    return sum(texts) + sum(map(_size_of_data, new)) - before
 
 
 def _texts(messages: Iterable[Message]) -> Iterator[Span]:

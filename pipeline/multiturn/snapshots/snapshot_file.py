@@ -49,14 +49,11 @@ def snapshot_record(
 ) -> dict[str, Any]:
     """Return what the snapshot of a case records; see ``snapshot_text``."""
     named = {} if inline else case.files
-    prompt: dict[str, Any]
-    if case.chat is None:  # this system message is sent, and then the question
-        prompt = {"chat_prompt": None, "system": _content(case.system, named)}
-    else:
-        messages = [_message(each, named) for each in case.chat]
-        prompt = {"chat_prompt": messages}
-        if len(case.messages) > len(messages):  # this one is sent before them
-            prompt["system"] = _content(case.system, named)
+    chat = case.chat
+    messages = None if chat is None else [_message(each, named) for each in chat]
+    prompt: dict[str, Any] = {"chat_prompt": messages}
+    if chat is None or len(case.messages) > len(chat):  # it is sent before them, or the question
+        prompt["system"] = _content(case.system, named)
     tools = {"tools": to_builtins(case.request.tools), "tool_choice": case.request.tool_choice}
     recorded = {
         "suite": case.suite,

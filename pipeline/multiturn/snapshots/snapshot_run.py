@@ -160,11 +160,10 @@ class SnapshotUpdate:
         self.run, self.folder = run, SnapshotFolder(run.scope.snapshots)
         self._refuse_other_target()
         self.lists = lists.Lists(self.folder, resolve=run.resolve)
-        self._places: dict[Key, Place] = {}
+        self._places: dict[str, Place] = {}  # of cases, by the snapshots that there should be
         self.messages = dict[Key | None, tuple[Message, ...]]()
         self._attached = dict[Key | None, Mapping[str, Attached]]()  # by cases that differ
         self._same = self.failures = self._others = 0
-        self._expected: set[str] = set()  # the snapshots that there should be
         self._broken: set[str] = set()  # suites with a case that could not be converted
         self.stale: dict[Key, str] = {}
         self.files: list[FileChange] = []
@@ -207,11 +206,10 @@ class SnapshotUpdate:
         """Compare a case with its snapshot; return an error if the new one must not be written."""
         name, where = location_of(*case.key), case.case.where()
         shown = self.folder.shown(name)
-        self._places[case.key] = where
-        if name in self._expected:
+        if name in self._places:
             what = f"its snapshot would replace another case's, {shown}; give it another id"
             return MultiturnError(what, where=where)
-        self._expected.add(name)
+        self._places[name] = where
         old = self.folder.read(name) or ""
         if old == new:
             self._same += 1
@@ -259,7 +257,7 @@ class SnapshotUpdate:
         scope = self.run.scope
         suites = set(scope.names.values())
         for name in self.run.candidates(self.folder):
-            case = None if name in self._expected else self.folder.case_of(name)
+            case = None if name in self._places else self.folder.case_of(name)
             if case is None:
                 continue
             suite = case[0]
@@ -320,7 +318,7 @@ class SnapshotUpdate:
 
     def _placed(self, change: Change) -> Change:
         """Return a change with the place of its attached file, or else of its first case."""
-        where = self._places.get(change.cases[0]) if change.cases else None
+        where = self._places.get(location_of(*change.cases[0])) if change.cases else None
         if where is None:
             return replace(change, place=Place(change.files[0].name if change.files else ""))
         suite = os.path.realpath(where.file)
@@ -375,10 +373,9 @@ class SnapshotUpdate:
         """Yield the clauses about the lists, after a run that writes."""
         names = [file.location for file in self.files if file.case is None]
         if names:
-            *first, last = names
-            others = f", also for {number_of(self._others, 'other suite')}"
-            changed = " and ".join(filter(None, (", ".join(first), last)))
-            yield f"{changed} changed{others if self._others else ''}"
+            others = f", also for {number_of(self._others, 'other suite')}" * bool(self._others)
+            changed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+            yield f"{changed} changed{others}"
         outdated = {lists.PROMOTED if each.privileges else lists.FILES for each in self.findings}
         if outdated:
             yield f"to update {' and '.join(sorted(outdated, reverse=True))}, run it for all cases"
