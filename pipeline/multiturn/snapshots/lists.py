@@ -122,23 +122,6 @@ class RecordedLists(Struct, frozen=True):
         return {*self.files.get(path, ()), *(each.sha256 for each in self.promoted.get(path, ()))}
 
 
-def read_lists(folder: SnapshotFolder, *, resolve: bool = False) -> RecordedLists:
-    """Read the lists of a folder; if ``resolve``, of both sides of a merge conflict."""
-    texts = {name: folder.read(name) for name in (PROMOTED, FILES)}
-    promoted: list[Promotion] = []
-    files: dict[str, tuple[str, ...]] = {}
-    sides = {
-        name: sides_of(text) if resolve and text is not None and has_conflict(text) else (text,)
-        for name, text in texts.items()
-    }
-    for text in sides[PROMOTED]:
-        promoted += chain(*read_promoted(text, folder.shown(PROMOTED)).values())
-    for text in sides[FILES]:
-        for path, digests in read_files(text, folder.shown(FILES)).items():
-            files[path] = tuple(sorted({*files.get(path, ()), *digests}))
-    return RecordedLists(texts, privilege.promotions_by_path(promoted), files)
-
-
 def sides_of(text: str) -> tuple[str, str]:
     """Return a text with a merge conflict as it is on our side, and as it is on theirs."""
     return _CONFLICT.sub(r"\g<ours>", text), _CONFLICT.sub(r"\g<theirs>", text)
@@ -220,7 +203,19 @@ class Lists:
 
     def read(self) -> None:
         """Read the lists, which another process may have written."""
-        self.recorded = read_lists(self._folder, resolve=self._resolve)
+        texts = {name: self._folder.read(name) for name in (PROMOTED, FILES)}
+        promoted: list[Promotion] = []
+        files: dict[str, tuple[str, ...]] = {}
+        sides = {
+            name: sides_of(text) if text and self._resolve and has_conflict(text) else (text,)
+            for name, text in texts.items()
+        }
+        for text in sides[PROMOTED]:
+            promoted += chain(*read_promoted(text, self._folder.shown(PROMOTED)).values())
+        for text in sides[FILES]:
+            for path, digests in read_files(text, self._folder.shown(FILES)).items():
+                files[path] = tuple(sorted({*files.get(path, ()), *digests}))
+        self.recorded = RecordedLists(texts, privilege.promotions_by_path(promoted), files)
 
     def add(self, case: ReviewedCase, *, inline: bool) -> None:
         """Add the files of a case; if it is not inline, also those that its snapshot may name."""

@@ -122,14 +122,9 @@ def promotion_changes(old: PromotedLock, new: PromotedLock) -> Iterator[Privileg
     for path in sorted(new, key=lambda path: (path in old, path)):
         was, now = old.get(path, ()), new[path]
         texts, patterns = {e.sha256 for e in was}, {e.pattern for e in was}
+        reasons = unique(entry.pattern for entry in now if entry.pattern not in patterns)
         added = " and ".join(
-            dict.fromkeys(
-                f"by the pattern {entry.pattern!r}"
-                if entry.pattern is not None
-                else "as its attachment"
-                for entry in now
-                if entry.pattern not in patterns
-            )
+            "as its attachment" if each is None else f"by the pattern {each!r}" for each in reasons
         )
         has_changed = any(entry.sha256 not in texts for entry in now)
         if not was:

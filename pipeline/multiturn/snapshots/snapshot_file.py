@@ -335,9 +335,8 @@ def with_short_digest(line: str) -> str:
 
 
 def _blocks(recorded: Mapping[str, Any]) -> Iterator[str]:
-    messages = recorded["chat_prompt"] or ()
     rest = {k: v for k, v in recorded.items() if k not in ("suite", "id", "chat_prompt")}
-    for message in messages:
+    for message in recorded["chat_prompt"] or ():
         yield from _message_lines(message)
     for key in ("system", "question"):
         if key in rest:
