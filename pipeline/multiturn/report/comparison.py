@@ -189,12 +189,10 @@ def _comparisons(now: ReportSide, then: ReportSide, undoing: Undoing) -> Iterato
             yield Comparison(status, case, was, why, files, tuple(privileges))
     renamed = set(names.values())
     for key, case in then.cases.items():
-        if key in now.cases or key in renamed:
-            continue
-        if case.suite in now.broken:
-            yield Comparison("failed", replace(case, error=_UNKNOWN), case)
-        else:
-            yield Comparison("removed", None, case)
+        if key not in now.cases and key not in renamed:
+            gone = Comparison("removed", None, case)
+            is_broken = case.suite in now.broken
+            yield Comparison("failed", replace(case, error=_UNKNOWN), case) if is_broken else gone
 
 
 def _renames(now: ReportSide, then: ReportSide) -> dict[Key, Key]:

@@ -25,11 +25,9 @@ def may_be_shown(media: Media) -> bool:
 
 
 def images_in(case: ReviewedCase) -> Iterator[Media]:
-    """Yield the images in the messages of a case that a page may show."""
-    for message in case.prompt:
-        for span in message.spans:
-            if span.media is not None and may_be_shown(span.media):
-                yield span.media
+    """Return the images in the messages of a case that a page may show."""
+    media = (span.media for message in case.prompt for span in message.spans if span.media)
+    return filter(may_be_shown, media)
 
 
 class Images:
