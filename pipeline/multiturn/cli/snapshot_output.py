@@ -20,12 +20,11 @@ from multiturn.engine.converting import ConvertedCase
 from multiturn.errors import MultiturnError, Place
 from multiturn.explaining.record import to_json
 from multiturn.logs import Notice, warnings_to
-from multiturn.snapshots.acceptance import Acceptance
 from multiturn.snapshots.changes import Change, FileChange, State, growth_in_words, name_cases
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.lists import conflicts_in
 from multiturn.snapshots.locations import Key
-from multiturn.snapshots.snapshot_run import SnapshotRun, SnapshotUpdate
+from multiturn.snapshots.snapshot_run import Acceptance, SnapshotRun, SnapshotUpdate
 from multiturn.snapshots.text_diff import unified_diff
 from multiturn.text import first_of, in_line, number_of, visible
 
@@ -164,7 +163,7 @@ def snapshot_lines(
 ) -> Iterator[SnapshotLine]:
     """Yield the lines of what a check of snapshots has found, with the errors of cases."""
     # With --case, nothing is accepted.
-    changes = () if update.run.is_partial else update.changes
+    changes = () if update.run.selection.is_partial else update.changes
     of_files = {each.path: each for each in changes if each.kind == "file"}
     lines = [_line(each, key=each.key) for each in of_files.values()]
     for finding in update.findings:
@@ -306,6 +305,7 @@ def accept_changes(
     """Accept the changes that have these keys, or without keys those that somebody accepts."""
     with no_commands():
         acceptance = Acceptance(run, converted, failures.add)
+        acceptance.find()
         if run.selection.strict:
             failures.finish()
         chosen = acceptance.of_keys(keys)
@@ -352,8 +352,8 @@ def review_changes(acceptance: Acceptance) -> int:
 
 def _summary(accepted: int, acceptance: Acceptance) -> str:
     words = f"{number_of(accepted, 'difference')} accepted, {len(acceptance.pending):,} left"
-    lists = [change.name for change in acceptance.update.files if change.case is None]
-    if lists and not acceptance.update.changes:
+    lists = [change.name for change in acceptance.files if change.case is None]
+    if lists and not acceptance.changes:
         words += f"; snapshot without --check writes {first_of(lists)}"
     return words
 
