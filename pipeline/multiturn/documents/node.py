@@ -39,13 +39,7 @@ class Node(msgspec.Struct, gc=False):
     @property
     def value(self) -> Any:
         """The value without places; of a list or a mapping it is made anew."""
-        children = self.children
-        if children is None:
-            return self.scalar
-        if isinstance(children, dict):
-            # Most values are scalars, and to ask for this property takes longer than to read them.
-            return {k: v.scalar if v.children is None else v.value for k, v in children.items()}
-        return [each.scalar if each.children is None else each.value for each in children]
+        return _value_of(self)
 
     @property
     def is_null(self) -> bool:
@@ -100,6 +94,16 @@ class Repeats(msgspec.Struct):
 
     def _most(self, mark: Mark) -> int:
         return MAX_REPEATED + (self.before + mark.index) * MAX_REPEATED_BY_LENGTH
+
+
+def _value_of(node: Node) -> Any:
+    # Most values are scalars, and to call a function takes longer than to read them.
+    children = node.children
+    if children is None:
+        return node.scalar
+    if isinstance(children, dict):
+        return {k: v.scalar if v.children is None else _value_of(v) for k, v in children.items()}
+    return [each.scalar if each.children is None else _value_of(each) for each in children]
 
 
 def count_values(node: Node) -> int:

@@ -230,8 +230,10 @@ class _Blocks:
 
 def _has_more(message: Node) -> bool:
     """Return whether a message has calls, a result, or blocks of other tools; quick, as few do."""
-    keys = message.members
-    if keys.keys() & _OF_CALLS and (
+    keys = message.children
+    if not isinstance(keys, dict):
+        return False
+    if not _OF_CALLS.isdisjoint(keys) and (
         value_at(keys, "tool_calls") or value_at(keys, "tool_call_id") is not None
     ):
         return True

@@ -160,14 +160,14 @@ class CaseReader:
 
     def _given(self, node: Node, shared: Case, label: str) -> dict[str, Any]:
         """Return what a suite or a case gives beside messages, over what all cases share."""
-        if node.members.keys() <= _ONLY_MESSAGES:
+        if node.children.keys() <= _ONLY_MESSAGES:
             return {}
         for text in _guidelines_of(node):
             if may_be_path(text.value):
                 warn_of_path(text, self.files, self.keys, label, AS_GUIDELINE)
         prompt, execution = self._system_prompt(node, label), self._execution(node, label)
         tools, limit = read_tools(node, self.keys, label), execution.max_output_tokens
-        temperature, said = execution.temperature, node.members
+        temperature, said = execution.temperature, node.children
         for key in filter(said.__contains__, _JSON_KEYS):
             check_finite(said[key], key, self.name, label)
         choice = execution.tool_choice
@@ -201,18 +201,20 @@ class CaseReader:
     def _messages(
         self, nodes: list[Node], contents: list[Any], wording: Wording, tools: tuple[Tool, ...]
     ) -> tuple[TestMessage, ...]:
-        pairs = enumerate(zip(nodes, contents, strict=True))
-        messages = tuple([self._message(node, given, wording, at) for at, (node, given) in pairs])
-        if any(message.calls or message.answers is not None for message in messages):
+        messages = tuple(
+            [self._message(node, contents[at], wording, at) for at, node in enumerate(nodes)]
+        )
+        if [message for message in messages if message.calls or message.answers is not None]:
             check_pairs(messages, nodes, wording, self.name)
             check_called(messages, nodes, tools, wording, self.name)
         return messages
 
     def _message(self, node: Node, given: Any, wording: Wording, index: int) -> TestMessage:
-        has_more = len(node.members) > 2  # than the role and the content
-        if has_more and not node.members.keys() <= OF_MESSAGES:
+        keys = node.children
+        has_more = len(keys) > 2  # than the role and the content
+        if has_more and not keys.keys() <= OF_MESSAGES:
             self.keys.check(node, "message", label=wording.label(index))
-        role, content = node.children["role"], node.children["content"]
+        role, content = keys["role"], keys["content"]
         if role.scalar not in ROLES:
             what = f"there is no role {quoted(role.scalar)}; {did_you_mean(role.scalar, ROLES)}"
             raise InputError(what, where=role.place(self.name, wording.label(index)))
@@ -220,20 +222,20 @@ class CaseReader:
         segments = content.children if is_list else [content]
         values = given if is_list else [given]
         thinking: tuple[Thinking, ...] = ()
-        if segments and is_thinking(values[0]):
+        if content.children and is_thinking(values[0]):
             thinking = read_thinking(node, self.keys, wording.label(index))
             segments, values = segments[len(thinking) :], values[len(thinking) :]
         first = wording.first(index) + len(thinking)
-        for number, (segment, value) in enumerate(zip(segments, values, strict=True), first):
+        for at, value in enumerate(values):
             if not _is_plain(value):
-                key = f"content[{number}]" if is_list else "content"
-                self._segment(segment, f"{wording.label(index)}.{key}")
+                key = f"content[{first + at}]" if is_list else "content"
+                self._segment(segments[at], f"{wording.label(index)}.{key}")
         message = TestMessage(
             role.scalar,
             values if is_list else values[0],
-            node.line,
+            node.mark.line + 1,
             tuple([segment.mark.line + 1 for segment in segments]),
-            "" if wording.is_ours else wording.of(index),
+            wording.moved(index),
             content_columns=tuple([segment.mark.column + 1 for segment in segments]),
         )
         if not has_more and not first:
@@ -316,9 +318,9 @@ def _is_plain(segment: Any) -> bool:
 
 def as_written(node: Node | None) -> Any:
     """Return a value, but a plain scalar as its text: an id is 010 and not 10."""
-    if node is None or node.value is None:
+    if node is None:
         return None
-    return node.value if node.source is None else node.source
+    return node.value if node.source is None or node.scalar is None else node.source
 
 
 def _over(own: Any, shared: Any) -> Any:

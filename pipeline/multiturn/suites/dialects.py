@@ -26,6 +26,7 @@ from multiturn.suites.keys import (
 )
 from multiturn.suites.messages import (
     Wording,
+    are_plain,
     message_node,
     message_nodes,
     needs_text,
@@ -312,13 +313,9 @@ class Dialect:
         if not is_ours or not _REWRITTEN.isdisjoint(node.children):
             node, wording = self._rewritten(node, label)
         messages = node.children.get("input_messages")
-        if messages is not None and "type" in messages.members:
-            raise InputError(
-                f"{wording.key} is a template of OpenAI's evals;"
-                " write the messages of each item as a case",
-                where=messages.place(self.name, label),
-            )
         if messages is not None and isinstance(messages.children, list):
+            if are_plain(messages.children):
+                return node, wording
             written = messages
             messages, wording = as_ours(messages, self.keys, wording, self.repeats)
             if messages is not written:
@@ -326,6 +323,12 @@ class Dialect:
             for index, message in enumerate(messages.children):
                 if isinstance(message.children, dict):
                     rewrite(message, self.keys, wording, index, self.read_as)
+        elif messages is not None and "type" in messages.members:
+            raise InputError(
+                f"{wording.key} is a template of OpenAI's evals;"
+                " write the messages of each item as a case",
+                where=messages.place(self.name, label),
+            )
         return node, wording
 
     def _rewritten(self, node: Node, label: str) -> tuple[Node, Wording]:

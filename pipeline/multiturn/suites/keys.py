@@ -271,7 +271,7 @@ class KeyCheck:
     def check(self, node: Node, *places: str, label: str = "") -> None:
         """Check each key of a mapping by what the vocabulary of its places says of it."""
         words = vocabulary(*places)
-        if node.members.keys() <= words.known:
+        if node.children.keys() <= words.known:
             return
         self.refuse(node, *places, label=label)
         meant = words.used & _PROMPT_KEYS

@@ -8,9 +8,11 @@ import msgspec
 from multiturn.documents.json_lines import node_of, read_json, values_in_json
 from multiturn.documents.node import Node, list_of
 from multiturn.errors import InputError, MultiturnError
-from multiturn.suites.keys import OF_MESSAGES, ROLE_NAMES, KeyCheck, value_at
+from multiturn.model.turns import ROLES
+from multiturn.suites.keys import OF_MESSAGES, ROLE_NAMES, KeyCheck
 from multiturn.suites.media import as_segment, is_of_other_tool
 
+_OF_PLAIN = {"role", "content"}
 _MESSAGES = r"input_messages(?:\[(\d+)\](?:\.content\[(\d+)\])?)?"
 _HALF = r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 PROMPT_FILE = "PROMPT.md"
@@ -32,11 +34,6 @@ class Wording(msgspec.Struct, frozen=True, gc=False):
     shared: int = 0  # how many of the messages are those of the suite's ``input``
     written: tuple[WrittenMessage, ...] = ()  # of each message, if any has been rewritten
 
-    @property
-    def is_ours(self) -> bool:
-        """Whether the messages stand where they are read."""
-        return self.key == "input_messages" and not self.shared and not self.written
-
     def of(self, index: int) -> str:
         """Return the name of a message."""
         if self.written:
@@ -44,6 +41,11 @@ class Wording(msgspec.Struct, frozen=True, gc=False):
         if index < self.shared:
             return f"the suite's input[{index}]"
         return f"{self.key}[{index - self.shared}]"
+
+    def moved(self, index: int) -> str:
+        """Return the name of a message; empty if it stands where it is read."""
+        is_ours = self.key == "input_messages" and not self.shared and not self.written
+        return "" if is_ours else self.of(index)
 
     def label(self, index: int) -> str:
         """Return what errors call a message and its case."""
@@ -140,18 +142,30 @@ def needs_text(files: Node, suite: str, label: str) -> MultiturnError:
     return InputError(what, where=files.key_place(suite, label))
 
 
+def are_plain(messages: list[Node]) -> bool:
+    """Return whether all messages are texts of roles of ours, as most are; quick."""
+    for message in messages:
+        keys = message.children
+        if not isinstance(keys, dict) or keys.keys() != _OF_PLAIN or keys["content"].children:
+            return False
+        if keys["role"].scalar not in ROLES:
+            return False
+    return True
+
+
 def rewrite(
     message: Node, check: KeyCheck, wording: Wording, index: int, read_as: dict[str, str]
 ) -> None:
     """Rewrite what is not ours in a message, in place; ``read_as`` gets what that is."""
     keys: dict[str, Node] = message.children
-    role, content, calls = value_at(keys, "role"), keys.get("content"), keys.get("tool_calls")
+    content, calls = keys.get("content"), keys.get("tool_calls")
+    role = keys["role"].scalar if "role" in keys else None
     if role == "function":
         what = "the role function is OpenAI's old form; write role: tool, with tool_call_id"
         raise InputError(what, where=keys["role"].place(check.name, wording.label(index)))
     if not keys.keys() <= OF_MESSAGES:
         check.refuse(message, "message", label=wording.label(index))
-    if (content is None or content.is_null) and calls is not None and calls.value:
+    if calls is not None and calls.value and (content is None or content.is_null):
         keys["content"] = content = list_of((), message.mark)
     if isinstance(role, str) and role in ROLE_NAMES:
         read_as[f"role {role}"] = ROLE_NAMES[role]
