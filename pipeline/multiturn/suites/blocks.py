@@ -9,8 +9,7 @@ from multiturn.documents.json_lines import read_value, values_in_json
 from multiturn.documents.node import Node, Repeats, list_of, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, RepeatsError, quoted
-from multiturn.suites.block_forms import block_forms
-from multiturn.suites.keys import KeyCheck, value_at
+from multiturn.suites.keys import KeyCheck, block_forms, value_at
 from multiturn.suites.messages import Wording, WrittenMessage
 
 _NO_OBJECT = "arguments are not a JSON object"

@@ -15,21 +15,12 @@ from multiturn.files.finding import Files
 from multiturn.files.media import FILE_TYPES
 from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, TestMessage
 from multiturn.model.turns import ROLES, Thinking, Tool
-from multiturn.suites.calls import (
-    check_called,
-    check_finite,
-    check_pairs,
-    is_thinking,
-    read_answers,
-    read_calls,
-    read_thinking,
-)
+from multiturn.suites import calls
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.keys import OF_MESSAGES, KeyCheck, value_at
 from multiturn.suites.media import check_segment, size_of_data
 from multiturn.suites.messages import PROMPT_FILE, Wording
 from multiturn.suites.schema import CaseKeys, ChosenKeys, ExecutionKeys, MetadataKeys
-from multiturn.suites.tools import check_choice, read_tools
 
 _PATH_AS_TEXT = "suite.path_as_text"
 _PATH = re.compile(r"\S*(?:/\S*|\.\w+)")
@@ -146,7 +137,8 @@ class CaseReader:
         tools = given.get("tools", shared.tools)
         contents = [message.content for message in case.input_messages]
         messages = self._messages(written.children, contents, wording, tools)
-        check_choice(given.get("tool_choice", shared.tool_choice), node, tools, self.keys, label)
+        choice = given.get("tool_choice", shared.tool_choice)
+        calls.check_choice(choice, node, tools, self.keys, label)
         return structs.replace(
             shared,
             id=case_id,
@@ -166,10 +158,10 @@ class CaseReader:
             if may_be_path(text.value):
                 warn_of_path(text, self.files, self.keys, label, AS_GUIDELINE)
         prompt, execution = self._system_prompt(node, label), self._execution(node, label)
-        tools, limit = read_tools(node, self.keys, label), execution.max_output_tokens
+        tools, limit = calls.read_tools(node, self.keys, label), execution.max_output_tokens
         temperature, said = execution.temperature, node.children
         for key in filter(said.__contains__, _JSON_KEYS):
-            check_finite(said[key], key, self.name, label)
+            calls.check_finite(said[key], key, self.name, label)
         choice = execution.tool_choice
         metadata = value_at(said, "metadata") or {}
         for key in MetadataKeys.__struct_fields__:
@@ -205,8 +197,8 @@ class CaseReader:
             [self._message(node, contents[at], wording, at) for at, node in enumerate(nodes)]
         )
         if [message for message in messages if message.calls or message.answers is not None]:
-            check_pairs(messages, nodes, wording, self.name)
-            check_called(messages, nodes, tools, wording, self.name)
+            calls.check_pairs(messages, nodes, wording, self.name)
+            calls.check_called(messages, nodes, tools, wording, self.name)
         return messages
 
     def _message(self, node: Node, given: Any, wording: Wording, index: int) -> TestMessage:
@@ -222,8 +214,8 @@ class CaseReader:
         segments = content.children if is_list else [content]
         values = given if is_list else [given]
         thinking: tuple[Thinking, ...] = ()
-        if content.children and is_thinking(values[0]):
-            thinking = read_thinking(node, self.keys, wording.label(index))
+        if content.children and calls.is_thinking(values[0]):
+            thinking = calls.read_thinking(node, self.keys, wording.label(index))
             segments, values = segments[len(thinking) :], values[len(thinking) :]
         first = wording.first(index) + len(thinking)
         for at, value in enumerate(values):
@@ -241,10 +233,10 @@ class CaseReader:
         if not has_more and not first:
             return message
         label = wording.label(index)
-        answers, is_error = read_answers(node, self.keys, label)
+        answers, is_error = calls.read_answers(node, self.keys, label)
         return structs.replace(
             message,
-            calls=read_calls(node, self.keys, wording, index),
+            calls=calls.read_calls(node, self.keys, wording, index),
             answers=answers,
             is_error=is_error,
             thinking=thinking,
@@ -258,7 +250,7 @@ class CaseReader:
             if "type" not in segment.children:
                 self.keys.check_structured(segment, label)
                 warn_of_file_key(segment, self.keys, label)
-            elif is_thinking(segment.value):
+            elif calls.is_thinking(segment.value):
                 what = "thinking comes before the text; write it first"
                 raise InputError(what, where=segment.place(self.name, label))
             elif "value" in segment.children:
