@@ -1,7 +1,7 @@
 """A value of a document, YAML or JSON, with its place."""
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -16,12 +16,12 @@ MAX_REPEATED = 1_000_000
 MAX_REPEATED_BY_LENGTH = 4
 
 
-class Mark(Protocol):
-    """A place in a document, as libyaml gives it: zero-based line, column and position."""
+class Mark(msgspec.Struct, gc=False):
+    """A place in a document: zero-based line, column and position. Those of libyaml are alike."""
 
     line: int
-    column: int
-    index: int
+    column: int = 0
+    index: int = 0
 
 
 class Node(msgspec.Struct, gc=False):

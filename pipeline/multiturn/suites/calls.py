@@ -69,10 +69,17 @@ def read_thinking(message: Node, check: KeyCheck, label: str) -> tuple[Thinking,
     return tuple(found)
 
 
-def check_pairs(
-    messages: tuple[TestMessage, ...], nodes: list[Node], wording: Wording, name: str
+def check_calls(
+    messages: tuple[TestMessage, ...],
+    nodes: list[Node],
+    tools: tuple[Tool, ...],
+    wording: Wording,
+    name: str,
 ) -> None:
-    """Refuse a call without its result, unless it is last, and the other way round."""
+    """Refuse a call without its result, unless it is last, and the other way round.
+
+    Where tools are given, a call of any other is an error, too.
+    """
     index, call_id, wrong = unpaired(messages)
     if index >= 0:
         written = nodes[index].children
@@ -82,16 +89,6 @@ def check_pairs(
                 place = call.children["id"]
         what = f"the call {quoted(call_id)} {wrong}"
         raise MultiturnError(what, where=place.place(name, wording.label(index)))
-
-
-def check_called(
-    messages: tuple[TestMessage, ...],
-    nodes: list[Node],
-    tools: tuple[Tool, ...],
-    wording: Wording,
-    name: str,
-) -> None:
-    """Refuse a call of a tool that is not among those given, if any are."""
     names = dict.fromkeys(tool.name for tool in tools)
     for index, (message, node) in enumerate(zip(messages, nodes, strict=True)):
         for at, call in enumerate(message.calls if names else ()):

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
-from multiturn.documents.json_lines import mark_of, node_of, read_json_lines
-from multiturn.documents.node import Node, Repeats
-from multiturn.documents.yaml_reader import read_documents
+from multiturn.documents.json_lines import node_of, read_json_lines
+from multiturn.documents.node import Mark, Node, Repeats
 from multiturn.errors import AccessError, InputError, MultiturnError, Place, quoted
 from multiturn.files.finding import Files, outside_root
 from multiturn.files.paths import is_below, real_path
@@ -119,14 +118,6 @@ def files_at(files: Files, path: str) -> Iterator[tuple[str, str]]:
         )
 
 
-def read_case(text: str, name: str, repeats: Repeats) -> Node:
-    """Return the only case of a file."""
-    documents = list(read_documents(text, name, repeats=repeats))
-    if len(documents) != 1:
-        raise InputError("this must be one case", where=name)
-    return documents[0]
-
-
 def cases_in_file(
     text: str, name: str, repeats: Repeats, *, has_vars: bool
 ) -> Iterator[Node | MultiturnError]:
@@ -161,7 +152,7 @@ def _rows(text: str, name: str, has_vars: bool) -> Iterator[Node | MultiturnErro
                 columns = _columns(row, name)
             elif len(row) == len(columns):
                 keys = _keys(dict(zip(columns, row, strict=True)), has_vars)
-                yield node_of(keys, mark_of(line, stream.tell()))
+                yield node_of(keys, Mark(line - 1, index=stream.tell()))
             elif row:
                 what = f"{len(row)} fields for {len(columns)} columns; quote a field with a comma"
                 yield InputError(what, where=Place(name, line))

@@ -197,8 +197,7 @@ class CaseReader:
             [self._message(node, contents[at], wording, at) for at, node in enumerate(nodes)]
         )
         if [message for message in messages if message.calls or message.answers is not None]:
-            calls.check_pairs(messages, nodes, wording, self.name)
-            calls.check_called(messages, nodes, tools, wording, self.name)
+            calls.check_calls(messages, nodes, tools, wording, self.name)
         return messages
 
     def _message(self, node: Node, given: Any, wording: Wording, index: int) -> TestMessage:

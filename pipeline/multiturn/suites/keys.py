@@ -188,6 +188,7 @@ def _fields(*structs: type[Struct]) -> frozenset[str]:
 
 
 _OURS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("block", "defaults", "function", "input", "options"), frozenset[str]()),
     "suite": _fields(schema.SuiteKeys),
     "case": _fields(schema.CaseKeys),
     "message": _fields(schema.MessageKeys),
@@ -209,20 +210,12 @@ _OF_OTHERS: Mapping[str, Collection[str]] = {
 }
 
 
-def _fields_at(place: str) -> Collection[str]:
-    """Return our keys of a place, or those of another tool's block."""
-    if place in _OURS:
-        return _OURS[place]
-    return () if place in _WITHOUT_KEYS else _fields(block_forms()[place])
-
-
-_WITHOUT_KEYS = {*_OF_OTHERS, "block", "options"}  # of ours
-
-
 @cache
 def vocabulary(*places: str) -> Vocabulary:
     """Return the keys of what stands in one or more places: a bare case is a suite and a case."""
-    ours = frozenset(key for place in places for key in _fields_at(place))
+    blocks = [place for place in places if place not in _OURS]
+    ours = frozenset[str]().union(*(_OURS[place] for place in places if place in _OURS))
+    ours = ours.union(*(_fields(block_forms()[place]) for place in blocks))
     used = ours.union(*(_OF_OTHERS.get(place, ()) for place in places))
     asked = ["case" if place == "defaults" else place for place in places]
     irrelevant = frozenset(key for place in asked for key in IRRELEVANT.get(place, ()))

@@ -43,28 +43,17 @@ def suite_documents(
     lines: Lines | None = None,
     repeats: Repeats | None = None,
 ) -> Iterator[Document]:
-    """Yield the documents of a suite; a ``.jsonl`` file is one, of which ``lines`` are a part."""
+    """Yield the documents of a suite, each with all of its keys.
+
+    A ``.jsonl`` file is one, of which ``lines`` are a part. In YAML, keys after the cases count for
+    all of them: if a line after ``evalcases`` begins at the margin, there may be such keys, and the
+    file is read twice.
+    """
     if is_json_lines(path):
         empty = next(read_documents("evalcases: []", name))
-        return iter([Document(empty, read_json_lines(file, name, lines))])
-    return stream_documents(Source(file, name), repeats)
-
-
-def read_list(data: bytes, name: str, repeats: Repeats) -> Iterator[Node]:
-    """Yield each case of a file in YAML that is a list of them, or ``evalcases`` with one."""
-    for document in _Stream(Source(io.BytesIO(data), name), repeats=repeats).suite(lists=True):
-        if document.cases is None or document.head.children.keys() - CASES:
-            what = "a file of cases is a list of them; name a suite itself"
-            raise InputError(what, where=document.head.place(name))
-        yield from document.cases  # type: ignore[misc]
-
-
-def stream_documents(source: Source, repeats: Repeats | None = None) -> Iterator[Document]:
-    """Yield each document of a suite, with all of its keys.
-
-    Keys after the cases count for all of them. If a line after ``evalcases`` begins at the margin,
-    there may be such keys, and the file is read twice.
-    """
+        yield Document(empty, read_json_lines(file, name, lines))
+        return
+    source = Source(file, name)
     heads: list[Node] | None = None
     for number, document in enumerate(_Stream(source, repeats=repeats).suite()):
         if document.cases is not None:
@@ -74,6 +63,15 @@ def stream_documents(source: Source, repeats: Repeats | None = None) -> Iterator
             if heads is not None and number < len(heads):
                 document = document._replace(head=heads[number])
         yield document
+
+
+def read_list(data: bytes, name: str, repeats: Repeats) -> Iterator[Node]:
+    """Yield each case of a file in YAML that is a list of them, or ``evalcases`` with one."""
+    for document in _Stream(Source(io.BytesIO(data), name), repeats=repeats).suite(lists=True):
+        if document.cases is None or document.head.children.keys() - CASES:
+            what = "a file of cases is a list of them; name a suite itself"
+            raise InputError(what, where=document.head.place(name))
+        yield from document.cases  # type: ignore[misc]
 
 
 def _heads(source: Source) -> list[Node]:

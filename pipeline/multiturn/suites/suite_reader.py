@@ -12,12 +12,13 @@ from multiturn.documents.input import check_path
 from multiturn.documents.json_lines import Lines, is_json_lines
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import InputError, MultiturnError, Place, RepeatsError, cut, quoted
 from multiturn.files.finding import Files, Texts
 from multiturn.files.paths import path_in, real_path, root_of
 from multiturn.logs import Notice, debug
 from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS, Case
-from multiturn.suites.case_files import LINES, Globs, cases_in_file, files_at, read_case
+from multiturn.suites.case_files import LINES, Globs, cases_in_file, files_at
 from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.guideline_patterns import UnusedPatterns, patterns_of
@@ -264,7 +265,10 @@ class SuiteReader:
         inside = structs.replace(shared, file=name, files=files, id=case_id)
         repeats = self.dialect.repeats
         if case_id:
-            yield from self.case(read_case(text, name, repeats), "", inside, reader)
+            documents = list(read_documents(text, name, repeats=repeats))
+            if len(documents) != 1:
+                raise InputError("this must be one case", where=name)
+            yield from self.case(documents[0], "", inside, reader)
         else:
             has_vars = bool(self.dialect.variables.messages)
             index = -1
