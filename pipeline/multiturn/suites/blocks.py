@@ -15,6 +15,10 @@ from multiturn.suites.messages import Wording, WrittenMessage
 _NO_OBJECT = "arguments are not a JSON object"
 _OF_CALLS = {"tool_calls", "tool_call_id"}
 _BLOCKS = ("tool_use", "tool_result", "reasoning")
+_MISPLACED = {  # among text
+    "tool_use": "a call comes after text and thinking; write it last",
+    "tool_result": "a result comes before text; write it first",
+}
 
 
 def as_ours(
@@ -60,7 +64,9 @@ class _Blocks:
         uses = segments[len(segments) - last :]
         rest = segments[first : len(segments) - last]
         for at, block in enumerate(rest, first):
-            self._check_order(block, f"{label}.content[{at}]")
+            if what := _MISPLACED.get(str(_type_of(block))):
+                where = block.place(self.check.name, f"{label}.content[{at}]")
+                raise MultiturnError(what, where=where)
         if first and not rest and not uses:
             self.check.check(message, "message", label=label)  # nobody else sees its keys
             return
@@ -89,15 +95,6 @@ class _Blocks:
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call, dict) and isinstance(call.get("id"), str):
                 self.tools[call["id"]] = call.get("name")
-
-    def _check_order(self, block: Node, label: str) -> None:
-        if _type_of(block) == "tool_use":
-            what = "a call comes after text and thinking; write it last"
-        elif _type_of(block) == "tool_result":
-            what = "a result comes before text; write it first"
-        else:
-            return
-        raise MultiturnError(what, where=block.place(self.check.name, label))
 
     def _calls(self, listed: Node, label: str) -> Node:
         """Return the calls of a list in our form; what is not a list of mappings stays as it is."""
@@ -160,34 +157,33 @@ class _Blocks:
         from multiturn.providers.anthropic.blocks import use_keys
 
         label = f"{label}.content[{at}]"
-        self._check_role(block, message, "assistant", label)
-        self.check.check(block, "tool_use", "block", label=label)
-        read_as(block, block_forms()["tool_use"], where=self.check.name, label=label)
+        self._check(block, "tool_use", label, message, "assistant")
         return with_keys(block, use_keys(block.children))
 
     def _result(self, block: Node, message: Node, label: str) -> Node:
         """Return a result of Anthropic's as a message of a tool."""
         from multiturn.providers.anthropic.blocks import result_keys
 
-        self._check_role(block, message, "user", label)
-        self.check.check(block, "tool_result", "block", label=label)
-        read_as(block, block_forms()["tool_result"], where=self.check.name, label=label)
+        self._check(block, "tool_result", label, message, "user")
         keys = {"role": Node("tool", block.mark), **result_keys(block.children)}
         if value_at(keys, "content") is None:
             keys["content"] = list_of((), block.mark)
         return with_keys(block, keys)
 
-    def _check_role(self, block: Node, message: Node, role: str, label: str) -> None:
-        if value_at(message.members, "role") != role:
-            what = f"{_type_of(block)} is a part of a message with role: {role}; move it there"
+    def _check(
+        self, block: Node, kind: str, label: str, message: Node | None = None, role: str = ""
+    ) -> None:
+        if message is not None and value_at(message.members, "role") != role:
+            what = f"{kind} is a part of a message with role: {role}; move it there"
             raise MultiturnError(what, where=block.place(self.check.name, label))
+        self.check.check(block, kind, "block", label=label)
+        read_as(block, block_forms()[kind], where=self.check.name, label=label)
 
     def _thought(self, block: Node, label: str) -> Node:
         """Return a block of inspect_ai's reasoning as thinking; any other as it is."""
         if _type_of(block) != "reasoning":
             return block
-        self.check.check(block, "reasoning", "block", label=label)
-        read_as(block, block_forms()["reasoning"], where=self.check.name, label=label)
+        self._check(block, "reasoning", label)
         given = block.children
         summary, redacted = value_at(given, "summary"), value_at(given, "redacted")
         if summary and not redacted:
@@ -205,13 +201,10 @@ class _Blocks:
     def _answer(self, keys: dict[str, Node], label: str) -> None:
         """Take what OpenAI and inspect_ai write in a result beside its id and its content."""
         call_id = keys["tool_call_id"].value
+        is_known = isinstance(call_id, str) and call_id in self.tools  # else an error of its own
         for key in ("name", "function"):
             named = keys.pop(key, None)
-            if named is None or named.value is None or not isinstance(call_id, str):
-                continue
-            if call_id not in self.tools:  # which is an error of its own
-                continue
-            if named.value != self.tools[call_id]:
+            if is_known and named is not None and named.value not in (None, self.tools[call_id]):
                 called = quoted(str(self.tools[call_id]))
                 what = f"{key}: the call {quoted(call_id)} is of {called}; correct one of them"
                 raise MultiturnError(what, where=named.place(self.check.name, label))

@@ -17,8 +17,10 @@ from multiturn.text import in_line
 MAX_NAMED = 20  # tools that an error lists
 _BLOCKS = ("thinking", "redacted_thinking")
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
-_OF_NAMES = ("properties", "$defs", "definitions", "patternProperties")  # each value is a schema
-_OF_SCHEMAS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_OF_SCHEMAS = {  # of these keys, each value or item is a schema
+    **dict.fromkeys(("properties", "$defs", "definitions", "patternProperties"), dict),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), list),
+}
 _SCHEMAS = ("additionalProperties", "items", "not")
 
 
@@ -246,15 +248,13 @@ def _check_schema(node: Node, key: str, name: str, label: str) -> None:
     if "enum" in keys and not isinstance(keys["enum"].value, list):
         what = f"{key}.enum must be a list of values"
         raise MultiturnError(what, where=keys["enum"].place(name, label))
-    for each in keys.keys() & {*_OF_NAMES, *_OF_SCHEMAS}:
-        below = keys[each].children
-        is_right = isinstance(below, dict if each in _OF_NAMES else list)
-        if not is_right:
-            wanted = "a mapping of JSON Schemas" if each in _OF_NAMES else "a list of JSON Schemas"
+    for each in keys.keys() & _OF_SCHEMAS.keys():
+        below, kind = keys[each].children, _OF_SCHEMAS[each]
+        if not isinstance(below, kind):
+            wanted = "a mapping of JSON Schemas" if kind is dict else "a list of JSON Schemas"
             where = keys[each].place(name, label)
             raise MultiturnError(f"{key}.{each} must be {wanted}", where=where)
-        named = below.items() if isinstance(below, dict) else enumerate(below)
-        for step, child in named:
+        for step, child in below.items() if isinstance(below, dict) else enumerate(below):
             path = f"{key}.{each}.{step}" if isinstance(step, str) else f"{key}.{each}[{step}]"
             _check_schema(child, path, name, label)
     for each in keys.keys() & {*_SCHEMAS}:

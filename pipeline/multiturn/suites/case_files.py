@@ -50,18 +50,15 @@ class Globs:
         self._left = MAX_GLOBS
         self._below = cache(self._files_below)
 
-    @staticmethod
-    def is_glob(written: str) -> bool:
-        """Return whether a path has wildcards, or alternatives in braces."""
-        return _GLOB.search(written) is not None
-
     def files(self, written: str) -> list[str]:
-        """Return the paths of the files that a glob names, from the suite's folder; sorted.
+        """Return a path, or the sorted paths of the files that a glob names, as a suite has them.
 
         Raises:
-            MultiturnError: not a glob, or the suite has too many.
+            MultiturnError: a wrong glob, one that no file matches, or the suite has too many.
             OutsideRootError: it leads outside the root.
         """
+        if not _GLOB.search(written):
+            return [written]
         self._left -= 1
         if self._left < 0:
             raise InputError(f"over {MAX_GLOBS} globs in one suite; name a folder's files by *")
@@ -72,7 +69,10 @@ class Globs:
         named = next(n for n, name in enumerate(names) if re.search(r"[*?\[{]", name))
         depth = None if "**" in names else len(names) - named - 1
         found = self._below("/".join(names[:named]), depth)
-        return sorted(path for path in found if matches(path))
+        files = sorted(path for path in found if matches(path))
+        if not files:
+            raise InputError(f"no file of cases matches {quoted(written)}")
+        return files
 
     def _files_below(self, named: str, depth: int | None) -> list[str]:
         """Return the paths of all files below a folder, which itself may be a link."""

@@ -36,11 +36,13 @@ def may_be_path(text: str) -> bool:
 def warn_of_path(text: Node, files: Files, check: KeyCheck, label: str, advice: str) -> None:
     """Warn of a text that is the path of a file; ``advice`` ends the sentence."""
     written = text.value
-    is_url = written.startswith(_URL)
-    if is_url or _is_file(written, files):
-        path = written.removeprefix(_URL)
-        what = f"{quoted(written)} is sent as text, not as the file; "
-        check.warn(_PATH_AS_TEXT, text.place(check.name, label), what + advice.format(path=path))
+    inner = written.lstrip("/")
+    is_file = any(os.path.isfile(os.path.join(folder, inner)) for folder in files.folders)
+    with suppress(MultiturnError):  # a file that could not be attached
+        if written.startswith(_URL) or (is_file and files.find(written)):
+            what = f"{quoted(written)} is sent as text, not as the file; "
+            what += advice.format(path=written.removeprefix(_URL))
+            check.warn(_PATH_AS_TEXT, text.place(check.name, label), what)
 
 
 def warn_of_file_key(content: Node, check: KeyCheck, label: str) -> None:
@@ -54,18 +56,6 @@ def warn_of_file_key(content: Node, check: KeyCheck, label: str) -> None:
 
 ATTACH = "to attach it, write {{type: file, value: {path}}}"
 AS_GUIDELINE = "attach it in a message, and let guideline_patterns match it"
-
-
-def _is_file(written: str, files: Files) -> bool:
-    """Return whether a suite could attach a file by a path; quick where there is none."""
-    path = written.lstrip("/")
-    if not any(os.path.isfile(os.path.join(folder, path)) for folder in files.folders):
-        return False
-    with suppress(MultiturnError):
-        return bool(files.find(written))
-    return False
-
-
 _TEXT_KEYS = {"type", "value"}
 _ONLY_MESSAGES = {"id", "input_messages"}
 _JSON_KEYS = ("metadata", "execution", "outcome", "expected_messages")  # of any values

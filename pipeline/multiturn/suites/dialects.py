@@ -240,6 +240,7 @@ class Dialect:
     """Rewrites the documents of one suite; ``read_as`` has what was read by another name."""
 
     def __init__(self, name: str) -> None:
+        self.name = name  # what errors call the file that is read
         self.keys = KeyCheck(name)
         self.read_as: dict[str, str] = {}
         self.variables = Variables()
@@ -248,15 +249,10 @@ class Dialect:
         self._values_given = 0  # by the suite, to each of its cases
         self.repeats = Repeats()
 
-    @property
-    def name(self) -> str:
-        """What errors call the file that is read."""
-        return self.keys.name
-
     def inside(self, name: str) -> "Dialect":
         """Return the dialect for the cases in a file that the suite names."""
         inside = copy(self)
-        inside.keys = KeyCheck(name)
+        inside.name, inside.keys = name, KeyCheck(name)
         return inside
 
     def suite(self, head: Node) -> Node:

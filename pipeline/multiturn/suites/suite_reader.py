@@ -50,7 +50,8 @@ def files_of_cases(path: str) -> Iterator[str]:
             listed = head.members.get("evalcases")
             for node in document.cases or (listed.children if listed else ()):
                 if isinstance(node, Node) and isinstance(node.scalar, str):
-                    found = suite.matching(node.value.removeprefix("file://"))
+                    paths = suite.globs.files(node.value.removeprefix("file://"))
+                    found = [suite.files.find(path) for path in paths]
                     yield from (os.path.join(suite.files.root, each) for each in found)
 
 
@@ -238,9 +239,9 @@ class SuiteReader:
 
     def cases_of(self, named: Node, label: str, shared: Case) -> Iterator[SuiteItem]:
         """Yield each case of the file, or of the files of a glob, that a suite names for cases."""
-        written = named.value.removeprefix("file://")
         try:
-            for path in self.matching(written):
+            paths = self.globs.files(named.value.removeprefix("file://"))
+            for path in [self.files.find(path) for path in paths]:
                 for file, case_id in files_at(self.files, path):
                     yield from self.cases_in(file, case_id, shared)
         except RepeatsError:
@@ -279,15 +280,6 @@ class SuiteReader:
                 yield Notice("suite.no_cases", Place(name), "the file has no cases; add one")
         yield from reader.keys.rest()
         repeats.before += len(text)
-
-    def matching(self, written: str) -> list[str]:
-        """Return the files of cases that a path or a glob names, relative to the root."""
-        if not Globs.is_glob(written):
-            return [self.files.find(written)]
-        found = self.globs.files(written)
-        if not found:
-            raise InputError(f"no file of cases matches {quoted(written)}")
-        return [self.files.find(path) for path in found]
 
     def no_cases(self, head: Node, found: str) -> MultiturnError:
         """Return the error for a document that is both a suite and a case, or neither."""
