@@ -13,7 +13,6 @@ from msgspec import structs
 
 from multiturn.documents.node import Node, Repeats, count_values, list_of, with_keys
 from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
-from multiturn.suites.blocks import as_ours
 from multiturn.suites.keys import (
     ANSWER_NAMES,
     CASE_NAMES,
@@ -27,6 +26,7 @@ from multiturn.suites.keys import (
 from multiturn.suites.messages import (
     Wording,
     are_plain,
+    as_ours,
     message_node,
     message_nodes,
     needs_text,

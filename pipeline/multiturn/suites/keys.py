@@ -237,19 +237,17 @@ _ELSEWHERE = {
     "systemPrompt": "write it under metadata",
     "guideline_patterns": "write it at the top of the suite",
 }
+_OF_ANSWERS = ("temperature", "max_output_tokens", "tool_choice")
 # What other tools have in a suite or a case.
 _INSTEAD = {
     **dict.fromkeys(
         ("files", "attachments"), "attach a file in a content, as {type: file, value: PATH}"
     ),
-    **dict.fromkeys(
-        ("temperature", "max_output_tokens", "tool_choice"), "write it under execution"
-    ),
+    **dict.fromkeys(_OF_ANSWERS, "write it under execution"),
     "max_tokens": "write it as max_output_tokens under execution",
     "modelParameters": "write temperature and max_output_tokens under execution",
 }
 _EXECUTION = frozenset(schema.ExecutionKeys.__struct_encode_fields__)
-_OF_ANSWERS = ("temperature", "max_output_tokens", "tool_choice")
 _METADATA = frozenset(schema.MetadataKeys.__struct_encode_fields__)
 MAX_WARNED = 100
 
