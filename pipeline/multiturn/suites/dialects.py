@@ -25,12 +25,10 @@ from multiturn.suites.keys import (
 )
 from multiturn.suites.messages import (
     Wording,
-    are_plain,
     as_ours,
     message_node,
     message_nodes,
     needs_text,
-    rewrite,
     take_tools,
     values_in_text,
 )
@@ -310,15 +308,9 @@ class Dialect:
             node, wording = self._rewritten(node, label)
         messages = node.children.get("input_messages")
         if messages is not None and isinstance(messages.children, list):
-            if are_plain(messages.children):
-                return node, wording
-            written = messages
-            messages, wording = as_ours(messages, self.keys, wording, self.repeats)
-            if messages is not written:
-                node = with_keys(node, {**node.children, "input_messages": messages})
-            for index, message in enumerate(messages.children):
-                if isinstance(message.children, dict):
-                    rewrite(message, self.keys, wording, index, self.read_as)
+            ours, wording = as_ours(messages, self.keys, wording, self.repeats, self.read_as)
+            if ours is not messages:
+                node = with_keys(node, {**node.children, "input_messages": ours})
         elif messages is not None and "type" in messages.members:
             raise InputError(
                 f"{wording.key} is a template of OpenAI's evals;"

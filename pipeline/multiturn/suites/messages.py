@@ -152,7 +152,7 @@ def needs_text(files: Node, suite: str, label: str) -> MultiturnError:
     return InputError(what, where=files.key_place(suite, label))
 
 
-def are_plain(messages: list[Node]) -> bool:
+def _are_plain(messages: list[Node]) -> bool:
     """Return whether all messages are texts of roles of ours, as most are; quick."""
     for message in messages:
         keys = message.children
@@ -163,7 +163,7 @@ def are_plain(messages: list[Node]) -> bool:
     return True
 
 
-def rewrite(
+def _rewrite(
     message: Node, check: KeyCheck, wording: Wording, index: int, read_as: dict[str, str]
 ) -> None:
     """Rewrite what is not ours in a message, in place; ``read_as`` gets what that is."""
@@ -220,20 +220,26 @@ def _is_list(text: str) -> bool:
 
 
 def as_ours(
-    messages: Node, check: KeyCheck, wording: Wording, repeats: Repeats
+    messages: Node, check: KeyCheck, wording: Wording, repeats: Repeats, read_as: dict[str, str]
 ) -> tuple[Node, Wording]:
-    """Return the messages of a case with all calls, results and thinking in our own form.
+    """Return the messages of a case in our own form; ``read_as`` gets what is another tool's.
 
     A user message of Anthropic's becomes a message for each result in it, and one for the rest.
     """
-    if not any(map(_has_more, messages.children)):
+    if _are_plain(messages.children):
         return messages, wording
-    blocks = _Blocks(check, wording, repeats)
+    if any(map(_has_more, messages.children)):
+        blocks = _Blocks(check, wording, repeats)
+        for index, message in enumerate(messages.children):
+            blocks.add(message, index)
+        names = [WrittenMessage(wording.of(at)) for at in range(len(messages.children))]
+        if blocks.written != names:
+            wording = structs.replace(wording, written=tuple(blocks.written))
+        messages = list_of(blocks.messages, messages.mark)
     for index, message in enumerate(messages.children):
-        blocks.add(message, index)
-    if blocks.written != [WrittenMessage(wording.of(at)) for at in range(len(messages.children))]:
-        wording = structs.replace(wording, written=tuple(blocks.written))
-    return list_of(blocks.messages, messages.mark), wording
+        if isinstance(message.children, dict):
+            _rewrite(message, check, wording, index, read_as)
+    return messages, wording
 
 
 class _Blocks:
@@ -420,18 +426,12 @@ class _Blocks:
 
 def _has_more(message: Node) -> bool:
     """Return whether a message has calls, a result, or blocks of other tools; quick, as few do."""
-    keys = message.children
-    if not isinstance(keys, dict):
-        return False
+    keys = message.members
     if not _OF_CALLS.isdisjoint(keys) and (
         value_at(keys, "tool_calls") or value_at(keys, "tool_call_id") is not None
     ):
         return True
-    content = keys.get("content")
-    if content is None or content.children is None:
-        return False
-    blocks = content.children if isinstance(content.children, list) else [content]
-    for block in blocks:  # without a generator, as all messages are asked
+    for block in _segments_of(message):  # without a generator, as many messages are asked
         kind = block.children.get("type") if isinstance(block.children, dict) else None
         if kind is not None and kind.scalar in _BLOCKS:
             return True
@@ -439,8 +439,8 @@ def _has_more(message: Node) -> bool:
 
 
 def _segments_of(message: Node) -> list[Node]:
-    content = message.children.get("content")
-    if content is None or content.value is None:
+    content = message.members.get("content")
+    if content is None or content.is_null:
         return []
     return content.children if isinstance(content.children, list) else [content]
 
