@@ -58,7 +58,7 @@ def read_answers(message: Node, check: KeyCheck, label: str) -> tuple[str | None
     return None, False
 
 
-def read_thinking(message: Node, check: KeyCheck, label: str) -> tuple[Thinking, ...]:
+def leading_thinking(message: Node, check: KeyCheck, label: str) -> tuple[Thinking, ...]:
     """Return the blocks of thinking that a message's content begins with."""
     found: list[Thinking] = []
     content = message.children["content"]

@@ -204,7 +204,7 @@ class CaseReader:
         values = given if is_list else [given]
         thinking: tuple[Thinking, ...] = ()
         if content.children and calls.is_thinking(values[0]):
-            thinking = calls.read_thinking(node, self.keys, wording.label(index))
+            thinking = calls.leading_thinking(node, self.keys, wording.label(index))
             segments, values = segments[len(thinking) :], values[len(thinking) :]
         first = wording.first(index) + len(thinking)
         for at, value in enumerate(values):
