@@ -23,7 +23,7 @@ from multiturn.providers.layout import Layout
 from multiturn.providers.openai.blocks import call_keys
 from multiturn.providers.openai.chat import chat_choice, chat_message, chat_tool
 from multiturn.providers.openai.repairs import lay_out_for_chat
-from multiturn.suites.block_forms import segment_of
+from multiturn.suites.media import segment_of
 from multiturn.text import utf8
 
 
