@@ -107,10 +107,7 @@ def answer() -> Solver:
             return await generate(state, **sampling)
         # ``generate`` takes tools that it can run only.
         state.output = await get_model().generate(
-            state.messages,
-            tools,
-            _chosen(wanted.get("tool_choice")),
-            GenerateConfig(**sampling),
+            state.messages, tools, _chosen(wanted.get("tool_choice")), GenerateConfig(**sampling)
         )
         state.messages.append(state.output.message)
         return state

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from multiturn.cli.lines import CheckLine, DiffLine, ExplainLine, ReportLine
-from multiturn.cli.snapshot_output import SnapshotLine
+from multiturn.cli.lines import CheckLine, DiffLine, ExplainLine, ReportLine, SnapshotLine
 from multiturn.documents.imports import IMPORT_PATH
 from multiturn.model.turns import ROLES
 from multiturn.pipelines.contract import options_of, summary_of
@@ -150,10 +149,11 @@ def _message() -> Schema:
     properties = message["properties"]
     properties["role"]["enum"] = [*ROLES, *vocabulary.ROLE_NAMES]
     # A mapping with a type is a segment; any other is structured content, with any value.
-    blocks: list[type[Struct]] = [keys.HiddenKeys, keys.ThinkingKeys, keys.SegmentKeys]
-    segment = {key: said for block in blocks for key, said in _properties(block).items()}
+    segment: Schema = {}
+    for block in (keys.HiddenKeys, keys.ThinkingKeys, keys.SegmentKeys):
+        segment |= struct_schema(block)["properties"]
     del segment["value"]["type"]
-    media = _properties(keys.MediaKeys)
+    media = struct_schema(keys.MediaKeys)["properties"]
     segment["type"]["enum"] += [
         *(kind for kind in media["type"]["enum"] if kind != "file"),
         *("thinking", "redacted_thinking"),
@@ -173,11 +173,6 @@ def _message() -> Schema:
     may_be_null = {"properties": {"content": {"type": [*types, "null"]}}}
     calls = {"properties": {"tool_calls": {"minItems": 1}}, "required": ["tool_calls"]}
     return {**message, "required": ["role"], "if": calls, "then": may_be_null, "else": must_be_said}
-
-
-def _properties(type_: type[Struct]) -> Schema:
-    properties: Schema = struct_schema(type_)["properties"]
-    return properties
 
 
 def _call() -> Schema:

@@ -24,7 +24,7 @@ from multiturn.providers.openai.blocks import call_keys
 from multiturn.providers.openai.chat import KEYS, chat_message, chat_tool
 from multiturn.providers.openai.repairs import lay_out_for_chat
 from multiturn.providers.settings import write_settings
-from multiturn.suites.block_forms import segment_of
+from multiturn.suites.media import segment_of
 from multiturn.text import utf8
 
 

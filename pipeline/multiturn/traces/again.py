@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from multiturn.documents.json_lines import mark_of, node_of
-from multiturn.documents.node import MAX_DEPTH
+from multiturn.documents.json_lines import node_of
+from multiturn.documents.node import MAX_DEPTH, Mark
 from multiturn.errors import MultiturnError, cut
 from multiturn.files.finding import Files
 from multiturn.model.case import Case
@@ -116,7 +116,7 @@ def case_in(given: Values, name: str, folder: Path | None = None) -> Case:
         MultiturnError: no suite can have such a case.
     """
     try:
-        node = node_of(given, mark_of(1, 0), MAX_DEPTH - _ABOVE)
+        node = node_of(given, Mark(0), MAX_DEPTH - _ABOVE)
     except ValueError as error:
         raise MultiturnError(str(error)) from None
     folder = folder or _NOWHERE
