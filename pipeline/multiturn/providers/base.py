@@ -158,14 +158,17 @@ class Preview(Struct, frozen=True, kw_only=True):
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """What every target may set; editors show the descriptions."""
+    """What every target may set; editors show the descriptions.
 
-    name: Annotated[str, Meta(description="the target's name.")]
-    provider: Annotated[
-        str,
-        Meta(description="the kind of provider, or the import path `module:Class` of one's own."),
-    ]
-    timeout_seconds: Annotated[Seconds, Meta(description="how long one attempt may take.")] = 600
+    Attributes:
+        name: the target's name.
+        provider: the kind of provider, or the import path `module:Class` of one's own.
+        timeout_seconds: how long one attempt may take.
+    """
+
+    name: str
+    provider: str
+    timeout_seconds: Seconds = 600
 
     def __repr__(self) -> str:  # the values may be keys
         return f"{type(self).__name__}({self.name!r})"
@@ -307,33 +310,27 @@ class TargetProvider:
 
 
 _WITH_CHAT = "use a pipeline with consolidate_system"
-Model = Annotated[str, Meta(description="the model, or the deployment, to ask.")]
-_TEMPERATURE = Meta(
-    description="used where the request says nothing; `omit` sends none, whatever a suite says."
-)
-_Finite = Annotated[float, Meta(ge=0, le=LARGEST_NUMBER)]
-UpTo1 = Annotated[Annotated[float, Meta(ge=0, le=1)] | Literal["omit"] | None, _TEMPERATURE]
-UpTo2 = Annotated[Annotated[float, Meta(ge=0, le=2)] | Literal["omit"] | None, _TEMPERATURE]
+UpTo1 = Annotated[float, Meta(ge=0, le=1)] | Literal["omit"] | None
+UpTo2 = Annotated[float, Meta(ge=0, le=2)] | Literal["omit"] | None
 
 
 class ChatSettings(Settings, frozen=True, kw_only=True):
-    """What every target with a model may set."""
+    """What every target with a model may set.
 
-    model: Model = ""
-    temperature: Annotated[_Finite | Literal["omit"] | None, _TEMPERATURE] = None
-    max_output_tokens: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="used where the request says nothing.")
-    ] = None
-    default_system: Annotated[
-        Literal["send", "omit"],
-        Meta(
-            description="`omit` sends a prompt without a system message as it is: without the"
-            " default one."
-        ),
-    ] = "send"
-    max_retries: Annotated[
-        int, Meta(ge=0, description="how often a request is repeated after a passing error.")
-    ] = 2
+    Attributes:
+        model: the model, or the deployment, to ask.
+        temperature: used where the request says nothing; `omit` sends none, whatever a suite says.
+        max_output_tokens: used where the request says nothing.
+        default_system: `omit` sends a prompt without a system message as it is: without the default
+            one.
+        max_retries: how often a request is repeated after a passing error.
+    """
+
+    model: str = ""
+    temperature: Annotated[float, Meta(ge=0, le=LARGEST_NUMBER)] | Literal["omit"] | None = None
+    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
+    default_system: Literal["send", "omit"] = "send"
+    max_retries: Annotated[int, Meta(ge=0)] = 2
 
 
 def lacks_media(request: ProviderRequest) -> bool:

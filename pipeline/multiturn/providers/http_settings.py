@@ -8,15 +8,13 @@ from msgspec import Meta
 
 from multiturn.errors import did_you_mean
 from multiturn.model.turns import is_blank
-from multiturn.providers.base import ChatSettings, Model, Seconds
+from multiturn.providers.base import ChatSettings, Seconds
 from multiturn.providers.models import Accepted
 from multiturn.providers.secrets import is_secret, passwords_in
 from multiturn.text import has_host
 
-API_KEY = Meta(
-    description="never logged, and hidden in whatever comes back.",
-    extra_json_schema={"pattern": r"\S"},
-)
+API_KEY = Meta(extra_json_schema={"pattern": r"\S"})
+_ACCEPTED = get_args(Accepted)
 _ONE_TOOL = Meta(
     extra_json_schema={
         "properties": {"name": {"type": "string"}},
@@ -24,8 +22,6 @@ _ONE_TOOL = Meta(
         "maxProperties": 1,
     }
 )
-
-
 # Of every request, whichever vendor gets it, and those of a proxy.
 _OWN_HEADERS = (
     *("accept", "accept-encoding", "connection", "content-encoding", "content-length"),
@@ -49,32 +45,27 @@ def wrong_header(name: str, value: object) -> str:
 
 
 class HttpSettings(ChatSettings, frozen=True, kw_only=True):
-    """What every target that uses HTTP sets."""
+    """What every target that uses HTTP sets.
 
-    model: Model
+    Attributes:
+        api_key: never logged, and hidden in whatever comes back.
+        model_takes: what the model takes; this wins over what multiturn knows of it.
+        tool_choice: whether the model must call a tool: `auto`, `none`, `required`, or `{name:
+            TOOL}`; used where a case has tools, and its `execution` says nothing.
+        headers: sent in addition to our own, as gateways need; hidden like keys.
+        max_retry_delay: the longest delay before a retry that a server may ask for.
+    """
+
+    model: str
     api_key: Annotated[str, API_KEY]
     model_takes: Annotated[
-        Mapping[str, bool],
-        Meta(
-            description="what the model takes; this wins over what multiturn knows of it.",
-            extra_json_schema={"propertyNames": {"enum": [*get_args(Accepted)]}},
-        ),
+        Mapping[str, bool], Meta(extra_json_schema={"propertyNames": {"enum": [*_ACCEPTED]}})
     ] = {}
-    tool_choice: Annotated[
-        Literal["auto", "none", "required"] | Annotated[Mapping[str, str], _ONE_TOOL] | None,
-        Meta(
-            description="whether the model must call a tool: `auto`, `none`, `required`, or"
-            " `{name: TOOL}`; used where a case has tools, and its `execution` says nothing."
-        ),
-    ] = None
-
-    headers: Annotated[
-        Mapping[str, str],
-        Meta(description="sent in addition to our own, as gateways need; hidden like keys."),
-    ] = {}
-    max_retry_delay: Annotated[
-        Seconds, Meta(description="the longest delay before a retry that a server may ask for.")
-    ] = 60
+    tool_choice: (
+        Literal["auto", "none", "required"] | Annotated[Mapping[str, str], _ONE_TOOL] | None
+    ) = None
+    headers: Mapping[str, str] = {}
+    max_retry_delay: Seconds = 60
 
     def __post_init__(self) -> None:
         """Refuse a key or a header that HTTP cannot carry, and an address that is none."""
@@ -86,8 +77,8 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
             what += " has; check it"
             raise ValueError(what)
         for name in self.model_takes:
-            if name not in get_args(Accepted):
-                near = did_you_mean(name, get_args(Accepted))
+            if name not in _ACCEPTED:
+                near = did_you_mean(name, _ACCEPTED)
                 raise ValueError(f"model_takes has no {name!r}; {near}")
         if isinstance(self.tool_choice, Mapping) and self.tool_choice.keys() != {"name"}:
             raise ValueError(

@@ -6,9 +6,9 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, structs
+from msgspec import structs
 
 from multiturn.errors import MultiturnError, ProcessFailedError, ProviderError, cut
 from multiturn.model.request import (
@@ -39,31 +39,28 @@ _SYSTEM_HEADING = "[[ ## System Prompt ## ]]"
 _CONVERSATION_HEADING = "[[ ## Conversation ## ]]"
 _MENTION = re.compile("(^|[\n\r\v\f\x85\u2028\u2029])@")
 
-Executable = Annotated[str, Meta(description="the agent's command line program.")]
-PassEnv = Annotated[
-    tuple[str, ...],
-    Meta(
-        description="globs of further environment variables that the agent inherits, besides PATH,"
-        " HOME and a few others."
-    ),
-]
-
-
 Written = Sequence[tuple[InputFile, Path]]  # files, and where they are in the folder
 
 
 class AgentSettings(Settings, frozen=True, kw_only=True):
-    """The settings of every target that starts an agent."""
+    """The settings of every target that starts an agent.
 
-    executable: Executable
-    args: Annotated[tuple[str, ...], Meta(description="further arguments.")] = ()
-    cwd: Annotated[str | None, Meta(description="working folder; null for the current one.")] = None
-    env: Annotated[
-        Mapping[str, str],
-        Meta(description="environment variables; values of names such as API_KEY are hidden."),
-    ] = {}
-    pass_env: PassEnv = ()
-    timeout_seconds: Annotated[Seconds, Meta(description="how long one case may take.")] = 1800
+    Attributes:
+        executable: the agent's command line program.
+        args: further arguments.
+        cwd: working folder; null for the current one.
+        env: environment variables; values of names such as API_KEY are hidden.
+        pass_env: globs of further environment variables that the agent inherits, besides PATH, HOME
+            and a few others.
+        timeout_seconds: how long one case may take.
+    """
+
+    executable: str
+    args: tuple[str, ...] = ()
+    cwd: str | None = None
+    env: Mapping[str, str] = {}
+    pass_env: tuple[str, ...] = ()
+    timeout_seconds: Seconds = 1800
 
     def secrets(self) -> list[str]:
         """Return the values of variables in ``env`` that have the name of a key."""

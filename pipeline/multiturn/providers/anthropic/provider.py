@@ -29,40 +29,25 @@ _LIMITS = (
 
 
 class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
-    """The settings of an ``anthropic`` target."""
+    """The settings of an ``anthropic`` target.
 
-    base_url: Annotated[str | None, Meta(description="of a gateway; null for Anthropic's own.")] = (
-        None
-    )
-    api_version: Annotated[
-        str,
-        Meta(
-            description="sent as `anthropic-version`; temperatures need `2023-06-01` (A11).",
-            extra_json_schema={"pattern": _DAY},
-        ),
-    ] = "2026-10-21"
-    auth: Annotated[
-        Literal["bearer", "x-api-key"],
-        Meta(
-            description="the header with the key: `Authorization: Bearer`, or `x-api-key` for"
-            " gateways that read only that."
-        ),
-    ] = "bearer"
+    Attributes:
+        base_url: of a gateway; null for Anthropic's own.
+        api_version: sent as `anthropic-version`; temperatures need `2023-06-01` (A11).
+        auth: the header with the key: `Authorization: Bearer`, or `x-api-key` for gateways that
+            read only that.
+        later_system: `keep` sends system messages after a user message where they are, to models
+            that take them (A10).
+        prompt_caching: mark the system message for the provider's cache (A8): `true` keeps it for 5
+            minutes, `1h` for an hour.
+    """
+
+    base_url: str | None = None
+    api_version: Annotated[str, Meta(extra_json_schema={"pattern": _DAY})] = "2026-10-21"
+    auth: Literal["bearer", "x-api-key"] = "bearer"
     temperature: UpTo1 = None
-    later_system: Annotated[
-        Literal["refuse", "keep"],
-        Meta(
-            description="`keep` sends system messages after a user message where they are, to"
-            " models that take them (A10)."
-        ),
-    ] = "refuse"
-    prompt_caching: Annotated[
-        bool | Literal["1h"],
-        Meta(
-            description="mark the system message for the provider's cache (A8): `true` keeps it"
-            " for 5 minutes, `1h` for an hour."
-        ),
-    ] = False
+    later_system: Literal["refuse", "keep"] = "refuse"
+    prompt_caching: bool | Literal["1h"] = False
 
     def own_headers(self) -> dict[str, str]:
         """Return the header with the key, and the version of the API."""

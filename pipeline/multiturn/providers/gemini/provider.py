@@ -4,11 +4,11 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from multiturn.errors import ContentFilterError
 from multiturn.files.media import with_bytes
@@ -30,18 +30,19 @@ _LIMITS = (rules.Limit("G14", 100 * 2**20),)
 
 
 class GeminiSettings(HttpSettings, frozen=True, kw_only=True):
-    """The settings of a ``gemini`` target."""
+    """The settings of a ``gemini`` target.
 
-    base_url: Annotated[str | None, Meta(description="of a gateway; null for Google's own.")] = None
-    version: Annotated[str, Meta(description="of the API (G6).")] = "v1beta"
+    Attributes:
+        base_url: of a gateway; null for Google's own.
+        version: of the API (G6).
+        thought_signature: `skip` sends a stand-in where a model needs the signature of a call and
+            there is none (T5); the model may answer worse.
+    """
+
+    base_url: str | None = None
+    version: str = "v1beta"
     temperature: UpTo2 = None
-    thought_signature: Annotated[
-        Literal["refuse", "skip"],
-        Meta(
-            description="`skip` sends a stand-in where a model needs the signature of a call and"
-            " there is none (T5); the model may answer worse."
-        ),
-    ] = "refuse"
+    thought_signature: Literal["refuse", "skip"] = "refuse"
 
     def own_headers(self) -> dict[str, str]:
         """Return the header with the key, and how long the server may take."""

@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import quote, urlencode, urlsplit
 
-from msgspec import Meta
 from msgspec.structs import force_setattr
 
 from multiturn.errors import RefusedError
@@ -52,47 +51,28 @@ def vendor_at(address: str) -> str:
 
 
 class OpenAIApiSettings(HttpSettings, frozen=True, kw_only=True):
-    """The settings of every target with OpenAI's APIs."""
+    """The settings of every target with OpenAI's APIs.
 
-    api: Annotated[
-        Literal["chat", "responses"],
-        Meta(
-            description="`responses` asks the Responses API, the only one of some models (O10);"
-            " nothing is stored there."
-        ),
-    ] = "chat"
-    system_as: Annotated[
-        Literal["item", "instructions"],
-        Meta(
-            description="with `api: responses`: whether the system message is an item of `input`,"
-            " or `instructions`."
-        ),
-    ] = "item"
-    system_role: Annotated[
-        Literal["system", "developer", "user"],
-        Meta(
-            description="what the model calls its system message (O2); `user` for chat templates"
-            " that take none (O14)."
-        ),
-    ] = "system"
-    roles: Annotated[
-        Literal["any", "alternate"] | None,
-        Meta(
-            description="`alternate` merges neighbors of one role, for chat templates in which user"
-            " and assistant must alternate (O13); null to warn where the model's may want that."
-        ),
-    ] = None
-    later_system: Annotated[
-        Literal["keep", "merge"],
-        Meta(
-            description="`merge` sends all system messages as one, the first message, for chat"
-            " templates that refuse any other (O5)."
-        ),
-    ] = "keep"
-    max_tokens_field: Annotated[
-        Literal["max_completion_tokens", "max_tokens"],
-        Meta(description="with `api: chat`: the key of the body that limits the output (O4)."),
-    ] = "max_completion_tokens"
+    Attributes:
+        api: `responses` asks the Responses API, the only one of some models (O10); nothing is
+            stored there.
+        system_as: with `api: responses`: whether the system message is an item of `input`, or
+            `instructions`.
+        system_role: what the model calls its system message (O2); `user` for chat templates that
+            take none (O14).
+        roles: `alternate` merges neighbors of one role, for chat templates in which user and
+            assistant must alternate (O13); null to warn where the model's may want that.
+        later_system: `merge` sends all system messages as one, the first message, for chat
+            templates that refuse any other (O5).
+        max_tokens_field: with `api: chat`: the key of the body that limits the output (O4).
+    """
+
+    api: Literal["chat", "responses"] = "chat"
+    system_as: Literal["item", "instructions"] = "item"
+    system_role: Literal["system", "developer", "user"] = "system"
+    roles: Literal["any", "alternate"] | None = None
+    later_system: Literal["keep", "merge"] = "keep"
+    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
 
     def __post_init__(self) -> None:
         """Refuse settings of the other API."""
@@ -104,17 +84,16 @@ class OpenAIApiSettings(HttpSettings, frozen=True, kw_only=True):
 
 
 class OpenAISettings(OpenAIApiSettings, frozen=True, kw_only=True):
-    """The settings of an ``openai`` target."""
+    """The settings of an ``openai`` target.
+
+    Attributes:
+        base_url: the server's address, up to `/v1`; by default OpenAI's own.
+        prompt_caching: mark the system message for the cache of models that want that (O9).
+    """
 
     api_key: Annotated[str | None, API_KEY] = None  # type: ignore[assignment]
-    base_url: Annotated[
-        str, Meta(description="the server's address, up to `/v1`; by default OpenAI's own.")
-    ] = _OPENAI
-
-    prompt_caching: Annotated[
-        bool,
-        Meta(description="mark the system message for the cache of models that want that (O9)."),
-    ] = False
+    base_url: str = _OPENAI
+    prompt_caching: bool = False
 
     def __post_init__(self) -> None:
         """Refuse to ask OpenAI, or Azure, without a key."""
@@ -288,24 +267,20 @@ _VERSIONS = {"chat": "2024-12-01-preview", "responses": "2025-04-01-preview"}
 
 
 class AzureSettings(OpenAIApiSettings, frozen=True, kw_only=True):
-    """The settings of an ``azure`` target."""
+    """The settings of an ``azure`` target.
 
-    endpoint: Annotated[str, Meta(description="`https://NAME.openai.azure.com`.")]
-    version: Annotated[
-        str | None,
-        Meta(
-            description="of the API; by default 2024-12-01-preview, and 2025-04-01-preview with"
-            " `api: responses`."
-        ),
-    ] = None
+    Attributes:
+        endpoint: `https://NAME.openai.azure.com`.
+        version: of the API; by default 2024-12-01-preview, and 2025-04-01-preview with `api:
+            responses`.
+        auth: the header with the key: `api-key`, or `Authorization: Bearer` for a token of
+            Microsoft Entra.
+    """
+
+    endpoint: str
+    version: str | None = None
     temperature: UpTo2 = None
-    auth: Annotated[
-        Literal["api-key", "bearer"],
-        Meta(
-            description="the header with the key: `api-key`, or `Authorization: Bearer` for a token"
-            " of Microsoft Entra."
-        ),
-    ] = "api-key"
+    auth: Literal["api-key", "bearer"] = "api-key"
 
     def own_headers(self) -> dict[str, str]:
         """Return the header with the key."""
