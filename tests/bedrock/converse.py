@@ -27,20 +27,20 @@ from multiturn.providers.reading import (
     turn,
 )
 
-SPOKEN = ("system", "messages", "toolConfig")  # keys of a body that messages and tools are in
-
 
 def write_converse(request: PreparedRequest) -> dict[str, Any]:
     """Return the body of a request; the model is in its path (B1)."""
     config = {"maxTokens": request.max_output_tokens, "temperature": request.temperature}
-    tools: dict[str, Any] = {"tools": [_tool(tool) for tool in request.tools]}
+    tools: dict[str, Any] = {}
+    if request.tools:
+        tools["tools"] = [_tool(tool) for tool in request.tools]
     if request.tool_choice:
         tools["toolChoice"] = _choice(request.tool_choice)
     body = {
         "inferenceConfig": {key: value for key, value in config.items() if value is not None},
         "messages": _messages(request.messages),
         "system": [{"text": request.system.content}] if request.system else None,
-        "toolConfig": tools if request.tools else None,
+        "toolConfig": tools,
     }
     return {key: value for key, value in body.items() if value or key == "messages"}
 
@@ -207,19 +207,15 @@ def _likeness(body: Values) -> int:
     return 5 if untyped or not {_CONFIG, "toolConfig", "modelId"}.isdisjoint(body) else 0
 
 
-def _same(body: Values) -> Values:
-    same: Values = same_spelling(
+FORM = BodyForm(
+    write_converse,
+    read_converse,
+    _likeness,
+    lambda body: same_spelling(
         {key: value for key, value in body.items() if key != "modelId"},
         defaults=(("status", "success"),),
         programs=("input", "json"),
-    )
-    return same
-
-
-FORM = BodyForm(
-    _likeness,
-    read_converse,
-    _same,
+    ),
     lambda _: {},
     read_thoughts,
     settings_key=_CONFIG,

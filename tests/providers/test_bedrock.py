@@ -384,7 +384,7 @@ def test_explain_and_convert_show_what_the_target_is_sent(folder: Path) -> None:
     ]
     assert record["parameters"] == {
         "inferenceConfig": {"maxTokens": 100},
-        "toolChoice": {"any": {}},
+        "toolConfig": {"toolChoice": {"any": {}}},
     }
 
 

@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from multiturn.documents.validation import LARGEST_NUMBER
 from multiturn.errors import (
@@ -383,7 +383,6 @@ class ChatProvider(TargetProvider, AxProvider):
     """The base of the providers of models; subclasses define ``prepared`` and ``write``."""
 
     accepts = frozenset({"calls", "media"})
-    spoken_keys: ClassVar[tuple[str, ...]] = ()  # of the body: its messages and tools
     address_settings: ClassVar[tuple[str, ...]] = ()  # the names of those that say where it is
     rules: ClassVar[Mapping[str, Rule]] = RULES  # by the ids that its repairs and refusals name
 
@@ -393,7 +392,7 @@ class ChatProvider(TargetProvider, AxProvider):
         return tuple((value or "").rstrip("/") for value in values)
 
     def prepared(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
-        """Return what is sent of a request; the layout takes repairs and refusals."""
+        """Return what is sent but the messages; the layout has these, repairs and refusals."""
         raise NotImplementedError
 
     def write(self, request: PreparedRequest) -> dict[str, Any]:
@@ -422,17 +421,11 @@ class ChatProvider(TargetProvider, AxProvider):
             prepared=prepared,
         )
 
-    def laid_out(self, request: ProviderRequest) -> tuple[tuple[str, ...], dict[str, Any]]:
-        """Return the repairs and the body as ``wire`` encodes it, as plain data without bytes."""
-        layout, prepared = self.lay_out(request)
-        self.warn_once(layout.doubts)
-        return layout.done(), msgspec.to_builtins(self.write(prepared), enc_hook=without_bytes)
-
     def preview(self, request: ProviderRequest) -> Preview:
         """Return the messages after the repairs, and the other keys of the body."""
         layout, prepared = self.lay_out(request)
-        body = self.write(prepared).items()
-        others = {key: value for key, value in body if key not in self.spoken_keys}
+        bare = structs.replace(prepared, messages=(), system=None, tools=())
+        others = {key: value for key, value in self.write(bare).items() if value != []}
         return Preview(
             messages=layout.shown,
             parameters=others,
@@ -440,9 +433,14 @@ class ChatProvider(TargetProvider, AxProvider):
             doubts=tuple(layout.doubts),
         )
 
-    def lay_out(self, request: ProviderRequest) -> tuple[Layout, PreparedRequest]:
-        """Return the messages after the repairs, with what is refused, and what is sent."""
-        prompt = prompt_of(request)
+    def lay_out(
+        self, request: ProviderRequest, prompt: Turns | None = None
+    ) -> tuple[Layout, PreparedRequest]:
+        """Return the messages after the repairs, with what is refused, and what is sent.
+
+        The messages are those of the request, unless they are given.
+        """
+        prompt = prompt_of(request) if prompt is None else prompt
         if self.settings.default_system == "omit" and prompt[0].parts == DEFAULT:
             prompt = prompt[1:]
         layout = Layout(prompt, request, self.rules)
@@ -450,4 +448,6 @@ class ChatProvider(TargetProvider, AxProvider):
             layout.refuse("M1", "attach them to a message of the user")
         if lacks_media(request):
             layout.refuse("C8", _WITH_CHAT)
-        return layout, self.prepared(layout, request)
+        prepared = self.prepared(layout, request)
+        messages = tuple(layout.messages)
+        return layout, structs.replace(prepared, messages=messages, system=layout.system)

@@ -14,15 +14,11 @@ class EchoProvider(ChatProvider):
 
     kind = "echo"
 
-    spoken_keys = ("messages", "tools")
-
     def prepared(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
-        """Return the messages unchanged, and the tools."""
+        """Return the tools, and leave the messages unchanged."""
         layout.want_turns("C1")
         limit = request.max_output_tokens
-        return PreparedRequest(
-            messages=tuple(layout.messages), tools=request.tools, max_output_tokens=limit
-        )
+        return PreparedRequest(messages=(), tools=request.tools, max_output_tokens=limit)
 
     def write(self, request: PreparedRequest) -> dict[str, Any]:
         """Return the messages and the tools in our own form."""

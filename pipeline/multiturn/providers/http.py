@@ -4,33 +4,25 @@ import asyncio
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any, BinaryIO, ClassVar, NamedTuple, TypeVar
+from typing import Any, BinaryIO, ClassVar, TypeVar
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from multiturn.errors import ENDS_RUN, ProviderError
 from multiturn.files.media import with_bytes
-from multiturn.model.request import Choice, PreparedRequest, ProviderRequest
+from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.providers.base import ChatProvider, ProviderResponse, Wire
 from multiturn.providers.client import Client, Reply, Upload
 from multiturn.providers.layout import Layout, Names, choice_of, want_names
 from multiturn.providers.models import SERVERS, Abilities, Row
 from multiturn.providers.reading import BodyForm
-from multiturn.providers.replies import lesson_of, receive
+from multiturn.providers.replies import InputTokens, lesson_of, receive
 from multiturn.providers.secrets import hide
 from multiturn.providers.tokens import Tokenizer, Tokens
 
 _S = TypeVar("_S")
 _T = TypeVar("_T")
-
-
-class Asked(NamedTuple):
-    """What a request asks for, or else its target."""
-
-    temperature: float | None
-    limit: int | None  # of the output
-    choice: Choice | None  # whether the model must call a tool
 
 
 class HttpProvider(ChatProvider):
@@ -40,7 +32,8 @@ class HttpProvider(ChatProvider):
     hottest: ClassVar[tuple[str, float]]  # the vendor's rule, and the highest temperature
     rows: tuple[Row, ...] = ()  # what the user's own targets file says of models
     body_forms: ClassVar[tuple[BodyForm, ...]]  # of the bodies that it sends
-    answer_type: ClassVar[type]  # of the answers to requests
+    own_server: ClassVar[str] = ""  # the vendor's, where the target names no other address
+    count_type: ClassVar[type[Struct]] = InputTokens  # what an endpoint for counts answers
 
     _client: Client | None = None
     _loop: asyncio.AbstractEventLoop | None = None
@@ -52,7 +45,7 @@ class HttpProvider(ChatProvider):
     @property
     def server(self) -> str:
         """The address that paths are appended to."""
-        raise NotImplementedError
+        return self.settings.base_url or self.own_server
 
     @property
     def path(self) -> str:
@@ -76,7 +69,7 @@ class HttpProvider(ChatProvider):
     @property
     def api_version(self) -> str | None:
         """The version of the API, where what is known of models depends on it."""
-        return None
+        return getattr(self.settings, "api_version", None)
 
     @cached_property
     def abilities(self) -> Abilities:
@@ -106,29 +99,24 @@ class HttpProvider(ChatProvider):
         """Whether the vendor says what it adds to the tokens of texts."""
         return self.abilities.is_overhead_known
 
-    def asked(self, layout: Layout, request: ProviderRequest) -> Asked:
+    def asked(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
         """Return what is asked for; the layout takes what the vendor or the model refuses."""
         limit = request.max_output_tokens
-        limit = self.settings.max_output_tokens if limit is None else limit
         temperature = self._temperature(layout, request.temperature)
         if self.vendor != SERVERS:
             want_names(layout, request, self.tool_names)
-        return Asked(temperature, limit, choice_of(layout, request, self.settings.tool_choice))
-
-    def made(
-        self, layout: Layout, request: ProviderRequest, asked: Asked, **form: Any
-    ) -> PreparedRequest:
-        """Return what is sent, once all repairs are done; of the form, what is None is left out."""
         return PreparedRequest(
-            messages=tuple(layout.messages),
-            system=layout.system,
+            messages=(),  # those of the layout, once all repairs are done
             model=self.settings.model,
             tools=request.tools,
-            tool_choice=asked.choice,
-            temperature=asked.temperature,
-            max_output_tokens=asked.limit,
-            form={name: value for name, value in form.items() if value is not None},
+            tool_choice=choice_of(layout, request, self.settings.tool_choice),
+            temperature=temperature,
+            max_output_tokens=self.settings.max_output_tokens if limit is None else limit,
         )
+
+    def write(self, request: PreparedRequest) -> dict[str, Any]:
+        """Return the body."""
+        return self.body_forms[0].write(request)
 
     def _temperature(self, layout: Layout, of_request: float | None) -> float | None:
         """Return the temperature; None for a target, or a model, that gets none."""
@@ -159,10 +147,11 @@ class HttpProvider(ChatProvider):
         return temperature
 
     def read(self, answer: Any) -> ProviderResponse:
-        """Return what an answer of the type ``answer_type`` says.
+        """Return what a decoded answer says; secrets may be in it.
 
         Raises:
             ProviderError: it says that there is none.
+            ValueError: it is not in the vendor's format.
         """
         raise NotImplementedError
 
@@ -234,11 +223,11 @@ class HttpProvider(ChatProvider):
         reply = await self.request(method, path, body, **options)
         return receive(reply.body, kind, read, self.secrets, what)
 
-    async def count(self, wire: Wire) -> int:
-        """Return the input tokens that the vendor counts of a request.
+    def counting(self, request: PreparedRequest) -> tuple[str, dict[str, Any]]:
+        """Return the path and the body of the endpoint that counts the tokens of a request.
 
         Raises:
-            ProviderError: the vendor gives no count.
+            ProviderError: it does not count such a request.
         """
         raise NotImplementedError
 
@@ -248,8 +237,13 @@ class HttpProvider(ChatProvider):
         Raises:
             ProviderError: the vendor gives no count.
         """
+        assert wire.prepared is not None  # noqa: S101 - it is this provider's
+        path, body = self.counting(wire.prepared)
         try:
-            count = await self.count(wire)
+            count = await self.call(
+                *("POST", path, self.count_type, lambda found: structs.astuple(found)[0], body),
+                what="count",
+            )
         except ProviderError as error:
             if error.status == 404:
                 error.what += f"; the address of the target {self.name!r} may not count tokens"
@@ -270,8 +264,8 @@ class HttpProvider(ChatProvider):
         return receive(reply, object, self.read_raw, self.secrets)
 
     def read_raw(self, raw: Any) -> ProviderResponse:
-        """Return what a decoded answer says; secrets may be in it."""
-        return structs.replace(self.read(msgspec.convert(raw, self.answer_type)), raw=raw)
+        """Return what a decoded answer says, and the answer itself."""
+        return structs.replace(self.read(raw), raw=raw)
 
     def teach(self, error: ProviderError, wire: Wire | None = None) -> None:
         """Add which setting avoids a refusal; one that every case would meet ends a run.

@@ -31,10 +31,18 @@ _BASE64 = re.compile(r"(?<![A-Za-z0-9+/])(?:data:[\w/.+-]*;base64,)?[A-Za-z0-9+/
 _ERRORS = {401: AccessDeniedError, 403: AccessDeniedError, 429: RateLimitedError}
 
 
-class Typed(Struct):
-    """An item of a list whose kind is in its ``type``."""
-
+class _Typed(Struct):
     type: str
+
+
+def of_types(items: list[dict[str, Any]], *types: str) -> list[dict[str, Any]]:
+    """Return the items of a list that are of some types.
+
+    Raises:
+        ValueError: an item has no type.
+    """
+    kinds = msgspec.convert(items, list[_Typed])
+    return [item for item, kind in zip(items, kinds, strict=True) if kind.type in types]
 
 
 def receive(

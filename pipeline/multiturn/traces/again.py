@@ -19,7 +19,6 @@ from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import read_pipeline
 from multiturn.providers.base import ChatProvider
-from multiturn.providers.layout import Layout
 from multiturn.providers.reading import Values
 from multiturn.providers.targets import KINDS
 from multiturn.suites.case_reader import CaseReader
@@ -160,9 +159,8 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
 
 def _sent(trace: Trace, conversion: Conversion) -> Values:
     """Return the body that the target of a trace sends for a case, whatever it refuses."""
-    request = request_of(conversion)
     provider = _provider_of(trace)
-    prepared = provider.prepared(Layout(conversion.prompt, request), request)
+    _, prepared = provider.lay_out(request_of(conversion), conversion.prompt)
     return dict(msgspec.json.decode(provider.encode(provider.write(prepared))))
 
 

@@ -1,6 +1,7 @@
 """Requests in the form of Anthropic's Messages API."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -11,7 +12,6 @@ from multiturn.providers import reading
 from multiturn.providers.anthropic.blocks import pieces, result_keys, segment_of, use_keys
 from multiturn.providers.reading import BodyForm, MediaReader, Piece, Values
 
-SPOKEN = ("system", "messages", "tools")  # keys of a body that messages and tools are in
 _CHOICES = {"required": "any"}  # what the API calls them
 
 
@@ -202,16 +202,6 @@ def _likeness(body: Values) -> int:
     return 2 if is_claude or any(each in _BLOCKS for each in types) else 0
 
 
-def _same(body: Values) -> Values:
-    same: Values = reading.same_spelling(
-        body,
-        contents=("content", "system"),
-        defaults=(("is_error", False), ("type", "custom")),
-        programs=("input", "input_schema"),
-    )
-    return same
-
-
 def _settings(request: PreparedRequest) -> Values:
     found = dict(request.form)
     if request.temperature is not None:
@@ -222,9 +212,15 @@ def _settings(request: PreparedRequest) -> Values:
 
 
 FORM = BodyForm(
-    _likeness,
+    write_message,
     read_message,
-    _same,
+    _likeness,
+    partial(
+        reading.same_spelling,
+        contents=("content", "system"),
+        defaults=(("is_error", False), ("type", "custom")),
+        programs=("input", "input_schema"),
+    ),
     _settings,
     read_thoughts,
     # From the types of anthropic 2.11.0, and of its older versions, on 22 November 2026.

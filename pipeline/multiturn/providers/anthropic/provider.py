@@ -4,18 +4,18 @@ import re
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from multiturn.files.media import MediaKind
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.model.turns import Call
 from multiturn.providers import layout as rules
-from multiturn.providers.anthropic.messages import FORM, SPOKEN, write_message
-from multiturn.providers.base import ProviderResponse, UpTo1, Wire
+from multiturn.providers.anthropic.messages import FORM
+from multiturn.providers.base import ProviderResponse, UpTo1
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.layout import Layout
-from multiturn.providers.replies import InputTokens, Typed, counts
+from multiturn.providers.replies import counts, of_types
 
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _IDS = rules.Names("T2", re.compile("[A-Za-z0-9_-]+"))
@@ -71,9 +71,7 @@ class _Called(Struct, tag_field="type", tag="tool_use"):
     input: Any
 
 
-class AnthropicAnswer(Struct):
-    """An answer of the Messages API."""
-
+class _Answer(Struct):
     content: list[dict[str, Any]]
     stop_reason: str | None = None
     usage: Any = None
@@ -85,20 +83,14 @@ class AnthropicProvider(HttpProvider):
     kind = "anthropic"
     title = "Anthropic"
     path = "/v1/messages"
-    spoken_keys = SPOKEN
     body_forms = (FORM,)
     batch_api = "multiturn.providers.anthropic.batches:AnthropicBatchApi"
     counts_tokens = True
-    answer_type = AnthropicAnswer
+    own_server = "https://api.anthropic.com"
     tool_names = rules.Names("A12", re.compile("[A-Za-z0-9_-]{1,128}"))
     hottest = ("A9", 1)
     address_settings = ("base_url", "api_version")
     settings: AnthropicSettings
-
-    @property
-    def api_version(self) -> str:
-        """The version of the API: what models take depends on it."""
-        return self.settings.api_version
 
     def prepared(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
         """Return the messages as the Messages API takes them, and the parameters."""
@@ -127,13 +119,10 @@ class AnthropicProvider(HttpProvider):
         if layout.want_user_last(self.abilities):
             layout.trim_end("A5")
         asked = self.asked(layout, request)
-        limit = _DEFAULT_LIMIT if asked.limit is None else asked.limit
-        caching = self.settings.prompt_caching or None
-        return self.made(layout, request, asked._replace(limit=limit), prompt_caching=caching)
-
-    def write(self, request: PreparedRequest) -> dict[str, Any]:
-        """Return the body."""
-        return write_message(request)
+        limit, caching = asked.max_output_tokens, self.settings.prompt_caching
+        limit = _DEFAULT_LIMIT if limit is None else limit
+        form = {"prompt_caching": caching} if caching else {}
+        return structs.replace(asked, max_output_tokens=limit, form=form)
 
     @property
     def has_cache(self) -> bool | None:
@@ -155,49 +144,29 @@ class AnthropicProvider(HttpProvider):
             return ""
         return "; so does later_system: keep of the target, if the model takes one"
 
-    @property
-    def server(self) -> str:
-        """The address that paths are appended to."""
-        return self.settings.base_url or "https://api.anthropic.com"
-
-    async def count(self, wire: Wire) -> int:
-        """Return the input tokens that Anthropic counts."""
-        assert wire.prepared is not None  # noqa: S101 - it is this provider's
-        body = self.write(wire.prepared)
+    def counting(self, request: PreparedRequest) -> tuple[str, dict[str, Any]]:
+        """Return the path and the body of the endpoint that counts."""
+        body = self.write(request)
         counted = {key: value for key, value in body.items() if key not in _NOT_COUNTED}
-        return await self.call(
-            *("POST", "/v1/messages/count_tokens", InputTokens),
-            *(lambda found: found.input_tokens, counted),
-            what="count",
-        )
+        return "/v1/messages/count_tokens", counted
 
-    def read(self, answer: AnthropicAnswer) -> ProviderResponse:
+    def read(self, answer: Any) -> ProviderResponse:
         """Return the text blocks, the calls and the thinking."""
-        kinds = [block.type for block in msgspec.convert(answer.content, list[Typed])]
-        blocks = [
-            msgspec.convert(block, _Text | _Called)
-            for block, kind in zip(answer.content, kinds, strict=True)
-            if kind in ("text", "tool_use")
-        ]
+        said = msgspec.convert(answer, _Answer)
+        found = of_types(said.content, "text", "tool_use")
+        blocks = [msgspec.convert(block, _Text | _Called) for block in found]
+        calls = [block for block in blocks if isinstance(block, _Called)]
         return ProviderResponse(
             text="".join(block.text for block in blocks if isinstance(block, _Text)),
-            tool_calls=tuple(
-                Call(block.id, block.name, block.input)
-                for block in blocks
-                if isinstance(block, _Called)
-            ),
-            thinking=[
-                block
-                for block, kind in zip(answer.content, kinds, strict=True)
-                if kind in ("thinking", "redacted_thinking")
-            ],
+            tool_calls=tuple(Call(block.id, block.name, block.input) for block in calls),
+            thinking=of_types(said.content, "thinking", "redacted_thinking"),
             usage=counts(
-                answer.usage,
+                said.usage,
                 input_tokens="input_tokens+cache_read_input_tokens+cache_creation_input_tokens",
                 output_tokens="output_tokens",
                 cached_tokens="cache_read_input_tokens",
                 cache_write_tokens="cache_creation_input_tokens",
             ),
-            finish_reason=answer.stop_reason,
-            is_refusal=answer.stop_reason == "refusal",
+            finish_reason=said.stop_reason,
+            is_refusal=said.stop_reason == "refusal",
         )

@@ -15,7 +15,6 @@ from multiturn.model.turns import Call, Thinking, Tool, Turn
 from multiturn.providers import reading
 from multiturn.providers.reading import BodyForm, MediaReader, Piece, Values
 
-SPOKEN = ("systemInstruction", "contents", "tools")  # keys that messages and tools are in
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _ROLES = {"user": "user", "assistant": "model"}
 _TYPES = {f".{name}": media_type for media_type, name in EXTENSIONS.items()}
@@ -298,20 +297,15 @@ def _with_role(content: Any, **role: str) -> Any:
     return {"role": "user", **content, **role} if isinstance(content, dict) else content
 
 
-def _likeness(body: Values) -> int:
-    return 4 if "contents" in body else 0
-
-
 def _same(body: Values) -> Values:
-    same: Values = reading.same_spelling(
-        same_content(body), defaults=(("thought", False),), programs=OF_PROGRAMS
-    )
-    return same
+    defaults = (("thought", False),)
+    return reading.same_spelling(same_content(body), defaults=defaults, programs=OF_PROGRAMS)
 
 
 FORM = BodyForm(
-    _likeness,
+    write_content,
     read_content,
+    lambda body: 4 if "contents" in body else 0,
     _same,
     lambda _: {},
     read_thoughts,

@@ -15,8 +15,8 @@ from multiturn.files.media import with_bytes
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.model.turns import Call
 from multiturn.providers import layout as rules
-from multiturn.providers.base import ProviderResponse, UpTo2, Wire
-from multiturn.providers.gemini.contents import FORM, SPOKEN, write_content
+from multiturn.providers.base import ProviderResponse, UpTo2
+from multiturn.providers.gemini.contents import FORM
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.layout import Layout
@@ -80,9 +80,7 @@ class _Feedback(Struct, rename="camel"):
     block_reason: str | None = None
 
 
-class GeminiAnswer(Struct, rename="camel"):
-    """An answer of generateContent."""
-
+class _Answer(Struct, rename="camel"):
     candidates: list[_Candidate] = []
     prompt_feedback: _Feedback | None = None
     usage_metadata: Any = None
@@ -93,8 +91,8 @@ class GeminiProvider(HttpProvider):
 
     kind = "gemini"
     title = "Gemini"
-    answer_type = GeminiAnswer
-    spoken_keys = SPOKEN
+    own_server = "https://generativelanguage.googleapis.com"
+    count_type = _Counted
     body_forms = (FORM,)
     batch_api = "multiturn.providers.gemini.batches:GeminiBatchApi"
     counts_tokens = True
@@ -127,11 +125,7 @@ class GeminiProvider(HttpProvider):
         asked = self.asked(layout, request)
         if any(tool.strict is not None for tool in request.tools):
             layout.repair("G9", "left out whether tools are strict")
-        return self.made(layout, request, asked)
-
-    def write(self, request: PreparedRequest) -> dict[str, Any]:
-        """Return the body."""
-        return write_content(request)
+        return asked
 
     def encode(self, body: dict[str, Any], hook: Callable[[Any], str] = with_bytes) -> bytes:
         """Return the body, in which characters outside ASCII are escaped."""
@@ -151,11 +145,6 @@ class GeminiProvider(HttpProvider):
             layout.judge(self.abilities.takes("addresses"), "attach the file itself")
 
     @property
-    def server(self) -> str:
-        """The address that paths are appended to."""
-        return self.settings.base_url or "https://generativelanguage.googleapis.com"
-
-    @property
     def path(self) -> str:
         """The path of the requests."""
         return self.model_path("generateContent")
@@ -170,18 +159,14 @@ class GeminiProvider(HttpProvider):
         model: str = self.settings.model
         return model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
 
-    async def count(self, wire: Wire) -> int:
-        """Return the input tokens that Google counts."""
-        assert wire.prepared is not None  # noqa: S101 - it is this provider's
-        whole = {"model": self.model_name, **self.write(wire.prepared)}
-        return await self.call(
-            *("POST", self.model_path("countTokens"), _Counted),
-            *(lambda found: found.total_tokens, {"generateContentRequest": whole}),
-            what="count",
-        )
+    def counting(self, request: PreparedRequest) -> tuple[str, dict[str, Any]]:
+        """Return the path and the body of the endpoint that counts."""
+        whole = {"model": self.model_name, **self.write(request)}
+        return self.model_path("countTokens"), {"generateContentRequest": whole}
 
-    def read(self, answer: GeminiAnswer) -> ProviderResponse:
+    def read(self, answer: Any) -> ProviderResponse:
         """Return the text of the first candidate, its calls, and apart from them its thoughts."""
+        answer = msgspec.convert(answer, _Answer)
         blocked = answer.prompt_feedback and answer.prompt_feedback.block_reason
         if blocked and not answer.candidates:
             raise ContentFilterError(f"the prompt was blocked: {blocked}")

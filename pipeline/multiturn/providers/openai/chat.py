@@ -5,6 +5,7 @@ Many other tools use this form, too.
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -15,8 +16,6 @@ from multiturn.model.turns import Call, Tool, Turn
 from multiturn.providers import reading
 from multiturn.providers.openai.blocks import call_keys, pieces
 from multiturn.providers.reading import BodyForm, MediaReader, Values
-
-SPOKEN = ("messages", "tools")  # keys of a body that the messages and the tools are in
 
 
 def write_chat(request: PreparedRequest) -> dict[str, Any]:
@@ -228,10 +227,7 @@ _ROLES = ("developer", "tool", "function")
 
 
 def _likeness(body: Values) -> int:
-    messages, tools = (
-        [*reading.mappings(body.get("messages"))],
-        [*reading.mappings(body.get("tools"))],
-    )
+    messages, tools = ([*reading.mappings(body.get(key))] for key in ("messages", "tools"))
     roles = [each.get("role") for each in messages]
     is_sure = (
         roles[:1] == ["system"]
@@ -242,25 +238,17 @@ def _likeness(body: Values) -> int:
     return 3 if is_sure else 1
 
 
-def _same(body: Values) -> Values:
-    same: Values = reading.same_spelling(
-        body,
+FORM = BodyForm(
+    write_chat,
+    read_chat,
+    _likeness,
+    partial(
+        reading.same_spelling,
         contents=("content",),
         defaults=(("detail", "auto"), ("type", "function")),
         programs=("parameters",),
-    )
-    return same
-
-
-def _settings(request: PreparedRequest) -> Values:
-    return dict(request.form)
-
-
-FORM = BodyForm(
-    _likeness,
-    read_chat,
-    _same,
-    _settings,
+    ),
+    lambda request: dict(request.form),
     # From the types of openai 3.52.0, of both APIs, on 22 November 2026.
     known_settings=(
         *("audio", "background", "context_management", "frequency_penalty", "include"),

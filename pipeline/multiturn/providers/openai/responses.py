@@ -274,19 +274,14 @@ def same_response(body: Values) -> Values:
     return {**same, "input": _items(body.get("input"))}
 
 
-def _likeness(body: Values) -> int:
-    return 4 if "input" in body else 0
-
-
 def _same(body: Values) -> Values:
-    same: Values = reading.same_spelling(
+    return reading.same_spelling(
         same_response(body),
         contents=("content", "instructions", "output"),
         types={"input_text": "text", "output_text": "text"},
         defaults=(("detail", "auto"), ("type", "function"), ("type", "message")),
         programs=("parameters",),
     )
-    return same
 
 
 def _settings(request: PreparedRequest) -> Values:
@@ -295,4 +290,11 @@ def _settings(request: PreparedRequest) -> Values:
     return {"api": "responses", **form, **apart}
 
 
-FORM = BodyForm(_likeness, read_response, _same, _settings, read_reasoning)
+FORM = BodyForm(
+    write_response,
+    read_response,
+    lambda body: 4 if "input" in body else 0,
+    _same,
+    _settings,
+    read_reasoning,
+)
