@@ -9,14 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 import msgspec
 from msgspec import Meta, Struct, structs
 
+from multiturn import errors
 from multiturn.documents.validation import LARGEST_NUMBER
-from multiturn.errors import (
-    OwnProviderError,
-    Place,
-    ProviderError,
-    exception_in_words,
-    provider_error,
-)
 from multiturn.files.media import with_bytes, without_bytes
 from multiturn.logs import Notice, warn
 from multiturn.model.request import (
@@ -193,7 +187,7 @@ class TargetProvider:
     accepts: Collection[str] = frozenset()  # as for ``AxProvider``
     rules_by: ClassVar[tuple[str, ...]] = ()  # the addresses that say whose rules hold
     overhead = Overhead()  # what the vendor adds to the tokens of texts
-    place = Place()  # of the target, if it is of a file
+    place = errors.Place()  # of the target, if it is of a file
 
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
         self.settings = settings
@@ -295,12 +289,12 @@ class TargetProvider:
         """Answer a request."""
         return await self.send(self.wire(request))
 
-    def hidden(self, error: BaseException) -> ProviderError:
+    def hidden(self, error: BaseException) -> errors.ProviderError:
         """Return an error without secrets; one that is not the provider's own has its type."""
-        if not isinstance(error, ProviderError):
-            return OwnProviderError(hide(exception_in_words(error), self.secrets))
-        what = error.what if isinstance(error.what, str) else exception_in_words(error)
-        return provider_error(
+        if not isinstance(error, errors.ProviderError):
+            return errors.OwnProviderError(hide(errors.exception_in_words(error), self.secrets))
+        what = error.what if isinstance(error.what, str) else errors.exception_in_words(error)
+        return errors.provider_error(
             hide(error.kind, self.secrets),
             hide(what, self.secrets),
             status=error.status,
@@ -375,7 +369,7 @@ class AxProvider(ABC):
                 which a question does not have (C8).
         """
         if lacks_media(request):
-            raise ProviderError(broken("C8", _WITH_CHAT))
+            raise errors.ProviderError(broken("C8", _WITH_CHAT))
         return tuple(map(message_of, prompt_of(request)))
 
 

@@ -13,11 +13,7 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from multiturn.errors import (
-    MalformedReplyError,
-    ProcessFailedError,
-    ReplyTimeoutError,
-)
+from multiturn.errors import MalformedReplyError, ProcessFailedError, ReplyTimeoutError
 from multiturn.providers.agents import guard
 from multiturn.providers.base import LARGEST_ANSWER
 from multiturn.providers.secrets import hide, is_secret, passwords_in
