@@ -19,11 +19,11 @@ from multiturn.providers.reading import (
     other_keys,
     read_call,
     read_media,
-    read_thinking,
     read_tool,
     same_spelling,
     segment,
     texts,
+    thinking_of,
     turn,
 )
 
@@ -153,18 +153,18 @@ def _read_block(block: Values) -> Iterator[Piece]:
         case {"toolUse": {**call}}:
             yield read_call(call.get("toolUseId"), call.get("name"), call.get("input") or {})
         case {"reasoningContent": _}:
-            yield from read_thoughts(block)
+            yield from thoughts(block)
         case _:
             yield from _pieces_in([block])
 
 
-def read_thoughts(block: Values) -> Iterator[Thinking]:
+def thoughts(block: Values) -> Iterator[Thinking]:
     """Yield the thinking of a block; its signature is that of Anthropic's models."""
     match block.get("reasoningContent"):
         case {"reasoningText": {**said}}:
-            yield read_thinking("anthropic", said.get("text"), said.get("signature"))
+            yield thinking_of("anthropic", said.get("text"), said.get("signature"))
         case {"redactedContent": data}:
-            yield read_thinking("anthropic", data=data)
+            yield thinking_of("anthropic", data=data)
 
 
 def _pieces_in(content: Any) -> Iterator[Any]:
@@ -217,7 +217,7 @@ FORM = BodyForm(
         programs=("input", "json"),
     ),
     lambda _: {},
-    read_thoughts,
+    thoughts,
     settings_key=_CONFIG,
     known_settings=(  # from botocore 1.44.5
         *("additionalModelRequestFields", "additionalModelResponseFieldPaths", "guardrailConfig"),

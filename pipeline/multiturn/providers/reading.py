@@ -147,9 +147,7 @@ def read_call(call_id: Any, name: Any, arguments: Any, signature: Any = None) ->
     return Call(call_id, name, arguments, _text(signature) or "")
 
 
-def read_thinking(
-    vendor: str, text: Any = None, signature: Any = None, data: Any = None
-) -> Thinking:
+def thinking_of(vendor: str, text: Any = None, signature: Any = None, data: Any = None) -> Thinking:
     """Return a block of thinking."""
     return Thinking(_text(text) or "", _text(signature) or "", _text(data) or "", vendor)
 
@@ -216,10 +214,10 @@ def data_uri(data: str, media_type: object = None) -> str:
 
 
 def pieces_of_blocks(
-    content: Any, segment_of: Callable[[Mapping[str, Any]], Segment | None]
+    content: Any, read_segment: Callable[[Mapping[str, Any]], Segment | None]
 ) -> Iterator[Any]:
-    """Yield the texts and the media of a content, as a vendor's ``segment_of`` reads its blocks."""
-    for found in map(segment_of, mappings(blocks(content))):
+    """Yield the texts and the media of a content, whose blocks a vendor's function reads."""
+    for found in map(read_segment, mappings(blocks(content))):
         if found is not None:
             yield found["value"] if found["type"] == "text" else found
 

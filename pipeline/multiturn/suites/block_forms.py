@@ -45,8 +45,8 @@ def _form(keys: Mapping[str, Any]) -> type[Struct]:
 @cache
 def block_forms() -> Mapping[str, type[Struct]]:
     """Return the form of each kind of block, by the places that the vocabulary has them under."""
-    from multiturn.providers.anthropic import blocks as anthropic
-    from multiturn.providers.openai import blocks as openai
+    from multiturn.providers.anthropic import messages as anthropic
+    from multiturn.providers.openai import chat as openai
 
     forms = {**openai.FORMS, **anthropic.FORMS, **_FORMS}
     return {place: _form(keys) for place, keys in forms.items()}
@@ -54,8 +54,8 @@ def block_forms() -> Mapping[str, type[Struct]]:
 
 def segment_of(block: Mapping[str, Any]) -> Segment | None:
     """Return text or media of another tool's as a segment of ours; None for any other block."""
-    from multiturn.providers.anthropic import blocks as anthropic
-    from multiturn.providers.openai import blocks as openai
+    from multiturn.providers.anthropic import messages as anthropic
+    from multiturn.providers.openai import chat as openai
     from multiturn.providers.reading import segment
 
     match block:
@@ -67,7 +67,7 @@ def segment_of(block: Mapping[str, Any]) -> Segment | None:
             return segment("audio", value)
         case {"type": "document", "document": str(value), **keys}:
             return segment(_kind_of(value, keys.get("mime_type")), value, keys)
-    return openai.segment_of(block) or anthropic.segment_of(block)
+    return openai.read_segment(block) or anthropic.read_segment(block)
 
 
 def _kind_of(value: str, declared: object) -> str:

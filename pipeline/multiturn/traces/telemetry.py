@@ -122,7 +122,7 @@ def _turns(given: Values, provider: str, key: str, media: MediaReader) -> Iterat
     if role == "assistant":
         vendor = provider if provider in ("anthropic", "gemini") else "openai"
         reasoning = (part for part in parts if part.get("type") == "reasoning")
-        thoughts = [reading.read_thinking(vendor, part.get("content")) for part in reasoning]
+        thoughts = [reading.thinking_of(vendor, part.get("content")) for part in reasoning]
         calls = [
             reading.read_call(
                 part.get("id"),

@@ -193,7 +193,7 @@ class _Reader:
     def _pieces(self, part: Values) -> Iterator[Piece]:
         if "functionCall" in part:
             yield self._call(part)
-        elif thoughts := read_thoughts(part):
+        elif thoughts := _thoughts(part):
             yield from thoughts
         else:
             yield from _pieces_in({"parts": [part]})
@@ -248,11 +248,11 @@ def _pieces_in(content: Any) -> Iterator[Any]:
                 yield {"type": kind_of_type(str(more.get("mimeType"))), "value": url}
 
 
-def read_thoughts(part: Values) -> list[Thinking]:
+def _thoughts(part: Values) -> list[Thinking]:
     """Return a part that is a thought as a block of thinking; none of any other part."""
     if part.get("thought") is not True:
         return []
-    return [reading.read_thinking("gemini", part.get("text"), part.get("thoughtSignature"))]
+    return [reading.thinking_of("gemini", part.get("text"), part.get("thoughtSignature"))]
 
 
 def _schema(given: Values) -> Any:
@@ -308,7 +308,7 @@ FORM = BodyForm(
     lambda body: 4 if "contents" in body else 0,
     _same,
     lambda _: {},
-    read_thoughts,
+    _thoughts,
     settings_key="generationConfig",
     # From the types of google-genai 3.4.0, on 22 November 2026.
     known_settings=(

@@ -9,14 +9,7 @@ from multiturn.files.media import Media, address_or_uri, file_name
 from multiturn.model.request import Choice, PreparedRequest, content_of
 from multiturn.model.turns import Role, Thinking, Tool, Turn
 from multiturn.providers import reading
-from multiturn.providers.openai.blocks import pieces
-from multiturn.providers.openai.chat import (
-    caching_of,
-    functions_of,
-    read_choice,
-    role_form,
-    said_in,
-)
+from multiturn.providers.openai import chat
 from multiturn.providers.reading import BodyForm, MediaReader, Piece, Values
 
 
@@ -49,7 +42,7 @@ def write_response(request: PreparedRequest) -> dict[str, Any]:
         for at, turn in enumerate(request.messages)
         for item in response_items(turn, role * (turn.role == "system"), phase.get(at, ""))
     ]
-    caching = caching_of(request, items, "input_text")
+    caching = chat.caching_of(request, items, "input_text")
     body = {
         "instructions": request.system and request.system.content,
         "input": items,
@@ -162,7 +155,7 @@ def read_response(
         what = "refers to messages that OpenAI stores; import a request that has all of them"
         raise MultiturnError(f"{stored[0]} {what}")
     items = [*reading.mappings(_items(body.get("input")))]
-    instructions = reading.texts(pieces(body.get("instructions")))
+    instructions = reading.texts(chat.pieces(body.get("instructions")))
     phases: dict[int, str] = {}
     messages = []
     for at, (each, phase) in enumerate(_Reader(items, media).turns()):
@@ -173,14 +166,14 @@ def read_response(
         "phases": phases,
         "include": body.get("include"),
         "prompt_caching": is_cached,
-        **role_form(items),
+        **chat.role_form(items),
     }
     return PreparedRequest(
         messages=tuple(messages),
         system=reading.turn("system", instructions, media) if instructions else None,
         model=str(body.get("model") or ""),
-        tools=tuple(reading.read_tool(_strict(each)) for each in functions_of(body)),
-        tool_choice=read_choice(body.get("tool_choice")),
+        tools=tuple(reading.read_tool(_strict(each)) for each in chat.functions_of(body)),
+        tool_choice=chat.read_choice(body.get("tool_choice")),
         temperature=body.get("temperature"),
         max_output_tokens=body.get("max_output_tokens"),
         form={name: given for name, given in form.items() if given},
@@ -209,7 +202,7 @@ class _Reader:
                     self._is_open and not all(isinstance(each, Thinking) for each in self._found)
                 ) or (is_said and self._is_open and not self._found):
                     yield from self._done()
-                self._add(*(said_in(item) if is_said else read_reasoning(item)))
+                self._add(*(chat.said_in(item) if is_said else read_reasoning(item)))
                 self._is_open = self._is_open or is_said
                 self._phase = item.get("phase") or "" if is_said else self._phase
             else:
@@ -221,14 +214,14 @@ class _Reader:
                 elif kind == "message" and role in ("system", "developer"):
                     yield (
                         reading.turn(
-                            "system", reading.texts(pieces(item.get("content"))), self._media
+                            "system", reading.texts(chat.pieces(item.get("content"))), self._media
                         ),
                         "",
                     )
         yield from self._done()
 
     def _turn(self, role: Role, content: Any, answers: Any = None) -> Turn:
-        return reading.turn(role, pieces(content), self._media, answers=answers)
+        return reading.turn(role, chat.pieces(content), self._media, answers=answers)
 
     def _add(self, *found: Piece) -> None:
         self._found += found
@@ -248,8 +241,8 @@ def read_reasoning(item: Values) -> list[Thinking]:
     if not summary and not data:  # OpenAI has stored the rest
         return []
     first, *others = summary or [None]
-    found = [reading.read_thinking("openai", first, item.get("id"), data)]
-    return found + [reading.read_thinking("openai", text, item.get("id")) for text in others]
+    found = [reading.thinking_of("openai", first, item.get("id"), data)]
+    return found + [reading.thinking_of("openai", text, item.get("id")) for text in others]
 
 
 def _items(given: Any) -> list[Any]:
