@@ -7,7 +7,7 @@ from typing import Any
 from multiturn.errors import MultiturnError
 from multiturn.files.media import Media, address_or_uri, file_name
 from multiturn.model.request import Choice, PreparedRequest, content_of
-from multiturn.model.turns import Role, Thinking, Tool, Turn
+from multiturn.model.turns import Thinking, Tool, Turn
 from multiturn.providers import reading
 from multiturn.providers.openai import chat
 from multiturn.providers.reading import BodyForm, MediaReader, Piece, Values
@@ -158,7 +158,7 @@ def read_response(
     instructions = reading.texts(chat.pieces(body.get("instructions")))
     phases: dict[int, str] = {}
     messages = []
-    for at, (each, phase) in enumerate(_Reader(items, media).turns()):
+    for at, (each, phase) in enumerate(_turns(items, media)):
         messages.append(each)
         phases |= {at: phase} if phase else {}
     is_cached = body.get("prompt_cache_options") == {"mode": "explicit"}
@@ -181,57 +181,39 @@ def read_response(
     )
 
 
-class _Reader:
-    """Reads items: thinking, a text and calls in this order are one turn of the assistant's."""
+def _turns(items: Iterable[Values], media: MediaReader) -> Iterator[tuple[Turn, str]]:
+    """Yield each turn with its phase.
 
-    def __init__(self, items: Iterable[Values], media: MediaReader) -> None:
-        self._items, self._media = items, media
-        self._found: list[Piece] = []
-        self._phase, self._is_open = "", False  # whether there is a message of the assistant's
-
-    def turns(self) -> Iterator[tuple[Turn, str]]:
-        """Yield each turn with its phase."""
-        for at, item in enumerate(self._items):
-            kind, role = item.get("type", "message"), item.get("role")
-            is_said = kind == "message" and role == "assistant"
-            if kind == "function_call":
-                arguments = reading.decoded(item.get("arguments"), f"input[{at}].arguments")
-                self._add(reading.read_call(item.get("call_id"), item.get("name"), arguments))
-            elif kind == "reasoning" or is_said:
-                if (
-                    self._is_open and not all(isinstance(each, Thinking) for each in self._found)
-                ) or (is_said and self._is_open and not self._found):
-                    yield from self._done()
-                self._add(*(chat.said_in(item) if is_said else read_reasoning(item)))
-                self._is_open = self._is_open or is_said
-                self._phase = item.get("phase") or "" if is_said else self._phase
-            else:
-                yield from self._done()
-                if kind == "function_call_output":
-                    yield self._turn("tool", item.get("output"), item.get("call_id")), ""
-                elif kind == "message" and role == "user":
-                    yield self._turn("user", item.get("content")), ""
-                elif kind == "message" and role in ("system", "developer"):
-                    yield (
-                        reading.turn(
-                            "system", reading.texts(chat.pieces(item.get("content"))), self._media
-                        ),
-                        "",
-                    )
-        yield from self._done()
-
-    def _turn(self, role: Role, content: Any, answers: Any = None) -> Turn:
-        return reading.turn(role, chat.pieces(content), self._media, answers=answers)
-
-    def _add(self, *found: Piece) -> None:
-        self._found += found
-        self._is_open = self._is_open or bool(found)
-
-    def _done(self) -> Iterator[tuple[Turn, str]]:
-        """Yield the turn of the assistant's, if there is one, and begin another."""
-        if self._is_open:
-            yield reading.turn("assistant", self._found, self._media), self._phase
-        self._found, self._phase, self._is_open = [], "", False
+    Thinking, a text and calls in this order are one turn of the assistant's.
+    """
+    found: list[Piece] | None = None  # of the assistant's turn; None where there is none
+    phase = ""
+    for at, item in enumerate(items):
+        kind, role = item.get("type", "message"), item.get("role")
+        is_said = kind == "message" and role == "assistant"
+        is_thought = kind == "reasoning"
+        if found is not None and kind != "function_call":
+            is_spoken = not all(isinstance(each, Thinking) for each in found)
+            if not (is_said or is_thought) or is_spoken or (is_said and not found):
+                yield reading.turn("assistant", found, media), phase
+                found, phase = None, ""
+        if kind == "function_call":
+            arguments = reading.decoded(item.get("arguments"), f"input[{at}].arguments")
+            call = reading.read_call(item.get("call_id"), item.get("name"), arguments)
+            found = [*(found or ()), call]
+        elif is_said:
+            found, phase = [*(found or ()), *chat.said_in(item)], item.get("phase") or ""
+        elif is_thought:
+            found = [*(found or ()), *read_reasoning(item)] or found
+        elif kind == "function_call_output":
+            said, answers = chat.pieces(item.get("output")), item.get("call_id")
+            yield reading.turn("tool", said, media, answers=answers), ""
+        elif kind == "message" and role == "user":
+            yield reading.turn("user", chat.pieces(item.get("content")), media), ""
+        elif kind == "message" and role in ("system", "developer"):
+            yield reading.turn("system", reading.texts(chat.pieces(item.get("content"))), media), ""
+    if found is not None:
+        yield reading.turn("assistant", found, media), phase
 
 
 def read_reasoning(item: Values) -> list[Thinking]:
