@@ -26,7 +26,7 @@ from multiturn.model.turns import Call, Turns
 from multiturn.providers.layout import Layout
 from multiturn.providers.rules import RULES, Rule, broken
 from multiturn.providers.secrets import hide
-from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_of, tokens_of
+from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_of
 from multiturn.text import brief
 
 
@@ -242,8 +242,15 @@ class TargetProvider:
 
     def tokens(self, wire: Wire) -> Tokens:
         """Return how many input tokens a request is; about, where that is not known."""
-        sent, is_known = self.reads(wire), self.is_overhead_known
-        return tokens_of(sent, self.tokenizer, self.overhead, is_known=is_known)
+        sent, texts = self.reads(wire), self.tokenizer
+        is_known = self.is_overhead_known and texts.is_exact
+        added = self.overhead.request + self.overhead.message * sent.messages
+        return Tokens(
+            sum(map(texts.count, sent.texts)) + added,
+            is_exact=is_known and not (sent.has_data or sent.media),
+            media=sent.media,
+            most_output=sent.most_output,
+        )
 
     @property
     def is_overhead_known(self) -> bool:

@@ -98,7 +98,9 @@ class Client:
         if user:
             self._headers["authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=_certificates()),
+            connector=aiohttp.TCPConnector(
+                limit=0, ssl=_trusting(environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR"))
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(),  # ours limits a whole attempt
             auto_decompress=False,  # which has no limit
@@ -246,13 +248,9 @@ class Client:
         await self._session.close()
 
 
-def _certificates() -> ssl.SSLContext:
-    """Return what trusts the system's certificates and certifi's, or those of SSL_CERT_FILE."""
-    return _trusting(environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR"))
-
-
 @cache
 def _trusting(file: str | None, _folder: str | None) -> ssl.SSLContext:
+    """Return what trusts the system's certificates and certifi's, or those of SSL_CERT_FILE."""
     context = ssl.create_default_context()  # which reads both variables
     if not file:
         import certifi

@@ -17,14 +17,8 @@ from multiturn.providers.secrets import hide, secrets_among
 
 # The fields that an answer depends on; the other fields are for evaluating the answer.
 _SENT = (
-    "question",
-    "guidelines",
-    "chat_prompt",
-    "input_files",
-    "metadata",
-    "eval_id",
-    "temperature",
-    "max_output_tokens",
+    *("question", "guidelines", "chat_prompt", "input_files", "metadata", "eval_id"),
+    *("temperature", "max_output_tokens"),
 )
 _SENT_IF_GIVEN = ("tools", "tool_choice")  # so that digests of requests without them stay
 

@@ -89,15 +89,15 @@ class HttpProvider(ChatProvider):
         """From how many tokens on the model's prefixes are cached; None if that is not known."""
         return self.abilities.cache_minimum
 
-    @property
-    def has_cache(self) -> bool | None:
-        """Whether the vendor caches the prefixes of this target; None if that is not known."""
-        return None if self.cache_minimum is None else True
-
     @cached_property
     def is_overhead_known(self) -> bool:
         """Whether the vendor says what it adds to the tokens of texts."""
         return self.abilities.is_overhead_known
+
+    @property
+    def has_cache(self) -> bool | None:
+        """Whether the vendor caches the prefixes of this target; None if that is not known."""
+        return None if self.cache_minimum is None else True
 
     def asked(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
         """Return what is asked for; the layout takes what the vendor or the model refuses."""
@@ -172,8 +172,8 @@ class HttpProvider(ChatProvider):
         body = wire.body
         try:
             reply = await self.client().send("POST", self.path, body)
-            answer = structs.replace(self.answer(reply.body), retries=reply.retries)
-            return structs.replace(answer, wire=hide(body, self.secrets))
+            answer, sent = self.answer(reply.body), hide(body, self.secrets)
+            return structs.replace(answer, retries=reply.retries, wire=sent)
         except ProviderError as error:
             if error.status == 404:
                 error.what += f"; check the model and the address of the target {self.name!r}"

@@ -98,9 +98,16 @@ class AnthropicProvider(HttpProvider):
         if keep:
             layout.take_first_system("A1", "A3")
         else:
-            layout.take_system("A1", "A3", self.keep_advice(layout))
+            refuses = self.abilities.takes("later_system").takes is False
+            keeps = "; so does later_system: keep of the target, if the model takes one"
+            layout.take_system("A1", "A3", "" if refuses else keeps)
         if layout.has_more:
-            self.repair_calls(layout, request)
+            rules.keep_thinking(layout, "anthropic", lambda block: block.signature or block.data)
+            rules.pair_results(layout)
+            rules.rename_ids(layout, _IDS)
+            if not request.tools and any(message.calls for message in layout.messages):
+                what = "sources disagree whether Anthropic takes calls in messages without tools"
+                layout.doubts.append(f"{what} (T7: litellm #27620, #24712); add tools to the case")
         if layout.has_media:
             rules.move_from_results(layout, lambda result, _: not result.is_error, "A17")
             rules.want_user_media(layout, "A13")
@@ -128,21 +135,6 @@ class AnthropicProvider(HttpProvider):
     def has_cache(self) -> bool | None:
         """Whether prefixes are cached: only if the target asks for it."""
         return super().has_cache if self.settings.prompt_caching else False
-
-    def repair_calls(self, layout: Layout, request: ProviderRequest) -> None:
-        """Repair calls, results and thinking."""
-        rules.keep_thinking(layout, "anthropic", lambda block: block.signature or block.data)
-        rules.pair_results(layout)
-        rules.rename_ids(layout, _IDS)
-        if not request.tools and any(message.calls for message in layout.messages):
-            what = "sources disagree whether Anthropic takes calls in messages without tools"
-            layout.doubts.append(f"{what} (T7: litellm #27620, #24712); add tools to the case")
-
-    def keep_advice(self, layout: Layout) -> str:
-        """Return the advice to keep a later system message, if the model may take it."""
-        if not layout.has_later_system() or self.abilities.takes("later_system").takes is False:
-            return ""
-        return "; so does later_system: keep of the target, if the model takes one"
 
     def counting(self, request: PreparedRequest) -> tuple[str, dict[str, Any]]:
         """Return the path and the body of the endpoint that counts."""

@@ -111,7 +111,15 @@ class GeminiProvider(HttpProvider):
             rules.pair_results(layout)
             rules.name_joined(layout, "T4")
         if layout.has_media:
-            self.repair_media(layout)
+            takes = bool(self.abilities.takes("result_media").takes)
+            rules.move_from_results(layout, lambda _, media: takes and media.kind != "audio")
+            gif, what = "image/gif", "attach a PNG"
+            rules.want_types(layout, "G12", lambda media: media.media_type != gif, what)
+            rules.want_kinds(layout, self.abilities)
+            rules.want_sizes(layout, _LIMITS)
+            rules.without_detail(layout)
+            if any(media.url for media in rules.media_in(layout.messages)):
+                layout.judge(self.abilities.takes("addresses"), "attach the file itself")
         layout.drop_blank("G5")
         layout.tools_as_user("G3")
         layout.want_turns("G2")
@@ -130,19 +138,6 @@ class GeminiProvider(HttpProvider):
     def encode(self, body: dict[str, Any], hook: Callable[[Any], str] = with_bytes) -> bytes:
         """Return the body, in which characters outside ASCII are escaped."""
         return json.dumps(body, default=hook).encode()
-
-    def repair_media(self, layout: Layout) -> None:
-        """Refuse what the API, or the model, does not take of media, or move it after results."""
-        takes = bool(self.abilities.takes("result_media").takes)
-        rules.move_from_results(layout, lambda _, media: takes and media.kind != "audio")
-        rules.want_types(
-            layout, "G12", lambda media: media.media_type != "image/gif", "attach a PNG"
-        )
-        rules.want_kinds(layout, self.abilities)
-        rules.want_sizes(layout, _LIMITS)
-        rules.without_detail(layout)
-        if any(media.url for media in rules.media_in(layout.messages)):
-            layout.judge(self.abilities.takes("addresses"), "attach the file itself")
 
     @property
     def path(self) -> str:

@@ -283,7 +283,11 @@ class OpenAIProvider(HttpProvider):
         layout.want_turns("C1")
         if layout.has_media:
             want_kinds(layout, abilities, repairs.MEDIA if self.asks_responses else MEDIA_KINDS)
-        self.lay_out_system(layout)
+        if settings.later_system == "merge":
+            layout.merge_system("O5")
+        if settings.system_role == "user":
+            layout.system_as_user("O14")
+        layout.want_known_later_system(abilities, "set later_system: merge in the target")
         if settings.roles == "alternate":
             layout.alternate("O13")
         elif settings.roles is None:
@@ -328,14 +332,6 @@ class OpenAIProvider(HttpProvider):
     def asks_for_cache(self) -> bool:
         """Whether the target wants the system message marked for the cache."""
         return bool(getattr(self.settings, "prompt_caching", False))  # Azure's have no such setting
-
-    def lay_out_system(self, layout: Layout) -> None:
-        """Send system messages as the target says."""
-        if self.settings.later_system == "merge":
-            layout.merge_system("O5")
-        if self.settings.system_role == "user":
-            layout.system_as_user("O14")
-        layout.want_known_later_system(self.abilities, "set later_system: merge in the target")
 
     def want_limit(self, layout: Layout, limit: int) -> None:
         """Refuse a limit that is too low, or whose name the model does not take."""
