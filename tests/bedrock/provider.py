@@ -13,8 +13,7 @@ from multiturn.files.media import Media, MediaKind
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.model.turns import Call, Part, Turn, is_blank
 from multiturn.providers.base import ProviderResponse, UpTo1
-from multiturn.providers.http import HttpProvider
-from multiturn.providers.http_settings import HttpSettings
+from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import (
     Layout,
     Names,
@@ -96,6 +95,7 @@ class BedrockProvider(HttpProvider):
 
     kind = "bedrock"
     title = "Bedrock"
+    telemetry_names = ("aws.bedrock",)
     # Claude's rows of models.yaml are found by the names that Bedrock has for the models; they are
     # not about the days of Anthropic's own API, which Bedrock does not have.
     vendor = "anthropic"

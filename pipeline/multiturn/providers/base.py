@@ -179,11 +179,10 @@ class TargetProvider:
     """
 
     kind: ClassVar[str] = ""  # the name that targets give it; empty for a user's own
-    batch_api: ClassVar[str] = (
-        ""  # the module of the vendor's Batch API and its class, with a colon
-    )
+    batch_api: ClassVar[str] = ""  # the module of its Batch API, a colon, and the class
     counts_tokens: ClassVar[bool] = False  # whether the vendor has an endpoint that does
     title: ClassVar[str] = ""  # what reports call its payload; empty for none of its own
+    telemetry_names: ClassVar[tuple[str, ...]] = ()  # in OpenTelemetry's gen_ai.provider.name
     accepts: Collection[str] = frozenset()  # as for ``AxProvider``
     rules_by: ClassVar[tuple[str, ...]] = ()  # the addresses that say whose rules hold
     overhead = Overhead()  # what the vendor adds to the tokens of texts
@@ -428,7 +427,7 @@ class ChatProvider(TargetProvider, AxProvider):
         bare = structs.replace(prepared, messages=(), system=None, tools=())
         others = {key: value for key, value in self.write(bare).items() if value != []}
         return Preview(
-            messages=layout.shown,
+            messages=prepared.spoken,
             parameters=others,
             repairs=layout.done(),
             doubts=tuple(layout.doubts),

@@ -7,17 +7,15 @@ caller first looks for it, with ``BatchApi.find``.
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, TypeVar
+from typing import Any, BinaryIO, ClassVar, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from multiturn.errors import MalformedReplyError, ProviderError, provider_error
 from multiturn.providers.base import LARGEST_ANSWER, ProviderResponse
+from multiturn.providers.http import HttpProvider
 from multiturn.providers.replies import readable, receive
-
-if TYPE_CHECKING:
-    from multiturn.providers.http import HttpProvider
 
 _T = TypeVar("_T")
 _MAY_PASS = ("timeout", "connection", "unreachable", "rate_limit", "malformed")
@@ -129,7 +127,7 @@ class BatchApi(Protocol):
     batch_type: ClassVar[type[Struct]]  # what the vendor says of a batch
     line_type: ClassVar[type[Struct]]  # what is in a line of results
 
-    provider: "HttpProvider"  # of the target
+    provider: HttpProvider  # of the target
 
     def __init__(self, provider: Any) -> None:
         self.provider = provider

@@ -15,15 +15,17 @@ from email.utils import parsedate_to_datetime
 from functools import cache
 from itertools import count
 from os import environ
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from multiturn import errors
 from multiturn.providers.base import LARGEST_ANSWER
-from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.replies import error_of
 from multiturn.providers.secrets import hide, passwords_in
+
+if TYPE_CHECKING:
+    from multiturn.providers.http import HttpSettings
 
 PIECE = 2**16  # bytes that are sent or received at a time
 _SHORTEST_DELAY, _LONGEST_DELAY = 0.5, 8.0  # seconds, where the server does not say
@@ -76,7 +78,7 @@ class Client:
         secrets: values to hide in errors.
     """
 
-    def __init__(self, settings: HttpSettings, address: str, secrets: Iterable[str]) -> None:
+    def __init__(self, settings: "HttpSettings", address: str, secrets: Iterable[str]) -> None:
         import aiohttp  # takes 30 MB and a tenth of a second
 
         parts = urlsplit(address)
@@ -97,10 +99,9 @@ class Client:
         }
         if user:
             self._headers["authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
+        trusted = _trusting(environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR"))
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=0, ssl=_trusting(environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR"))
-            ),
+            connector=aiohttp.TCPConnector(limit=0, ssl=trusted),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(),  # ours limits a whole attempt
             auto_decompress=False,  # which has no limit

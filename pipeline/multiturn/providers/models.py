@@ -224,10 +224,6 @@ class Abilities(NamedTuple):
         """Return whether the model takes a kind of message or content, or a mark in one."""
         return self._judge(feature, lambda row: getattr(row, feature) == "yes")
 
-    def limit(self) -> Row | None:
-        """Return the row with the only name of a limit that the model takes, if there is one."""
-        return next(iter(self.rows("limit")), None)
-
     @property
     def tokenizer(self) -> Tokenizer:
         """What counts the model's tokens."""

@@ -27,8 +27,7 @@ from multiturn.providers.base import ChatSettings, Settings, TargetProvider
 from multiturn.providers.batch_api import BatchApi
 from multiturn.providers.custom import CustomProvider, CustomSettings
 from multiturn.providers.gemini.provider import GeminiProvider, GeminiSettings
-from multiturn.providers.http import HttpProvider
-from multiturn.providers.http_settings import wrong_header
+from multiturn.providers.http import HttpProvider, wrong_header
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import Row, read_rows
 from multiturn.providers.openai.provider import (

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 from multiturn.errors import MalformedReplyError, ProcessFailedError, ReplyTimeoutError
 from multiturn.providers.agents import guard
@@ -143,12 +144,11 @@ class Output:
         os.close(self._reader)
 
 
-class Command:
+class Command(NamedTuple):
     """A command that runs under its guard, and its outputs."""
 
-    def __init__(self, process: Process, outputs: Sequence[Output]) -> None:
-        self.process = process
-        self.outputs = outputs
+    process: Process
+    outputs: Sequence[Output]
 
     async def end(self) -> None:
         """Have the guard end the command: SIGTERM, then SIGKILL after a grace period."""

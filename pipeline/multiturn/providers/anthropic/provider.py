@@ -12,8 +12,7 @@ from multiturn.model.turns import Call
 from multiturn.providers import layout as rules
 from multiturn.providers.anthropic.messages import FORM
 from multiturn.providers.base import ProviderResponse, UpTo1
-from multiturn.providers.http import HttpProvider
-from multiturn.providers.http_settings import HttpSettings
+from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.providers.replies import counts, of_types
 
@@ -82,6 +81,7 @@ class AnthropicProvider(HttpProvider):
 
     kind = "anthropic"
     title = "Anthropic"
+    telemetry_names = ("anthropic",)
     path = "/v1/messages"
     body_forms = (FORM,)
     batch_api = "multiturn.providers.anthropic.batches:AnthropicBatchApi"

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -17,8 +17,7 @@ from multiturn.model.turns import Call
 from multiturn.providers import layout as rules
 from multiturn.providers.base import ProviderResponse, UpTo2
 from multiturn.providers.gemini.contents import FORM
-from multiturn.providers.http import HttpProvider
-from multiturn.providers.http_settings import HttpSettings
+from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.providers.replies import TokenCount, counts
 from multiturn.providers.tokens import Overhead
@@ -91,6 +90,7 @@ class GeminiProvider(HttpProvider):
 
     kind = "gemini"
     title = "Gemini"
+    telemetry_names = ("gemini", "gcp.gemini", "gcp.gen_ai")
     own_server = "https://generativelanguage.googleapis.com"
     count_type = _Counted
     body_forms = (FORM,)
@@ -170,9 +170,14 @@ class GeminiProvider(HttpProvider):
         candidate = answer.candidates[0]
         raw = (candidate.content and candidate.content.parts) or []
         parts = msgspec.convert(raw, list[_Part])
+        called = [(part.function_call, part.thought_signature) for part in parts]
+        calls = enumerate(((call, signed) for call, signed in called if call), 1)
         return ProviderResponse(
             text="".join(part.text for part in parts if not part.thought),
-            tool_calls=tuple(_calls(parts)),
+            tool_calls=tuple(
+                Call(call.id or f"call_{at}", call.name, call.args or {}, signed)
+                for at, (call, signed) in calls  # one without an id gets its number
+            ),
             thinking=[part for part in raw if part.get("thought")],
             usage=counts(
                 answer.usage_metadata,
@@ -192,10 +197,3 @@ def _want_base64(layout: Layout) -> None:
     wrong = [each for each in found if not _BASE64.fullmatch(each)]
     if wrong:
         layout.refuse("G11", f"write it as Gemini gave it; {wrong[0][:60]!r} is none")
-
-
-def _calls(parts: Iterable[_Part]) -> Iterator[Call]:
-    """Yield the calls among the parts of an answer; one without an id gets its number."""
-    called = [(part.function_call, part) for part in parts if part.function_call]
-    for at, (call, part) in enumerate(called, 1):
-        yield Call(call.id or f"call_{at}", call.name, call.args or {}, part.thought_signature)

@@ -14,8 +14,7 @@ from multiturn.files.media import MEDIA_KINDS
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.model.turns import Call
 from multiturn.providers.base import ProviderResponse, UpTo2
-from multiturn.providers.http import HttpProvider
-from multiturn.providers.http_settings import API_KEY, HttpSettings
+from multiturn.providers.http import API_KEY, HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout, Names, media_in, want_kinds
 from multiturn.providers.models import SERVERS
 from multiturn.providers.openai import chat, repairs, responses
@@ -337,7 +336,7 @@ class OpenAIProvider(HttpProvider):
         """Refuse a limit that is too low, or whose name the model does not take."""
         if self.vendor == SERVERS:
             return
-        row = self.abilities.limit()
+        row = next(iter(self.abilities.rows("limit")), None)
         if self.asks_responses:
             if limit < repairs.LOWEST_LIMIT:
                 layout.refuse("O18", f"this one is {limit}")
@@ -393,6 +392,7 @@ class AzureProvider(OpenAIProvider):
     """Sends the chat prompt to a deployment of Azure OpenAI."""
 
     kind = "azure"
+    telemetry_names = ("azure.ai.openai",)
     batch_api = "multiturn.providers.openai.batches:AzureBatchApi"
     counts_tokens = False
     address_settings = ("endpoint", "version")
