@@ -69,7 +69,7 @@ def environment(path: Path) -> dict[str, str]:
     return {**given, **os.environ}
 
 
-class Values(Struct, kw_only=True):
+class Values(Struct):
     """Reads the values of a target, and fills in every ``${{ NAME }}``.
 
     If typed, numbers, booleans and null are such; otherwise all values are text. Unless the
@@ -83,6 +83,9 @@ class Values(Struct, kw_only=True):
     sends: bool
     needed: Container[str]
     secrets: list[str] = []
+
+    def __repr__(self) -> str:  # the values may be keys
+        return f"{type(self).__name__}({self.where!r})"
 
     def read(self, node: Node, label: str) -> Any:
         """Return the value of a setting; the label is its name, for errors."""

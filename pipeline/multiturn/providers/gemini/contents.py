@@ -282,12 +282,12 @@ def _read_choice(config: Any) -> Choice | None:
     return None
 
 
-def same_content(body: Values) -> Values:
+def _same(body: Values) -> Values:
     """Return a body in camelCase, with its contents as a list of mappings that have roles."""
     same: Values = camel(body)
     same["contents"] = [_with_role(each) for each in _listed(same.get("contents"))]
     same["systemInstruction"] = _with_role(same.get("systemInstruction"), role="user")
-    return same
+    return reading.same_spelling(same, defaults=(("thought", False),), programs=OF_PROGRAMS)
 
 
 def _with_role(content: Any, **role: str) -> Any:
@@ -295,11 +295,6 @@ def _with_role(content: Any, **role: str) -> Any:
     if isinstance(content, str):
         content = {"parts": [{"text": content}]}
     return {"role": "user", **content, **role} if isinstance(content, dict) else content
-
-
-def _same(body: Values) -> Values:
-    defaults = (("thought", False),)
-    return reading.same_spelling(same_content(body), defaults=defaults, programs=OF_PROGRAMS)
 
 
 FORM = BodyForm(

@@ -91,10 +91,8 @@ class OpenAIBatchApi(BatchApi):
 
     async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Upload a file for batches, and wait until it is processed."""
-        form = _form(part.token)
-        found = await self._file(
-            "POST", "/files", Upload(file, 0, file.seek(0, os.SEEK_END), *form), part.token
-        )
+        upload = Upload(file, 0, file.seek(0, os.SEEK_END), *_form(part.token))
+        found = await self._file("POST", "/files", upload, part.token)
         while found.status in _UNPROCESSED:
             await asyncio.sleep(1)
             found = await self._file("GET", f"/files/{quote(found.id, safe='')}")

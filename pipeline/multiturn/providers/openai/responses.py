@@ -239,19 +239,15 @@ def _strict(given: Values) -> Values:
     return {"strict": True, **{key: value for key, value in given.items() if value is not None}}
 
 
-def same_response(body: Values) -> Values:
+def _same(body: Values) -> Values:
     """Return a body with its input as a list, and without what each body of ours has."""
     same = {key: value for key, value in body.items() if key not in _OF_US}
     if isinstance(same.get("tools"), list):
         same["tools"] = [
             _strict(each) if isinstance(each, dict) else each for each in same["tools"]
         ]
-    return {**same, "input": _items(body.get("input"))}
-
-
-def _same(body: Values) -> Values:
     return reading.same_spelling(
-        same_response(body),
+        {**same, "input": _items(body.get("input"))},
         contents=("content", "instructions", "output"),
         types={"input_text": "text", "output_text": "text"},
         defaults=(("detail", "auto"), ("type", "function"), ("type", "message")),
