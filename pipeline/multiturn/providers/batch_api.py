@@ -185,8 +185,7 @@ class BatchApi(Protocol):
             ProviderError: it is an error, too large, or not in the vendor's format.
         """
         if len(line) > LARGEST_ANSWER:
-            what = f"the answer is larger than {LARGEST_ANSWER // 2**20} MiB"
-            raise MalformedReplyError(what)
+            raise MalformedReplyError(f"the answer is larger than {LARGEST_ANSWER // 2**20} MiB")
         return receive(line, self.line_type, self.answer, self.provider.secrets, "result")
 
     def error(self, error: VendorError | None, kind: str) -> ProviderError:

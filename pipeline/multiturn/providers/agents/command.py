@@ -241,15 +241,13 @@ async def run_command(
             kept.append(running)
             running.drain()
     if outputs[0].is_too_large:
-        what = f"{name} printed more than {LARGEST_ANSWER // 2**20} MiB"
-        raise MalformedReplyError(what)
+        raise MalformedReplyError(f"{name} printed more than {LARGEST_ANSWER // 2**20} MiB")
     end = _end_of(outputs, secrets)
     if is_late:
         what = f"{name} took more than {timeout_seconds:g} s (timeout_seconds){end}"
         raise ReplyTimeoutError(what)
     if process.returncode and (answer is None or not os.path.lexists(answer)):
-        what = f"{name} ended with exit code {process.returncode}{end}"
-        raise ProcessFailedError(what)
+        raise ProcessFailedError(f"{name} ended with exit code {process.returncode}{end}")
 
 
 async def _start(

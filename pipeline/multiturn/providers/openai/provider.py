@@ -197,8 +197,7 @@ def _answer_of_responses(given: Any) -> ProviderResponse:
         kind = _KINDS.get(error.code, "http")
         raise provider_error(kind, f"{error.code}: {error.message}")
     if answer.status not in ("completed", "incomplete", None):
-        what = f"the response is no answer: its status is {answer.status!r}"
-        raise MalformedReplyError(what)
+        raise MalformedReplyError(f"the response is no answer: its status is {answer.status!r}")
     if answer.output is None:
         raise ValueError("there is no output")
     found = of_types(answer.output, "message", "function_call")
