@@ -19,28 +19,28 @@ from multiturn.providers.reading import (
     other_keys,
     read_call,
     read_media,
-    read_thinking,
     read_tool,
     same_spelling,
     segment,
     texts,
+    thinking_of,
     turn,
 )
-
-SPOKEN = ("system", "messages", "toolConfig")  # keys of a body that messages and tools are in
 
 
 def write_converse(request: PreparedRequest) -> dict[str, Any]:
     """Return the body of a request; the model is in its path (B1)."""
     config = {"maxTokens": request.max_output_tokens, "temperature": request.temperature}
-    tools: dict[str, Any] = {"tools": [_tool(tool) for tool in request.tools]}
+    tools: dict[str, Any] = {}
+    if request.tools:
+        tools["tools"] = [_tool(tool) for tool in request.tools]
     if request.tool_choice:
         tools["toolChoice"] = _choice(request.tool_choice)
     body = {
         "inferenceConfig": {key: value for key, value in config.items() if value is not None},
         "messages": _messages(request.messages),
         "system": [{"text": request.system.content}] if request.system else None,
-        "toolConfig": tools if request.tools else None,
+        "toolConfig": tools,
     }
     return {key: value for key, value in body.items() if value or key == "messages"}
 
@@ -153,18 +153,18 @@ def _read_block(block: Values) -> Iterator[Piece]:
         case {"toolUse": {**call}}:
             yield read_call(call.get("toolUseId"), call.get("name"), call.get("input") or {})
         case {"reasoningContent": _}:
-            yield from read_thoughts(block)
+            yield from thoughts(block)
         case _:
             yield from _pieces_in([block])
 
 
-def read_thoughts(block: Values) -> Iterator[Thinking]:
+def thoughts(block: Values) -> Iterator[Thinking]:
     """Yield the thinking of a block; its signature is that of Anthropic's models."""
     match block.get("reasoningContent"):
         case {"reasoningText": {**said}}:
-            yield read_thinking("anthropic", said.get("text"), said.get("signature"))
+            yield thinking_of("anthropic", said.get("text"), said.get("signature"))
         case {"redactedContent": data}:
-            yield read_thinking("anthropic", data=data)
+            yield thinking_of("anthropic", data=data)
 
 
 def _pieces_in(content: Any) -> Iterator[Any]:
@@ -207,21 +207,17 @@ def _likeness(body: Values) -> int:
     return 5 if untyped or not {_CONFIG, "toolConfig", "modelId"}.isdisjoint(body) else 0
 
 
-def _same(body: Values) -> Values:
-    same: Values = same_spelling(
+FORM = BodyForm(
+    write_converse,
+    read_converse,
+    _likeness,
+    lambda body: same_spelling(
         {key: value for key, value in body.items() if key != "modelId"},
         defaults=(("status", "success"),),
         programs=("input", "json"),
-    )
-    return same
-
-
-FORM = BodyForm(
-    _likeness,
-    read_converse,
-    _same,
+    ),
     lambda _: {},
-    read_thoughts,
+    thoughts,
     settings_key=_CONFIG,
     known_settings=(  # from botocore 1.44.5
         *("additionalModelRequestFields", "additionalModelResponseFieldPaths", "guardrailConfig"),

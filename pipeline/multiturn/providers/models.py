@@ -58,83 +58,62 @@ YesNo = Literal["yes", "no"] | None  # None where a row says nothing of it
 
 
 class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a source says of some models and one feature."""
+    """What a source says of some models and one feature.
 
-    names: Annotated[
-        tuple[str, ...],
-        Meta(description="names of models; `*` stands for any characters.", min_length=1),
-    ]
-    source: Annotated[str, Meta(description="who says so.", min_length=1)]
-    seen: Annotated[str, Meta(description="the day on which it was seen, as 2026-11-22.")]
-    temperature: Annotated[
-        Literal["yes", "only 1", "ignored", "no"] | None,
-        Meta(description="whether the models take a temperature."),
-    ] = None
-    final_assistant: Annotated[
-        YesNo, Meta(description="whether they take a last message of the assistant's.")
-    ] = None
-    later_system: Annotated[
-        YesNo, Meta(description="whether they take a system message after the conversation began.")
-    ] = None
-    unsigned_calls: Annotated[
-        YesNo,
-        Meta(description="whether they take a call in the current turn without its signature."),
-    ] = None
-    chat: Annotated[YesNo, Meta(description="whether they have OpenAI's Chat Completions API.")] = (
-        None
-    )
-    phase: Annotated[
-        YesNo, Meta(description="whether they want the phase of an assistant's text.")
-    ] = None
-    encrypted_thinking: Annotated[
-        YesNo, Meta(description="whether they can be asked for `reasoning.encrypted_content`.")
-    ] = None
-    images: Annotated[YesNo, Meta(description="whether they see images.")] = None
-    documents: Annotated[YesNo, Meta(description="whether they read PDF documents.")] = None
-    audio: Annotated[YesNo, Meta(description="whether they hear audio.")] = None
-    addresses: Annotated[
-        YesNo,
-        Meta(description="whether they take the `https:` address of an image, document or audio."),
-    ] = None
-    result_media: Annotated[
-        YesNo, Meta(description="whether they take images and documents in the results of calls.")
-    ] = None
-    roles: Annotated[
-        Literal["alternate"] | None,
-        Meta(description="`alternate`: user and assistant must alternate, the user first."),
-    ] = None
-    system: Annotated[
-        Literal["no"] | None, Meta(description="`no`: they take no system message at all.")
-    ] = None
-    limit: Annotated[
-        Literal["max_tokens", "max_completion_tokens"] | None,
-        Meta(description="the name of the limit, where they take only this one."),
-    ] = None
-    tokenizer: Annotated[
-        Literal["cl100k_base", "o200k_base"] | None,
-        Meta(description="the name of their published tokenizer."),
-    ] = None
-    whole: Annotated[
-        bool, Meta(description="whether the source of a tokenizer says what messages add, too.")
-    ] = False
-    estimate: Annotated[
-        Annotated[float, Meta(gt=0)] | None,
-        Meta(
-            description="about how many tokens they make of each that o200k_base makes, if there"
-            " is no published tokenizer."
-        ),
-    ] = None
-    cache_breakpoints: Annotated[
-        YesNo, Meta(description="whether they cache what a request marks, and nothing before that.")
-    ] = None
-    cache_minimum: Annotated[
-        Annotated[int, Meta(gt=0)] | None,
-        Meta(description="from how many tokens on a prefix is cached."),
-    ] = None
-    rule: Annotated[str, Meta(description="the id of the rule that a refusal names.")] = ""
-    api_version: Annotated[
-        str | None, Meta(description="the version of the API that this holds for; null for any.")
-    ] = None
+    Attributes:
+        names: names of models; `*` stands for any characters.
+        source: who says so.
+        seen: the day on which it was seen, as 2026-11-22.
+        temperature: whether the models take a temperature.
+        final_assistant: whether they take a last message of the assistant's.
+        later_system: whether they take a system message after the conversation began.
+        unsigned_calls: whether they take a call in the current turn without its signature.
+        chat: whether they have OpenAI's Chat Completions API.
+        phase: whether they want the phase of an assistant's text.
+        encrypted_thinking: whether they can be asked for `reasoning.encrypted_content`.
+        images: whether they see images.
+        documents: whether they read PDF documents.
+        audio: whether they hear audio.
+        addresses: whether they take the `https:` address of an image, document or audio.
+        result_media: whether they take images and documents in the results of calls.
+        roles: `alternate`: user and assistant must alternate, the user first.
+        system: `no`: they take no system message at all.
+        limit: the name of the limit, where they take only this one.
+        tokenizer: the name of their published tokenizer.
+        whole: whether the source of a tokenizer says what messages add, too.
+        estimate: about how many tokens they make of each that o200k_base makes, if there is no
+            published tokenizer.
+        cache_breakpoints: whether they cache what a request marks, and nothing before that.
+        cache_minimum: from how many tokens on a prefix is cached.
+        rule: the id of the rule that a refusal names.
+        api_version: the version of the API that this holds for; null for any.
+    """
+
+    names: Annotated[tuple[str, ...], Meta(min_length=1)]
+    source: Annotated[str, Meta(min_length=1)]
+    seen: str
+    temperature: Literal["yes", "only 1", "ignored", "no"] | None = None
+    final_assistant: YesNo = None
+    later_system: YesNo = None
+    unsigned_calls: YesNo = None
+    chat: YesNo = None
+    phase: YesNo = None
+    encrypted_thinking: YesNo = None
+    images: YesNo = None
+    documents: YesNo = None
+    audio: YesNo = None
+    addresses: YesNo = None
+    result_media: YesNo = None
+    roles: Literal["alternate"] | None = None
+    system: Literal["no"] | None = None
+    limit: Literal["max_tokens", "max_completion_tokens"] | None = None
+    tokenizer: Literal["cl100k_base", "o200k_base"] | None = None
+    whole: bool = False
+    estimate: Annotated[float, Meta(gt=0)] | None = None
+    cache_breakpoints: YesNo = None
+    cache_minimum: Annotated[int, Meta(gt=0)] | None = None
+    rule: str = ""
+    api_version: str | None = None
 
     def is_about(self, model: str, feature: Feature, api_version: str | None) -> bool:
         """Return whether the row says something of a model, given by its plain name."""
@@ -244,10 +223,6 @@ class Abilities(NamedTuple):
     def takes(self, feature: Accepted) -> Verdict:
         """Return whether the model takes a kind of message or content, or a mark in one."""
         return self._judge(feature, lambda row: getattr(row, feature) == "yes")
-
-    def limit(self) -> Row | None:
-        """Return the row with the only name of a limit that the model takes, if there is one."""
-        return next(iter(self.rows("limit")), None)
 
     @property
     def tokenizer(self) -> Tokenizer:

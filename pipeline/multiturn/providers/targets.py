@@ -8,6 +8,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+from msgspec import Struct
+
 from multiturn.documents.imports import is_foreign
 from multiturn.documents.input import check_path, read_small
 from multiturn.documents.node import Node
@@ -15,16 +18,17 @@ from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, Place, did_you_mean, nearly, option
 from multiturn.logs import Notice, warn
+from multiturn.model.request import PreparedRequest, ProviderRequest, message_of
+from multiturn.providers import base
 from multiturn.providers.agents.codex import CodexProvider, CodexSettings
 from multiturn.providers.agents.vscode import InsidersSettings, VSCodeProvider, VSCodeSettings
 from multiturn.providers.anthropic.provider import AnthropicProvider, AnthropicSettings
 from multiturn.providers.base import ChatSettings, Settings, TargetProvider
 from multiturn.providers.batch_api import BatchApi
 from multiturn.providers.custom import CustomProvider, CustomSettings
-from multiturn.providers.echo import EchoProvider
 from multiturn.providers.gemini.provider import GeminiProvider, GeminiSettings
-from multiturn.providers.http import HttpProvider
-from multiturn.providers.http_settings import wrong_header
+from multiturn.providers.http import HttpProvider, wrong_header
+from multiturn.providers.layout import Layout
 from multiturn.providers.models import Row, read_rows
 from multiturn.providers.openai.provider import (
     AzureProvider,
@@ -65,7 +69,7 @@ def environment(path: Path) -> dict[str, str]:
     return {**given, **os.environ}
 
 
-class Values:
+class Values(Struct):
     """Reads the values of a target, and fills in every ``${{ NAME }}``.
 
     If typed, numbers, booleans and null are such; otherwise all values are text. Unless the
@@ -73,21 +77,15 @@ class Values:
     that is not needed.
     """
 
-    def __init__(
-        self,
-        where: str,
-        environment: Mapping[str, str],
-        *,
-        typed: bool,
-        sends: bool,
-        needed: Container[str],
-    ) -> None:
-        self.where = where
-        self.environment = environment
-        self.typed = typed
-        self.sends = sends
-        self.needed = needed
-        self.secrets: list[str] = []
+    where: str
+    environment: Mapping[str, str]
+    typed: bool
+    sends: bool
+    needed: Container[str]
+    secrets: list[str] = []
+
+    def __repr__(self) -> str:  # the values may be keys
+        return f"{type(self).__name__}({self.where!r})"
 
     def read(self, node: Node, label: str) -> Any:
         """Return the value of a setting; the label is its name, for errors."""
@@ -140,6 +138,28 @@ _OTHER_NAMES = {
     "prefill": "model_takes",
     "accepts": "model_takes",
 }
+
+
+class EchoProvider(base.ChatProvider):
+    """Answers with the messages that an LLM API would get, as JSON; of media, with the digest."""
+
+    kind = "echo"
+
+    def prepared(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
+        """Return the tools, and leave the messages unchanged."""
+        layout.want_turns("C1")
+        limit = request.max_output_tokens
+        return PreparedRequest(messages=(), tools=request.tools, max_output_tokens=limit)
+
+    def write(self, request: PreparedRequest) -> dict[str, Any]:
+        """Return the messages and the tools in our own form."""
+        messages = [message_of(message) for message in request.messages]
+        return {"messages": messages, **({"tools": request.tools} if request.tools else {})}
+
+    async def ask(self, wire: base.Wire) -> base.ProviderResponse:
+        """Answer with the body."""
+        text = wire.body.decode()
+        return base.ProviderResponse(text=text, raw=msgspec.json.decode(text), wire=wire.body)
 
 
 class Kind(NamedTuple):
@@ -199,7 +219,7 @@ def read_target(
     is_custom, kind = ":" in kind, ALIASES.get(kind, kind)
     rules_by = KINDS[kind].provider.rules_by if kind in KINDS else ()
     known = {**(variables or {}), **environment(path)}
-    values = Values(where, known, typed=is_custom, sends=sends, needed=rules_by)
+    values = Values(where=where, environment=known, typed=is_custom, sends=sends, needed=rules_by)
     settings = {key: values.read(child, key) for key, child in node.children.items()}
     if is_custom:
         settings["name"] = name  # as text

@@ -18,7 +18,6 @@ from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import read_pipeline
-from multiturn.providers.layout import Layout
 from multiturn.providers.reading import Values
 from multiturn.providers.targets import KINDS
 from multiturn.suites.case_reader import CaseReader
@@ -153,7 +152,7 @@ def _sent(trace: Trace, conversion: Conversion) -> Values:
     settings: dict[str, Any] = {"name": "trace", "provider": trace.provider, "api_key": "-"}
     settings["model"] = trace.request.model or "unknown"
     provider: Any = kind.provider(kind.settings(**settings, **trace.target))
-    prepared = provider.prepared(Layout(conversion.prompt, request), request)
+    _, prepared = provider.lay_out(request, conversion.prompt)
     return dict(msgspec.json.decode(provider.encode(provider.write(prepared))))
 
 

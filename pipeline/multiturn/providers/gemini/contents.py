@@ -15,7 +15,6 @@ from multiturn.model.turns import Call, Thinking, Tool, Turn
 from multiturn.providers import reading
 from multiturn.providers.reading import BodyForm, MediaReader, Piece, Values
 
-SPOKEN = ("systemInstruction", "contents", "tools")  # keys that messages and tools are in
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _ROLES = {"user": "user", "assistant": "model"}
 _TYPES = {f".{name}": media_type for media_type, name in EXTENSIONS.items()}
@@ -194,7 +193,7 @@ class _Reader:
     def _pieces(self, part: Values) -> Iterator[Piece]:
         if "functionCall" in part:
             yield self._call(part)
-        elif thoughts := read_thoughts(part):
+        elif thoughts := _thoughts(part):
             yield from thoughts
         else:
             yield from _pieces_in({"parts": [part]})
@@ -249,11 +248,11 @@ def _pieces_in(content: Any) -> Iterator[Any]:
                 yield {"type": kind_of_type(str(more.get("mimeType"))), "value": url}
 
 
-def read_thoughts(part: Values) -> list[Thinking]:
+def _thoughts(part: Values) -> list[Thinking]:
     """Return a part that is a thought as a block of thinking; none of any other part."""
     if part.get("thought") is not True:
         return []
-    return [reading.read_thinking("gemini", part.get("text"), part.get("thoughtSignature"))]
+    return [reading.thinking_of("gemini", part.get("text"), part.get("thoughtSignature"))]
 
 
 def _schema(given: Values) -> Any:
@@ -283,12 +282,12 @@ def _read_choice(config: Any) -> Choice | None:
     return None
 
 
-def same_content(body: Values) -> Values:
+def _same(body: Values) -> Values:
     """Return a body in camelCase, with its contents as a list of mappings that have roles."""
     same: Values = camel(body)
     same["contents"] = [_with_role(each) for each in _listed(same.get("contents"))]
     same["systemInstruction"] = _with_role(same.get("systemInstruction"), role="user")
-    return same
+    return reading.same_spelling(same, defaults=(("thought", False),), programs=OF_PROGRAMS)
 
 
 def _with_role(content: Any, **role: str) -> Any:
@@ -298,23 +297,13 @@ def _with_role(content: Any, **role: str) -> Any:
     return {"role": "user", **content, **role} if isinstance(content, dict) else content
 
 
-def _likeness(body: Values) -> int:
-    return 4 if "contents" in body else 0
-
-
-def _same(body: Values) -> Values:
-    same: Values = reading.same_spelling(
-        same_content(body), defaults=(("thought", False),), programs=OF_PROGRAMS
-    )
-    return same
-
-
 FORM = BodyForm(
-    _likeness,
+    write_content,
     read_content,
+    lambda body: 4 if "contents" in body else 0,
     _same,
     lambda _: {},
-    read_thoughts,
+    _thoughts,
     settings_key="generationConfig",
     # From the types of google-genai 3.4.0, on 22 November 2026.
     known_settings=(

@@ -5,18 +5,74 @@ Many other tools use this form, too.
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import takewhile
-from typing import Any
+from typing import Any, TypeVar
 
 from multiturn.errors import MultiturnError
-from multiturn.files.media import EXTENSIONS, Base64, Media, address_or_uri, file_name
+from multiturn.files.media import EXTENSIONS, Base64, Detail, Media, address_or_uri, file_name
 from multiturn.model.request import Choice, PreparedRequest, content_of
 from multiturn.model.turns import Call, Tool, Turn
 from multiturn.providers import reading
-from multiturn.providers.openai.blocks import call_keys, pieces
 from multiturn.providers.reading import BodyForm, MediaReader, Values
 
-SPOKEN = ("messages", "tools")  # keys of a body that the messages and the tools are in
+_V = TypeVar("_V")
+_Mapping = dict[str, Any]
+# The keys of each form; those that may be None may be missing.
+FORMS: Mapping[str, Mapping[str, Any]] = {
+    "text": {"type": str, "text": str},
+    "image_url": {"type": str, "image_url": _Mapping | str},
+    "image_url.image_url": {"url": str, "detail": Detail | None},
+    "file": {"type": str, "file": _Mapping},
+    "file.file": {"file_data": str, "filename": str | None},
+    "input_audio": {"type": str, "input_audio": _Mapping},
+    "input_audio.input_audio": {"data": str, "format": str},
+    "input_image": {"type": str, "image_url": str, "detail": Detail | None},
+    "input_file": {
+        "type": str,
+        **dict.fromkeys(("file_data", "file_url", "filename"), str | None),
+        "detail": Detail | None,
+    },
+}
+
+
+def read_segment(block: Mapping[str, Any]) -> reading.Segment | None:
+    """Return a text or media as a segment of ours; None for any other block."""
+    match block:
+        case {"type": "text" | "input_text" | "output_text", "text": str(text)}:
+            return reading.segment("text", text)
+        case {"type": "image_url", "image_url": {"url": str(url), **keys}}:
+            return reading.segment("image", url, keys)
+        case {"type": "image_url" | "input_image", "image_url": str(url), **keys}:
+            return reading.segment("image", url, keys)
+        case {"type": "file", "file": {"file_data": str(data), **keys}}:
+            return reading.segment("file", reading.data_uri(data), keys)
+        case {"type": "input_file", "file_data": str(data), **keys}:
+            return reading.segment("file", reading.data_uri(data), keys)
+        case {"type": "input_file", "file_url": str(url), **keys}:
+            return reading.segment("document", url, keys)
+        case {"type": "input_audio", "input_audio": {"data": str(data), **keys}}:
+            return reading.segment("audio", reading.data_uri(data, f"audio/{keys.get('format')}"))
+    return None
+
+
+def call_keys(call: Mapping[str, _V], function: Mapping[str, _V]) -> dict[str, _V]:
+    """Return the keys of a call as ours; ``function`` is what the call has under that key.
+
+    >>> call_keys({"id": "c1"}, {"name": "now", "arguments": "{}"})
+    {'id': 'c1', 'name': 'now', 'arguments': '{}'}
+    """
+    others = {key: value for key, value in call.items() if key not in ("type", "function")}
+    return {**others, **{key: function[key] for key in ("name", "arguments") if key in function}}
+
+
+def pieces(content: Any) -> Iterator[Any]:
+    """Yield the texts and the media of a content.
+
+    >>> [*pieces([{"type": "text", "text": "Hi"}, {"type": "image_url", "image_url": "a"}])]
+    ['Hi', {'type': 'image', 'value': 'a'}]
+    """
+    return reading.pieces_of_blocks(content, read_segment)
 
 
 def write_chat(request: PreparedRequest) -> dict[str, Any]:
@@ -228,10 +284,7 @@ _ROLES = ("developer", "tool", "function")
 
 
 def _likeness(body: Values) -> int:
-    messages, tools = (
-        [*reading.mappings(body.get("messages"))],
-        [*reading.mappings(body.get("tools"))],
-    )
+    messages, tools = ([*reading.mappings(body.get(key))] for key in ("messages", "tools"))
     roles = [each.get("role") for each in messages]
     is_sure = (
         roles[:1] == ["system"]
@@ -242,25 +295,17 @@ def _likeness(body: Values) -> int:
     return 3 if is_sure else 1
 
 
-def _same(body: Values) -> Values:
-    same: Values = reading.same_spelling(
-        body,
+FORM = BodyForm(
+    write_chat,
+    read_chat,
+    _likeness,
+    partial(
+        reading.same_spelling,
         contents=("content",),
         defaults=(("detail", "auto"), ("type", "function")),
         programs=("parameters",),
-    )
-    return same
-
-
-def _settings(request: PreparedRequest) -> Values:
-    return dict(request.form)
-
-
-FORM = BodyForm(
-    _likeness,
-    read_chat,
-    _same,
-    _settings,
+    ),
+    lambda request: dict(request.form),
     # From the types of openai 3.52.0, of both APIs, on 22 November 2026.
     known_settings=(
         *("audio", "background", "context_management", "frequency_penalty", "include"),
