@@ -87,10 +87,9 @@ class Payloads:
 
 def _sent(provider: TargetProvider, request: ProviderRequest) -> Payload:
     with warnings_to(lambda _: None):  # the target is of nobody
-        if isinstance(provider, HttpProvider):
-            return provider.laid_out(request)
         wire = provider.wire(request)
-    return wire.repairs, wire.shown.decode()
+    is_json = isinstance(provider, HttpProvider)
+    return wire.repairs, msgspec.json.decode(wire.shown) if is_json else wire.shown.decode()
 
 
 def _pattern_of(marked: Any) -> Any:

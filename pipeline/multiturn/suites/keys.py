@@ -168,8 +168,8 @@ def _form(keys: Mapping[str, Any]) -> type[Struct]:
 @cache
 def block_forms() -> Mapping[str, type[Struct]]:
     """Return the form of each kind of block, by the places that the vocabulary has them under."""
-    from multiturn.providers.anthropic import blocks as anthropic
-    from multiturn.providers.openai import blocks as openai
+    from multiturn.providers.anthropic import messages as anthropic
+    from multiturn.providers.openai import chat as openai
 
     forms = {**openai.FORMS, **anthropic.FORMS, **_FORMS}
     return {place: _form(keys) for place, keys in forms.items()}

@@ -122,8 +122,8 @@ def _place_of_source(source: Node, check: KeyCheck, label: str) -> str:
 
 def segment_of(block: Mapping[str, Any]) -> dict[str, str] | None:
     """Return text or media of another tool's as a segment of ours; None for any other block."""
-    from multiturn.providers.anthropic import blocks as anthropic
-    from multiturn.providers.openai import blocks as openai
+    from multiturn.providers.anthropic import messages as anthropic
+    from multiturn.providers.openai import chat as openai
     from multiturn.providers.reading import segment
 
     match block:
@@ -135,7 +135,7 @@ def segment_of(block: Mapping[str, Any]) -> dict[str, str] | None:
             return segment("audio", value)
         case {"type": "document", "document": str(value), **keys}:
             return segment(_kind_of(value, keys.get("mime_type")), value, keys)
-    return openai.segment_of(block) or anthropic.segment_of(block)
+    return openai.read_segment(block) or anthropic.read_segment(block)
 
 
 def _kind_of(value: str, declared: object) -> str:

@@ -327,7 +327,7 @@ class _Blocks:
             for key in ("name", "arguments"):
                 if value_at(keys, key):
                     raise self.check.both(key, f"function.{key}", function, label)
-            from multiturn.providers.openai.blocks import call_keys
+            from multiturn.providers.openai.chat import call_keys
 
             keys = call_keys(keys, function.children)
         elif function is not None:
@@ -358,7 +358,7 @@ class _Blocks:
 
     def _use(self, block: Node, message: Node, label: str, at: int) -> Node:
         """Return a call of Anthropic's in our form."""
-        from multiturn.providers.anthropic.blocks import use_keys
+        from multiturn.providers.anthropic.messages import use_keys
 
         label = f"{label}.content[{at}]"
         self._check(block, "tool_use", label, message, "assistant")
@@ -366,7 +366,7 @@ class _Blocks:
 
     def _result(self, block: Node, message: Node, label: str) -> Node:
         """Return a result of Anthropic's as a message of a tool."""
-        from multiturn.providers.anthropic.blocks import result_keys
+        from multiturn.providers.anthropic.messages import result_keys
 
         self._check(block, "tool_result", label, message, "user")
         keys = {"role": Node("tool", block.mark), **result_keys(block.children)}

@@ -155,8 +155,7 @@ def _sent(trace: Trace, conversion: Conversion) -> tuple[Layout, Values]:
     settings: dict[str, Any] = {"name": "trace", "provider": trace.provider, "api_key": "-"}
     settings["model"] = trace.request.model or "unknown"
     provider: Any = kind.provider(kind.settings(**settings, **trace.target))
-    layout = Layout(conversion.prompt, request)
-    prepared = provider.prepared(layout, request)
+    layout, prepared = provider.lay_out(request, conversion.prompt)
     return layout, dict(msgspec.json.decode(provider.encode(provider.write(prepared))))
 
 
