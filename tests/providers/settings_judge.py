@@ -91,8 +91,9 @@ def row(line: str) -> Row:
 def names(api: str, model: str) -> tuple[str, str]:
     """Return a model's name, and the one without a date, a number or a base of fine-tuning."""
     base = model.split(":")[1] if model.startswith("ft:") else model.removeprefix("models/")
-    base = re.sub(r"-(\d{4}-\d\d-\d\d|\d{8}|\d{4}|00\d)$", "", base)
-    return model, base.removesuffix("-preview") if api == "gemini" else base
+    base = re.sub(r"-(\d{4}-\d\d-\d\d|\d{8}|\d{4}|00\d|0)$", "", base)
+    ending = {"gemini": "-preview", "anthropic": "-latest"}.get(api, "")
+    return model, base.removesuffix(ending)
 
 
 def holds(texts: Iterable[str], value: Any) -> bool:
@@ -283,7 +284,7 @@ def typed(api: str, body: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
             yield key, type_of("google.genai.types", OF_GEMINI[key]), value
 
 
-def misformed(api: str, body: Mapping[str, Any]) -> Iterator[Finding]:
+def malformed(api: str, body: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield what does not have the form of the SDK's types, once for each class of fact."""
     from pydantic import ValidationError
 
@@ -377,7 +378,7 @@ def judge(
         body: what goes over the wire.
         version: of Anthropic's API.
     """
-    found = [*misformed(api, body), *schema_faults(api, body), *contradictions(api, body)]
+    found = [*malformed(api, body), *schema_faults(api, body), *contradictions(api, body)]
     facts = facts_of(api, body)
     given = {**facts, "version": version}
     known = {finding.fact for finding in found}
