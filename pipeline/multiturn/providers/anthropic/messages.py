@@ -240,7 +240,7 @@ def _read_choice(choice: Any) -> Choice | None:
 
 
 def _write_format(form: Any) -> Values | None:
-    return {"type": "json_schema", "schema": form.schema} if form != "text" else None
+    return {"type": "json_schema", "schema": form.schema} if isinstance(form, JsonSchema) else None
 
 
 def _read_format(form: Any) -> JsonSchema | None:
