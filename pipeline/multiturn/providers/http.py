@@ -270,7 +270,8 @@ class HttpProvider(ChatProvider):
         key, word = self.form.keys.get(name), in_words(value)
         if key is None or (key.values and word not in key.values):
             said = name if key is None else f"{name} {word}"
-            otherwise = f", or one of {', '.join(key.values)}" if key else ", or write it in body"
+            otherwise = ", or write it in body" if self.vendor == SERVERS else ""
+            otherwise = f"; choose from: {', '.join(key.values)}" if key else otherwise
             layout.refuse("C10", f"leave out {said}{otherwise}")
             return False
         verdict = self.abilities.takes(name, word)
