@@ -134,6 +134,9 @@ def _of_tools(layout: Layout, request: ProviderRequest, asked: RequestSettings) 
     return asked
 
 
+USED_FEATURES = ("system_message", "only_text", "only_thinking", "tools", "forced_tool_choice")
+
+
 def used_features(
     layout: Layout, request: ProviderRequest, asked: RequestSettings
 ) -> Iterator[str]:
@@ -235,6 +238,12 @@ class HttpProvider(ChatProvider):
         said = self.settings.said()
         return RequestSettings(**{key: each for key, each in said.items() if each != "omit"})
 
+    @cached_property
+    def _refused(self) -> dict[str, Verdict]:
+        """What the model is known to refuse of what ``used_features`` yields."""
+        found = {name: self.abilities.takes(name) for name in USED_FEATURES}
+        return {name: verdict for name, verdict in found.items() if verdict.takes is False}
+
     def asked(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
         """Return what is asked for; the layout takes what the vendor or the model refuses."""
         asked = request.settings.over(self._own_settings)
@@ -254,10 +263,9 @@ class HttpProvider(ChatProvider):
                     layout.refuse("C11", wrong)
             elif self._ignores(layout, name, value):
                 ignored[name] = None
-        for feature in used_features(layout, request, asked):
-            verdict = self.abilities.takes(feature)
-            if verdict.takes is False:
-                layout.judge(verdict, words_of(feature)[1])
+        for feature in used_features(layout, request, asked) if self._refused else ():
+            if feature in self._refused:
+                layout.judge(self._refused[feature], words_of(feature)[1])
         return PreparedRequest(
             messages=(),  # those of the layout, once all repairs are done
             model=self.settings.model,

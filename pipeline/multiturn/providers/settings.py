@@ -53,9 +53,9 @@ def in_words(value: Any) -> str:
 def write_settings(settings: RequestSettings, keys: Keys) -> Values:
     """Return the settings as the keys of a body, those in mappings there, too."""
     found: Values = {}
-    for name, key in keys.items():
-        value = getattr(settings, name)
-        written = None if value is None else key.write(value)
+    said = settings.said()
+    for name, key in keys.items() if said else ():
+        written = key.write(said[name]) if name in said else None
         if written is not None:
             *folders, last = key.path.split(".")
             inner = found
