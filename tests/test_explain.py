@@ -741,5 +741,6 @@ def test_a_line_with_a_setting_is_explained_alone(tmp_path: Path) -> None:
     write(tmp_path, {"s.eval.yaml": WITH_SETTINGS})
     done = commands.run("explain", "s.eval.yaml", "--at", "9", folder=tmp_path)
     assert done.stdout == (
-        's.eval.yaml · a\nquestion\nsettings\n  s.eval.yaml:9: execution.stop\n  | stop: ["END"]\n\n'
+        "s.eval.yaml · a\nquestion\nsettings\n  s.eval.yaml:9: execution.stop\n"
+        '  | stop: ["END"]\n\n'
     ), done.stderr

@@ -18,7 +18,7 @@ from multiturn.documents.yaml_reader import Source
 from multiturn.engine.batches import BatchState
 from multiturn.providers.results import read_stored
 from multiturn.suites.discovery import find_suites
-from multiturn.suites.streaming import stream_documents
+from multiturn.suites.streaming import suite_documents
 
 GIGABYTE = 2**30
 CASES = "".join(f"- {{id: c{number}, {HI}}}\n" for number in range(4_000))
@@ -179,7 +179,7 @@ def test_a_suite_that_changes_while_it_is_read_gives_cases_or_an_error(
 
 def test_a_suite_that_shrinks_between_two_readings_keeps_its_cases() -> None:
     file = io.BytesIO(f"evalcases:\n- {{id: a, {HI}}}\nmetadata: {{}}\n".encode())
-    documents = stream_documents(Source(file, "s.yaml"))
+    documents = suite_documents(file, "s.yaml", "s.yaml")
     file.truncate(11)
     assert [list(document.cases or ()) for document in documents] == [[]]
 

@@ -44,7 +44,7 @@ def test_a_suite_in_our_own_form_imports_no_vendor(tmp_path: Path) -> None:
 
 def test_one_with_the_blocks_of_vendors_imports_their_keys_only(tmp_path: Path) -> None:
     assert imported_for(tmp_path, THEIRS) == [
-        *("multiturn.providers.anthropic", "multiturn.providers.anthropic.blocks"),
-        *("multiturn.providers.openai", "multiturn.providers.openai.blocks"),
+        *("multiturn.providers.anthropic", "multiturn.providers.anthropic.messages"),
+        *("multiturn.providers.openai", "multiturn.providers.openai.chat"),
         "multiturn.providers.reading",
     ]

@@ -14,7 +14,6 @@ from multiturn.documents.yaml_reader import read_documents
 from multiturn.model.settings import SETTINGS, RequestSettings
 from multiturn.providers.anthropic.provider import AnthropicProvider, AnthropicSettings
 from multiturn.providers.base import ChatProvider, ChatSettings, Wire
-from multiturn.providers.echo import EchoProvider
 from multiturn.providers.gemini.provider import GeminiProvider, GeminiSettings
 from multiturn.providers.openai.provider import (
     AzureProvider,
@@ -22,6 +21,7 @@ from multiturn.providers.openai.provider import (
     OpenAIProvider,
     OpenAISettings,
 )
+from multiturn.providers.targets import EchoProvider
 
 NOWHERE = "http://127.0.0.1:9"
 GIVEN: dict[str, Any] = {"name": "t", "provider": "t", "api_key": KEY}

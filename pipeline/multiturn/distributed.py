@@ -10,7 +10,6 @@ from typing import Any
 
 from multiturn.documents.output import lock, open_output
 from multiturn.engine import converting
-from multiturn.engine.converting import ConversionJob, RenderedCase, Slice
 from multiturn.engine.project import chosen_pipeline, chosen_suites, from_project
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
@@ -66,13 +65,15 @@ def convert_bag(
     with from_project(suites=named, pipeline=pipeline, root=root) as project:
         suites, chosen = chosen_suites(project, 'convert_bag("evals/")'), chosen_pipeline(project)
         top = None if project.root is None else os.path.abspath(project.root)
-        job = ConversionJob(Selection(root=top, guideline_patterns=patterns), chosen, to_line)
-        slices = list(slices_at(suites, partition_size))
+        job = converting.ConversionJob(
+            Selection(root=top, guideline_patterns=patterns), chosen, to_line
+        )
+        parts = list(slices_at(suites, partition_size))
     lines = delayed(_lines_of, pure=False)
-    return from_delayed([lines(job, part) for part in slices])
+    return from_delayed([lines(job, part) for part in parts])
 
 
-def slices_at(urls: Iterable[str], size: int = PARTITION_SIZE) -> Iterator[Slice]:
+def slices_at(urls: Iterable[str], size: int = PARTITION_SIZE) -> Iterator[converting.Slice]:
     """Yield the slices of suites, wherever they are, in their order."""
     for given in urls:
         for name in [given] if "://" in given else find_suites([given]):
@@ -86,8 +87,8 @@ def to_line(conversion: Conversion) -> bytes:
 
 
 def convert_on_cluster(
-    scheduler: str, job: ConversionJob, slices: Iterable[Slice], folder: str
-) -> Iterator[RenderedCase]:
+    scheduler: str, job: converting.ConversionJob, parts: Iterable[converting.Slice], folder: str
+) -> Iterator[converting.RenderedCase]:
     """Convert suites on a cluster, into one file a slice, and yield the errors.
 
     The folder must be empty. It gets ``part-00000.jsonl`` and so on, and, when all parts are
@@ -99,7 +100,7 @@ def convert_on_cluster(
         if os.listdir(folder):
             raise MultiturnError(f"{folder!r} is not empty; name a new folder for the parts")
         has_failed = False
-        results = _on_cluster(scheduler, job, slices)
+        results = _on_cluster(scheduler, job, parts)
         for number, items in enumerate(converting.checked_slices(job.selection, results)):
             with open_output(os.path.join(folder, f"part-{number:05}.jsonl")) as file:
                 for item in items:
@@ -131,8 +132,8 @@ def _alone_in(folder: str) -> Iterator[None]:
 
 
 def _on_cluster(
-    scheduler: str, job: ConversionJob, slices: Iterable[Slice]
-) -> Iterator[tuple[Slice, list[RenderedCase]]]:
+    scheduler: str, job: converting.ConversionJob, parts: Iterable[converting.Slice]
+) -> Iterator[tuple[converting.Slice, list[converting.RenderedCase]]]:
     """Yield each slice with what became of its cases, in order."""
     for name in ("distributed", "distributed.client"):  # what matters is raised
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -140,9 +141,8 @@ def _on_cluster(
         with _connected(scheduler) as client:
             _check_cluster(client, scheduler)
             threads = sum(client.nthreads().values())
-            to_future = client.get_executor(pure=False).submit
-            submit = partial(to_future, converting.convert_slice, job)
-            yield from converting.results_in_order(submit, slices, _AHEAD * max(1, threads))
+            submit = partial(client.get_executor(pure=False).submit, converting.convert_slice, job)
+            yield from converting.results_in_order(submit, parts, _AHEAD * max(1, threads))
     except (OSError, ValueError, TimeoutError) as error:
         why = str(error).partition("\n")[0] or type(error).__name__
         raise MultiturnError(f"cannot use the scheduler {scheduler!r}: {why}") from None
@@ -175,11 +175,12 @@ def _check_cluster(client: Any, scheduler: str) -> None:
         raise MultiturnError(f"{what}; start one with: dask worker {scheduler}") from None
 
 
-def _lines_of(job: ConversionJob, part: Slice) -> list[str]:
+def _lines_of(job: converting.ConversionJob, part: converting.Slice) -> list[str]:
     """Return a slice's lines of JSON."""
     lines = []
-    results = [(part, converting.convert_slice(job, part))]
-    (items,) = converting.checked_slices(job.selection, results)
+    (items,) = converting.checked_slices(
+        job.selection, [(part, converting.convert_slice(job, part))]
+    )
     for item in items:
         if item.error is not None:
             raise item.error

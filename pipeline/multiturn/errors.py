@@ -188,6 +188,12 @@ class ProviderError(MultiturnError):
     kind = "refused"
     ends_run = False
 
+    def __init_subclass__(cls, *, kind: str = "", ends_run: bool = False) -> None:
+        """Take what a class says of itself in its first line."""
+        super().__init_subclass__()
+        if kind:
+            cls.kind, cls.ends_run = kind, ends_run
+
     def __init__(
         self,
         what: str,
@@ -210,79 +216,52 @@ class RefusedError(ProviderError):
     """A request breaks a rule of its vendor, and was not sent."""
 
 
-class TargetError(ProviderError):
+class TargetError(ProviderError, kind="target", ends_run=True):
     """The vendor refuses a setting of the target."""
 
-    kind = "target"
-    ends_run = True
 
-
-class HttpStatusError(ProviderError):
+class HttpStatusError(ProviderError, kind="http"):
     """The vendor answered with an HTTP status that is an error."""
 
-    kind = "http"
 
-
-class AccessDeniedError(HttpStatusError):
+class AccessDeniedError(HttpStatusError, kind="access_denied", ends_run=True):
     """The key is missing or wrong, or does not allow the request."""
 
-    kind = "access_denied"
-    ends_run = True
 
-
-class RateLimitedError(HttpStatusError):
+class RateLimitedError(HttpStatusError, kind="rate_limit"):
     """The vendor takes no more requests for now."""
 
-    kind = "rate_limit"
 
-
-class ContentFilterError(ProviderError):
+class ContentFilterError(ProviderError, kind="content_filter"):
     """The vendor's filter has refused the prompt or the answer."""
 
-    kind = "content_filter"
 
-
-class ReplyTimeoutError(ProviderError):
+class ReplyTimeoutError(ProviderError, kind="timeout"):
     """There was no answer in time."""
 
-    kind = "timeout"
 
-
-class ConnectionFailedError(ProviderError):
+class ConnectionFailedError(ProviderError, kind="connection"):
     """The connection ended before the answer did."""
 
-    kind = "connection"
 
-
-class UnreachableError(ConnectionFailedError):
+class UnreachableError(ConnectionFailedError, kind="unreachable", ends_run=True):
     """There is no connection to the server."""
 
-    kind = "unreachable"
-    ends_run = True
 
-
-class MalformedReplyError(ProviderError):
+class MalformedReplyError(ProviderError, kind="malformed"):
     """An answer has not the vendor's form, or is too large."""
 
-    kind = "malformed"
 
-
-class BatchEndedError(ProviderError):
+class BatchEndedError(ProviderError, kind="batch"):
     """A batch ended without this answer."""
 
-    kind = "batch"
 
-
-class ProcessFailedError(ProviderError):
+class ProcessFailedError(ProviderError, kind="process"):
     """The process of an agent or a command failed."""
 
-    kind = "process"
 
-
-class OwnProviderError(ProviderError):
+class OwnProviderError(ProviderError, kind="provider"):
     """A provider of the user's own failed, or returned no answer."""
-
-    kind = "provider"
 
 
 def provider_error(kind: str, what: str, **more: Any) -> ProviderError:

@@ -18,27 +18,26 @@ from multiturn.providers.reading import (
     mappings,
     read_call,
     read_media,
-    read_thinking,
     read_tool,
     same_spelling,
     segment,
     texts,
+    thinking_of,
     turn,
 )
 from multiturn.providers.settings import Key, Keys, Values, read_settings, with_body, write_settings
-
-SPOKEN = ("system", "messages", "toolConfig")  # keys of a body that messages and tools are in
 
 
 def write_converse(request: PreparedRequest) -> dict[str, Any]:
     """Return the body of a request; the model is in its path (B1)."""
     settings = write_settings(request.settings, KEYS)
-    tools = {"tools": [_tool(tool) for tool in request.tools], **settings.pop("toolConfig", {})}
+    tools = {"tools": [_tool(tool) for tool in request.tools]} if request.tools else {}
+    tools |= settings.pop("toolConfig", {})
     body = {
         "inferenceConfig": settings.pop("inferenceConfig", None),
         "messages": _messages(request.messages),
         "system": [{"text": request.system.content}] if request.system else None,
-        "toolConfig": tools if request.tools else None,
+        "toolConfig": tools or None,
     }
     return with_body({**body, **settings}, request.settings)
 
@@ -148,18 +147,18 @@ def _read_block(block: Values) -> Iterator[Piece]:
         case {"toolUse": {**call}}:
             yield read_call(call.get("toolUseId"), call.get("name"), call.get("input") or {})
         case {"reasoningContent": _}:
-            yield from read_thoughts(block)
+            yield from thoughts(block)
         case _:
             yield from _pieces_in([block])
 
 
-def read_thoughts(block: Values) -> Iterator[Thinking]:
+def thoughts(block: Values) -> Iterator[Thinking]:
     """Yield the thinking of a block; its signature is that of Anthropic's models."""
     match block.get("reasoningContent"):
         case {"reasoningText": {**said}}:
-            yield read_thinking("anthropic", said.get("text"), said.get("signature"))
+            yield thinking_of("anthropic", said.get("text"), said.get("signature"))
         case {"redactedContent": data}:
-            yield read_thinking("anthropic", data=data)
+            yield thinking_of("anthropic", data=data)
 
 
 def _pieces_in(content: Any) -> Iterator[Any]:
@@ -215,21 +214,17 @@ def _likeness(body: Values) -> int:
     return 5 if untyped or not {_CONFIG, "toolConfig", "modelId"}.isdisjoint(body) else 0
 
 
-def _same(body: Values) -> Values:
-    same: Values = same_spelling(
+FORM = BodyForm(
+    write_converse,
+    read_converse,
+    _likeness,
+    lambda body: same_spelling(
         {key: value for key, value in body.items() if key != "modelId"},
         defaults=(("status", "success"),),
         programs=("input", "json"),
-    )
-    return same
-
-
-FORM = BodyForm(
-    _likeness,
-    read_converse,
-    _same,
+    ),
     lambda _: {},
-    read_thoughts,
+    thoughts,
     keys=KEYS,
-    closed=SPOKEN,
+    closed=(*_READ, "toolConfig"),
 )

@@ -2,18 +2,18 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
-from msgspec import Meta, Struct, structs
+import msgspec
+from msgspec import Struct, structs
 
-from bedrock.converse import FORM, SPOKEN, write_converse
+from bedrock.converse import FORM
 from multiturn.files.media import Media, MediaKind
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.model.turns import Call, Part, Turn, is_blank
-from multiturn.providers.base import Preview, ProviderResponse, UpTo1, Wire
-from multiturn.providers.http import HttpProvider
-from multiturn.providers.http_settings import HttpSettings
+from multiturn.providers.base import ProviderResponse, UpTo1
+from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import (
     Layout,
     Names,
@@ -41,14 +41,20 @@ B14 | Bedrock | a temperature must not exceed 1 | SDK
 """  # noqa: E501 - a rule is a line
 _IDS = Names("B6", re.compile("[A-Za-z0-9_.:-]{1,64}"))
 _KINDS: tuple[MediaKind, ...] = ("image", "document")
+_COUNTED = ("system", "messages", "toolConfig")  # keys of a body
 _MOST = 200  # characters of a document's name
 
 
 class BedrockSettings(HttpSettings, frozen=True, kw_only=True):
-    """The settings of a ``bedrock`` target."""
+    """The settings of a ``bedrock`` target.
 
-    base_url: Annotated[str | None, Meta(description="of a gateway; null for Amazon's own.")] = None
-    region: Annotated[str, Meta(description="of Amazon's server.")] = "us-east-1"
+    Attributes:
+        base_url: of a gateway; null for Amazon's own.
+        region: of Amazon's server.
+    """
+
+    base_url: str | None = None
+    region: str = "us-east-1"
     temperature: UpTo1 = None
 
 
@@ -89,14 +95,14 @@ class BedrockProvider(HttpProvider):
 
     kind = "bedrock"
     title = "Bedrock"
+    telemetry_names = ("aws.bedrock",)
     # Claude's rows of models.yaml are found by the names that Bedrock has for the models; they are
     # not about the days of Anthropic's own API, which Bedrock does not have.
     vendor = "anthropic"
     api_version = "2023-06-01"
-    spoken_keys = SPOKEN
     body_forms = (FORM,)
     counts_tokens = True
-    answer_type = BedrockAnswer
+    count_type = _Counted
     tool_names = Names("B5", re.compile("[A-Za-z0-9_-]{1,64}"))
     hottest = ("B14", 1)
     address_settings = ("base_url", "region")
@@ -132,25 +138,15 @@ class BedrockProvider(HttpProvider):
         calls = any(turn.calls for turn in layout.messages)
         if calls and not request.tools:
             layout.refuse("B7", "add tools to the case")
-        if asked.tool_choice == "none":
-            asked = structs.replace(asked, tool_choice=None)
+        if asked.settings.tool_choice == "none":
+            settings = structs.replace(asked.settings, tool_choice=None)
+            asked = structs.replace(asked, settings=settings)
             if calls:
                 layout.refuse("B5", "leave out tool_choice, as the messages have calls")
             else:
-                request = structs.replace(request, tools=())
+                asked = structs.replace(asked, tools=())
                 layout.repair("B5", "left out the tools, as tool_choice is none")
-        return self.made(layout, request, asked)
-
-    def write(self, request: PreparedRequest) -> dict[str, Any]:
-        """Return the body."""
-        return write_converse(request)
-
-    def preview(self, request: ProviderRequest) -> Preview:
-        """Return what people read, with the choice of a tool, which is beside the tools."""
-        found = super().preview(request)
-        config = self.write(self.lay_out(request)[1]).get("toolConfig", {})
-        choice = {key: value for key, value in config.items() if key != "tools"}
-        return structs.replace(found, parameters={**found.parameters, **choice})
+        return asked
 
     @property
     def server(self) -> str:
@@ -167,19 +163,15 @@ class BedrockProvider(HttpProvider):
     def _path(self, method: str) -> str:
         return f"/model/{quote(self.settings.model, safe='')}/{method}"
 
-    async def count(self, wire: Wire) -> int:
-        """Return the input tokens that Bedrock counts."""
-        assert wire.prepared is not None
-        body = self.write(wire.prepared)
-        counted = {key: value for key, value in body.items() if key in SPOKEN}
-        return await self.call(
-            *("POST", self._path("count-tokens"), _Counted),
-            *(lambda found: found.input_tokens, {"input": {"converse": counted}}),
-            what="count",
-        )
+    def counting(self, request: PreparedRequest) -> tuple[str, dict[str, Any]]:
+        """Return the path and the body of the endpoint that counts."""
+        body = self.write(request)
+        counted = {key: value for key, value in body.items() if key in _COUNTED}
+        return self._path("count-tokens"), {"input": {"converse": counted}}
 
-    def read(self, answer: BedrockAnswer) -> ProviderResponse:
+    def read(self, answer: Any) -> ProviderResponse:
         """Return the texts, the calls and the thinking."""
+        answer = msgspec.convert(answer, BedrockAnswer)
         blocks = answer.output.message.content
         called = (block.tool_use for block in blocks if block.tool_use)
         return ProviderResponse(

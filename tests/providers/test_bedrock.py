@@ -22,9 +22,11 @@ from media_histories import media_history
 from multiturn import ChatMessage, Media, ProviderError, ProviderRequest
 from multiturn.model.turns import Call, Thinking, Tool
 from multiturn.providers.base import Wire
+from multiturn.providers.reading import read_media
 from multiturn.providers.targets import KINDS, Kind
 from multiturn.report.html import to_html
 from multiturn.report.payloads import Payloads, sample_providers
+from multiturn.traces.telemetry import read_telemetry
 from providers.test_pairs import HISTORIES, same_request
 from vendors import GIVEN, NOWHERE, chat, failure
 
@@ -384,7 +386,7 @@ def test_explain_and_convert_show_what_the_target_is_sent(folder: Path) -> None:
     ]
     assert record["parameters"] == {
         "inferenceConfig": {"maxTokens": 100},
-        "toolChoice": {"any": {}},
+        "toolConfig": {"toolChoice": {"any": {}}},
     }
 
 
@@ -488,3 +490,9 @@ def test_a_conversation_goes_on_after_an_answer(folder: Path, server: Server) ->
     done = commands.run("import", "--answers", "results.jsonl", folder=folder)
     assert "thinking: Hm." in done.stdout
     assert "signature: c2ln" in done.stdout
+
+
+def test_its_name_in_telemetry_is_known_by_the_row() -> None:
+    said = [{"role": "user", "parts": [{"type": "text", "content": "Hi"}]}]
+    given = {"gen_ai.provider.name": "aws.bedrock", "gen_ai.input.messages": said}
+    assert read_telemetry(given, read_media).provider == "bedrock"

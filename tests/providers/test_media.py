@@ -571,9 +571,7 @@ def test_bytes_are_read_only_where_a_body_is_encoded() -> None:
         provider = PROVIDERS[vendor]()
         with warnings_to(lambda _: None):
             provider.preview(request)
-            _, body = provider.laid_out(request)
             wire = provider.wire(request)
-        assert f"SHA-256 {'0' * 64}" in str(body)
         assert f"SHA-256 {'0' * 64}".encode() in wire.shown
         assert wire.digest()
         provider.tokens(wire)

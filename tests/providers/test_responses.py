@@ -11,6 +11,7 @@ from media_files import image, pdf, wav
 from multiturn import ChatMessage, Media, ProviderError, ProviderRequest
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.turns import Call, Thinking
+from multiturn.providers.openai.responses import read_response
 from multiturn.providers.targets import batches_of
 from strict import judge_responses
 from vendors import HELLO, ask, azure, chat, failure, openai, responses
@@ -215,3 +216,10 @@ def test_media_go_out_as_they_are_shown(server: Server) -> None:
     assert sent.json["input"][-1]["content"][1] == ITEMS_OF_MEDIA[0]
     line = batches_of(provider).line("digest", provider.wire(request).body)
     assert json.loads(line)["body"]["input"] == sent.json["input"]
+
+
+def test_neighboring_empty_messages_are_read_as_two_turns() -> None:
+    said = {"role": "assistant", "content": ""}
+    read = read_response({"input": [said, {**said, "phase": "commentary"}]})
+    assert [turn.role for turn in read.messages] == ["assistant", "assistant"]
+    assert read.form == {"phases": {1: "commentary"}}

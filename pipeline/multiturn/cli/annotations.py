@@ -29,10 +29,12 @@ def annotation(where: Place, message: str, *, title: str, severity: Severity) ->
         "col": where.column,
     }
     written = ",".join(
-        f"{name}={_property(str(value))}" for name, value in properties.items() if value
+        f"{name}={_escaped(str(value)).replace(':', '%3A').replace(',', '%2C')}"
+        for name, value in properties.items()
+        if value
     )
     command = "notice" if severity == "note" else severity
-    return f"::{command} {written}::{without_commands(_escaped(visible(message)))}"
+    return f"::{command} {written}::{_escaped(message)}"
 
 
 def without_commands(text: str) -> str:
@@ -84,13 +86,9 @@ def no_commands() -> Iterator[None]:
         echo(f"::{token}::")
 
 
-def _property(text: str) -> str:
-    escaped = without_commands(_escaped(visible(text)))
-    return escaped.replace(":", "%3A").replace(",", "%2C")
-
-
 def _escaped(text: str) -> str:
-    return text.replace("%", "%25").replace("\n", "%0A")  # no other line end is left
+    shown = visible(text).replace("%", "%25").replace("\n", "%0A")  # no other line end is left
+    return without_commands(shown)
 
 
 def _from_top(path: str) -> str:

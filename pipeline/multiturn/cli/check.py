@@ -26,22 +26,14 @@ _WITHOUT = {  # what it means that a pipeline does not give a fact
 }
 
 
-@click.command(cls=shared.MultiturnCommand)
-@shared.suite_options
-@shared.pipeline_option
+@shared.suite_command()
 @shared.target_options("Also check every prompt against the rules of this target's API.")
 @shared.format_option(
     *("text", "json", "github"),
     words="Text on standard error, JSON lines, or annotations that GitHub shows in a pull request.",
 )
 @shared.quiet_option
-def check(
-    options: shared.SuiteOptions,
-    pipeline: str,
-    target: str | None,
-    targets_file: str | None,
-    format_: str,
-) -> None:
+def check(options: shared.SuiteOptions) -> None:
     """Check suites and pipelines; nothing is sent or written.
 
     SUITE is a suite or a folder of suites, or a pipeline: its name, or a file with stages or
@@ -54,13 +46,13 @@ def check(
     or does not what it declares, is an error, too.
     """
     from multiturn.logs import warnings_to
-    from multiturn.pipelines.pipeline_file import is_pipeline, pipeline_names, read_pipeline
+    from multiturn.pipelines.pipeline_file import is_pipeline, pipeline_names
 
-    if format_ == "github":
+    if options.format_ == "github":
         from multiturn.cli.annotations import protect_runner
 
         protect_runner()
-    findings = _Findings(format_, is_strict=options.strict, debug=options.debug)
+    findings = _Findings(options.format_, is_strict=options.strict, debug=options.failures.debug)
     suites = []
     for path in options.suites:
         is_typo = not os.path.exists(path) and nearest(path, pipeline_names()) is not None
@@ -70,8 +62,7 @@ def check(
             suites.append(path)
     if suites:
         selection = options._replace(suites=tuple(suites)).select()
-        chosen = read_pipeline(pipeline)
-        provider = shared.preview_provider(target, targets_file)
+        chosen, provider = options.read_pipeline(), options.provider()
         has_sink = not findings.is_text or findings.is_strict
         with warnings_to(findings.warn if has_sink else None):
             try:

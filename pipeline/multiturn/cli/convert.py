@@ -23,9 +23,7 @@ TOOL_FORMATS = {  # and what each is for; written by the function to_NAME of eng
 }
 
 
-@click.command("convert", cls=shared.MultiturnCommand)
-@shared.suite_options
-@shared.pipeline_option
+@shared.suite_command("convert")
 @shared.preview_options
 @shared.format_option(
     *("json", "yaml", "text", *TOOL_FORMATS),
@@ -34,12 +32,11 @@ TOOL_FORMATS = {  # and what each is for; written by the function to_NAME of eng
     by_output=True,
 )
 @shared.output_option("Write to this file, whole or not at all.  [default: standard output]")
-@click.option(
+@shared.defaulted(
     "--workers",
     metavar="N",
     type=click.IntRange(1, 256),
     default=1,
-    show_default=True,
     help="Number of processes that convert suites, and parts of JSON Lines suites.",
 )
 @click.option(
@@ -49,22 +46,14 @@ TOOL_FORMATS = {  # and what each is for; written by the function to_NAME of eng
     " that fsspec reads. --output names an empty folder, which gets one file a suite, or a part of"
     " a large JSON Lines suite, and at last the file _SUCCESS.",
 )
-@click.option(
+@shared.defaulted(
     "--log-format",
     type=click.Choice(["console", "json"]),
     default="console",
-    show_default=True,
     help="Format of the log on standard error.",
 )
 def convert_suites(
-    options: shared.SuiteOptions,
-    pipeline: str,
-    preview_target: str | None,
-    targets_file: str | None,
-    format_: str,
-    output: str | None,
-    workers: int,
-    scheduler: str | None,
+    options: shared.SuiteOptions, output: str | None, workers: int, scheduler: str | None
 ) -> None:
     """Convert eval suites to chat prompts.
 
@@ -77,26 +66,25 @@ def convert_suites(
     from multiturn.cli.rendering import render
     from multiturn.documents.output import open_output
     from multiturn.engine.converting import ConversionJob, convert_cases, render_case
-    from multiturn.pipelines.pipeline_file import read_pipeline
 
-    provider = shared.preview_provider(preview_target, targets_file)
+    provider, format_ = options.provider(), options.format_
     if provider is not None and (scheduler or format_ in TOOL_FORMATS):
         raise click.UsageError("--target is for the formats json, yaml, text, without --scheduler")
-    chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
+    chosen, failures = options.read_pipeline(), options.failures
     if scheduler is not None:
         if output is None or format_ != "json" or workers > 1 or options.sample is not None:
             raise click.UsageError(
                 "--scheduler writes JSON lines into the folder that --output names,"
                 " without --workers and --sample"
             )
-        _convert_on_cluster(scheduler, options, chosen, output, failures)
+        _convert_on_cluster(scheduler, options, chosen, output)
         return
     selection = options.select()
     shared.refuse_output(output, selection)
     in_color = format_ == "text" and output is None and shared.on_terminal()
     warns = options.log.level == "debug"
     to_bytes = partial(render, format_=format_, in_color=in_color, warns=warns, provider=provider)
-    job = ConversionJob(selection, chosen, to_bytes, options.debug)
+    job = ConversionJob(selection, chosen, to_bytes, failures.debug)
     if workers > 1 and "-" not in selection.suites:
         from multiturn.engine.processes import on_processes
 
@@ -113,15 +101,10 @@ def convert_suites(
         if options.strict:
             failures.finish()
     say_written(output, count)
-    failures.finish()
 
 
 def _convert_on_cluster(
-    scheduler: str,
-    options: shared.SuiteOptions,
-    pipeline: "Pipeline",
-    folder: str,
-    failures: Failures,
+    scheduler: str, options: shared.SuiteOptions, pipeline: "Pipeline", folder: str
 ) -> None:
     from multiturn.engine.converting import ConversionJob
 
@@ -131,11 +114,10 @@ def _convert_on_cluster(
         raise MultiturnError(str(error)) from None
     root = options.root and os.path.abspath(options.root)
     selection = options._replace(suites=(), root=root).select()
-    job = ConversionJob(selection, pipeline, to_line, options.debug)
+    job = ConversionJob(selection, pipeline, to_line, options.failures.debug)
     with writing(folder):
         for item in convert_on_cluster(scheduler, job, list(slices_at(options.suites)), folder):
-            _say(item, failures)
-    failures.finish()
+            _say(item, options.failures)
 
 
 def _say(item: "RenderedCase", failures: Failures) -> None:

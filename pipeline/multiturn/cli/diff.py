@@ -1,27 +1,21 @@
 """The command that shows what another pipeline would change."""
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from multiturn.cli import options as shared
-from multiturn.cli.printing import Failures, echo, say_summary
+from multiturn.cli.printing import echo, say_summary
 from multiturn.errors import MultiturnError
 from multiturn.text import number_of
 
-if TYPE_CHECKING:
-    from multiturn.explaining.record import Record
 
-
-@click.command(cls=shared.MultiturnCommand)
-@shared.suite_options
-@click.option(
+@shared.suite_command(has_pipeline=False)
+@shared.defaulted(
     "--from",
     "old",
     metavar="PIPELINE",
     default="spec",
-    show_default=True,
     shell_complete=shared.complete_pipeline,
     help="The pipeline to compare with.",
 )
@@ -36,27 +30,19 @@ if TYPE_CHECKING:
 @shared.preview_options
 @shared.quiet_option
 @shared.case_format_option
-def diff(
-    options: shared.SuiteOptions,
-    old: str,
-    new: str,
-    preview_target: str | None,
-    targets_file: str | None,
-    format_: str,
-) -> None:
+def diff(options: shared.SuiteOptions, old: str, new: str) -> None:
     """Show what another pipeline would change.
 
     Each case that differs is shown as a unified diff; the exit code is then 1.
     """
     from multiturn.cli.lines import DiffLine
-    from multiturn.cli.rendering import record_with
+    from multiturn.cli.rendering import as_text_diff, record_with
     from multiturn.engine.converting import read_cases
-    from multiturn.explaining.record import to_json
+    from multiturn.explaining.record import to_json, to_yaml
     from multiturn.pipelines.pipeline_file import read_pipeline
 
-    provider = shared.preview_provider(preview_target, targets_file)
+    provider, failures = options.provider(), options.failures
     before, after = read_pipeline(old), read_pipeline(new)
-    failures = Failures(debug=options.debug)
     compared = same = 0
     for read in read_cases(options.select()):
         first = read.converted(before, strict=options.strict)
@@ -66,30 +52,21 @@ def diff(
         elif first.conversion is not None and second.conversion is not None:
             pair = first.conversion, second.conversion
             try:
-                one, other = (record_with(each, provider) for each in pair)
+                texts = [to_yaml(record_with(each, provider)).decode() for each in pair]
             except MultiturnError as error:
                 failures.add(error)
                 continue
             compared += 1
-            changes = _as_diff(one, other, old, new)
+            found = first.conversion.case
+            names = (f"{found.suite} · {found.id} · {each}" for each in (old, new))
+            changes = as_text_diff(*texts, *names)
             same += not changes
-            if format_ == "json":
-                found = first.conversion.case
+            if options.format_ == "json":
                 line = DiffLine(found.suite, found.id, click.unstyle(changes) or None)
                 echo(to_json(line), nl=False)
             else:
                 echo(changes, nl=False)
-    if format_ == "text":
+    if options.format_ == "text":
         say_summary(f"{number_of(compared, 'case')}: {same:,} same, {compared - same:,} differ")
-    failures.finish()
-    sys.exit(same < compared)
-
-
-def _as_diff(before: "Record", after: "Record", old: str, new: str) -> str:
-    """Draw the difference of two records of a case as a unified diff; empty if none."""
-    from multiturn.cli.rendering import as_text_diff
-    from multiturn.explaining.record import to_yaml
-
-    name = f"{before['suite']} · {before['id']}"
-    first, second = (to_yaml(record).decode() for record in (before, after))
-    return as_text_diff(first, second, f"{name} · {old}", f"{name} · {new}")
+    if same < compared:
+        sys.exit(1)

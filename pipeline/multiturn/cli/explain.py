@@ -5,16 +5,14 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli import options as shared
-from multiturn.cli.printing import Failures, echo, say_line
+from multiturn.cli.printing import echo, say_line
 from multiturn.errors import MultiturnError, OptionError
 
 if TYPE_CHECKING:
     from multiturn.explaining.explanation import Explanation
 
 
-@click.command("explain", cls=shared.MultiturnCommand)
-@shared.suite_options
-@shared.pipeline_option
+@shared.suite_command("explain")
 @shared.preview_options
 @shared.case_format_option
 @click.option(
@@ -24,14 +22,7 @@ if TYPE_CHECKING:
     metavar="LINE",
     help="Show only what becomes of this line of the suite.",
 )
-def explain_prompts(
-    options: shared.SuiteOptions,
-    pipeline: str,
-    preview_target: str | None,
-    targets_file: str | None,
-    format_: str,
-    line: int | None,
-) -> None:
+def explain_prompts(options: shared.SuiteOptions, line: int | None) -> None:
     """Show where each text of a prompt comes from.
 
     Segments that are not where they were written are listed, too: moved, merged, referenced or
@@ -39,37 +30,33 @@ def explain_prompts(
     there, such as a message or a case.
     """
     from multiturn.cli.lines import explain_line
-    from multiturn.explaining.explanation import explain as find_origins
-    from multiturn.explaining.explanation import explain_for, within
+    from multiturn.explaining.explanation import explain, explain_for, within
     from multiturn.explaining.record import to_json
     from multiturn.suites.streaming import extent_at
 
-    provider = shared.preview_provider(preview_target, targets_file)
-    failures = Failures(debug=options.debug)
-    extent = None
+    provider, extent = options.provider(), None
     if line is not None:
         suites = options.select().suites
         if len(suites) != 1 or suites[0] == "-":
             raise OptionError("--at takes a line of one suite; name its file")
         extent = extent_at(suites[0], line)
     shown = 0
-    for conversion in options.conversions(pipeline, failures):
+    for conversion in options.conversions():
         try:
-            found = explain_for(conversion, provider) if provider else find_origins(conversion)
+            found = explain_for(conversion, provider) if provider else explain(conversion)
         except MultiturnError as error:
-            failures.add(error)
+            options.failures.add(error)
             continue
         part = found if extent is None else within(found, extent)
         if part is None:
             continue
-        if format_ == "json":
+        if options.format_ == "json":
             echo(to_json(explain_line(part)), nl=False)
         else:
             echo(as_explanation(part))
         shown += 1
     if not shown and extent is not None:
         say_line(f"{extent.file}:{line}: no text of a prompt is written here")
-    failures.finish()
 
 
 def as_explanation(explanation: "Explanation") -> str:

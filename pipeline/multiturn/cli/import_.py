@@ -11,17 +11,14 @@ from multiturn.errors import MultiturnError, OptionError
 
 @click.command("import", cls=shared.MultiturnCommand)
 @click.argument("files", metavar="FILE...", type=shared.PATH, nargs=-1, required=True)
-@click.option(
+@shared.flag(
     "--answers",
-    is_flag=True,
     help="FILE has results of multiturn run: make cases that go on after the recorded answers,"
     " each with a message to fill in.",
 )
 @shared.output_option("Write to this new file, whole or not at all.  [default: standard output]")
-@click.option(
-    "--strict",
-    is_flag=True,
-    help="Treat what cannot be kept as an error, and write nothing after an error.",
+@shared.flag(
+    "--strict", help="Treat what cannot be kept as an error, and write nothing after an error."
 )
 @shared.debug_option
 @shared.verbose_option

@@ -1,13 +1,13 @@
 """What commands print for programs with ``--format json``: a struct for each line."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 from multiturn.errors import MultiturnError
 from multiturn.explaining.explanation import Explanation
-from multiturn.explaining.spans import Spans
+from multiturn.explaining.spans import Span, Spans
 from multiturn.files.media import Media
 
 if TYPE_CHECKING:
@@ -204,16 +204,49 @@ class ReportLine(Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
+class SnapshotCase(Struct, frozen=True):
+    """A case that a line is about.
+
+    Attributes:
+        suite: path of the suite, from the root.
+    """
+
+    suite: str
+    id: CaseId
+
+
+class SnapshotLine(Struct, frozen=True, kw_only=True):
+    """What `multiturn snapshot --check` prints of what is not as the snapshots have it.
+
+    Attributes:
+        kind: failed: a case cannot be converted; privilege: a change of privilege; text: an
+            attached file changed; else what has become of a file of the folder.
+        key: of the difference, for snapshot --accept, which takes all lines with it; null for a
+            list, which follows from the others, and with --case.
+        file: path of the snapshot or list; of an attached file, from the root.
+        was_file: of a renamed one: its path then.
+        cases: that have it.
+        what: what it is, in words.
+        diff: unified diff; null if one side has no file.
+        growth: about how many tokens prompts grow by; null if that is not known.
+    """
+
+    kind: Literal["failed", "privilege", "text", "new", "changed", "renamed", "removed"]
+    key: str | None = None
+    file: str | None = None
+    was_file: str | None = None
+    cases: tuple[SnapshotCase, ...] = ()
+    what: str | None = None
+    diff: str | None = None
+    growth: int | None = None
+
+
 def check_line(error: MultiturnError, severity: Severity) -> CheckLine:
     """Return the line of an error, or of a warning."""
-    where = error.where
+    file, line, column = _known(error.where[:3])
+    what = message_without_place(error)
     return CheckLine(
-        severity=severity,
-        file=where.file or None,
-        line=where.line or None,
-        column=where.column or None,
-        id=error.case_id,
-        message=message_without_place(error),
+        severity=severity, file=file, line=line, column=column, id=error.case_id, message=what
     )
 
 
@@ -255,34 +288,26 @@ def explain_line(found: Explanation) -> ExplainLine:
     )
 
 
+def _known(values: Iterable[Any]) -> Iterator[Any]:
+    """Return values, with null for those that are empty."""
+    return (value or None for value in values)
+
+
 def _spans(spans: Spans) -> tuple[ExplainedSpan, ...]:
-    return tuple(
-        ExplainedSpan(
-            span.text,
-            span.origin,
-            span.path or None,
-            span.place.file or None,
-            span.place.line or None,
-            span.place.column or None,
-            span.key or None,
-            span.stage,
-            span.changed_by,
-            None if span.media is None else _media(span.media),
-        )
-        for span in spans
-    )
+    return tuple(map(_span, spans))
+
+
+def _span(span: Span) -> ExplainedSpan:
+    path, file, line, column, key = _known((span.path, *span.place[:3], span.key))
+    where = path, file, line, column, key
+    media = None if span.media is None else _media(span.media)
+    return ExplainedSpan(span.text, span.origin, *where, span.stage, span.changed_by, media)
 
 
 def _media(media: Media) -> ExplainedMedia:
-    return ExplainedMedia(
-        media.kind,
-        media.media_type or None,
-        media.size if media.digest else None,
-        media.digest or None,
-        media.path,
-        media.url,
-        media.detail,
-    )
+    media_type, size, digest = _known((media.media_type, media.size, media.digest))
+    path, url, detail = media.path, media.url, media.detail
+    return ExplainedMedia(media.kind, media_type, size, digest, path, url, detail)
 
 
 def report_lines(report: "Report") -> Iterator[ReportLine]:

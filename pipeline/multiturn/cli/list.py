@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli import options as shared
-from multiturn.cli.printing import Failures, echo
-from multiturn.errors import cut
+from multiturn.cli.printing import echo
+from multiturn.errors import MultiturnError, cut
 from multiturn.text import in_line, number_of
 
 if TYPE_CHECKING:
@@ -25,12 +25,9 @@ _MOST_PARTS = 5  # of a case
 Sized = tuple["Conversion", "Size"]
 
 
-@click.command("list", cls=shared.MultiturnCommand)
-@shared.suite_options
-@shared.pipeline_option
-@click.option(
+@shared.suite_command("list")
+@shared.flag(
     "--tokens",
-    is_flag=True,
     help="Show the largest prompts, and what makes them large: files, guidelines and messages.",
 )
 @shared.target_options(
@@ -39,14 +36,7 @@ Sized = tuple["Conversion", "Size"]
     "preview_target",
 )
 @shared.case_format_option
-def list_cases(
-    options: shared.SuiteOptions,
-    pipeline: str,
-    tokens: bool,
-    preview_target: str | None,
-    targets_file: str | None,
-    format_: str,
-) -> None:
+def list_cases(options: shared.SuiteOptions, tokens: bool) -> None:
     """List suites and their cases.
 
     Of each case: its id, messages, attached files, images and other media, and guidelines.
@@ -56,12 +46,11 @@ def list_cases(
     """
     from multiturn.explaining.record import to_json
 
-    if (preview_target or targets_file) and not tokens:
+    if (options.target or options.targets_file) and not tokens:
         raise click.UsageError("--target and --targets are for --tokens; add it")
-    failures = Failures(debug=options.debug)
-    conversions = options.conversions(pipeline, failures)
-    sized = _sized(conversions, preview_target, targets_file, failures) if tokens else ()
-    if format_ == "json":
+    conversions = options.conversions()
+    sized = _sized(conversions, options) if tokens else ()
+    if options.format_ == "json":
         for conversion, size in sized:
             entry = {**_entry(conversion), "tokens": size.tokens.count, "parts": size.parts}
             echo(to_json(entry), nl=False)
@@ -71,27 +60,20 @@ def list_cases(
         _show_largest(sized)
     else:
         _show(conversions)
-    failures.finish()
 
 
-def _sized(
-    conversions: "Iterable[Conversion]",
-    target: str | None,
-    targets_file: str | None,
-    failures: Failures,
-) -> "Iterable[Sized]":
+def _sized(conversions: "Iterable[Conversion]", options: shared.SuiteOptions) -> "Iterable[Sized]":
     """Yield each case with its size; one that the target refuses is a failure."""
-    from multiturn.errors import MultiturnError
     from multiturn.explaining.explanation import size_of
     from multiturn.providers.targets import DEFAULT, find_target
 
-    provider = find_target(target or DEFAULT, file=targets_file, sends=False)
+    provider = find_target(options.target or DEFAULT, file=options.targets_file, sends=False)
     count = lru_cache(256)(provider.tokenizer.count)  # guidelines are in many cases
     for conversion in conversions:
         try:
             yield conversion, size_of(conversion, provider, count)
         except MultiturnError as error:
-            failures.add(error)
+            options.failures.add(error)
 
 
 def _show_largest(sized: "Iterable[Sized]") -> None:

@@ -7,23 +7,24 @@ about errors. Ids are completed, too, although that reads suites: nobody knows t
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import wraps
+from functools import partial, wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 from click.core import ParameterSource
 
+from multiturn.cli.printing import Failures
 from multiturn.documents.output import redirect_others, standard_output
 from multiturn.errors import MultiturnError, OptionError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from multiturn.cli.printing import Failures
     from multiturn.engine.selection import Selection
     from multiturn.logs import LogSettings
     from multiturn.model.conversion import Conversion
+    from multiturn.pipelines.pipeline import Pipeline
     from multiturn.providers.base import TargetProvider
 
 _MOST_CASES = 2_000  # are read for a completion: nobody waits for more
@@ -84,6 +85,8 @@ CommandFunction = Callable[..., None]
 # The names of standard output; that of its descriptor leads elsewhere while a command runs.
 _STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 PATH = click.Path()  # shells complete it
+flag = partial(click.option, is_flag=True)
+defaulted = partial(click.option, show_default=True)
 _COMMAND = "multiturn.command"
 
 
@@ -121,11 +124,10 @@ class MultiturnCommand(click.Command):
         super().invoke(context)
 
 
-pipeline_option = click.option(
+pipeline_option = defaulted(
     "--pipeline",
     metavar="NAME|FILE",
     default="spec",
-    show_default=True,
     shell_complete=complete_pipeline,
     help="spec, design, shipped, agentv, or a YAML file that lists stages.",
 )
@@ -159,29 +161,16 @@ _SHOWS = (
     "Show the prompts as this target gets them, with each repair that its API requires; nothing is"
     " sent, and no key is needed."
 )
-# ``preview_provider`` gives the provider. Their names are not target: the project's default of that
-# is the one to send to.
+# Their names are not target: the project's default of that is the one to send to.
 preview_options = target_options(_SHOWS, "preview_target")
 review_options = target_options(_SHOWS, "snapshot_target")  # that of the project's snapshots
 
 
-def preview_provider(target: str | None, targets_file: str | None) -> "TargetProvider | None":
-    """Return the provider of the target that is shown; None if none is named."""
-    if target is None:
-        if targets_file is not None:
-            raise click.UsageError("--targets is for --target; add it")
-        return None
-    from multiturn.providers.targets import find_target
-
-    return find_target(target, file=targets_file, sends=False)
-
-
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print no summary.")
-debug_option = click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
-verbose_option = click.option(  # for start_log
+quiet_option = flag("-q", "--quiet", help="Print no summary.")
+debug_option = flag("--debug", help="Show tracebacks of errors.")
+verbose_option = flag(  # for start_log
     "-v",
     "--verbose",
-    is_flag=True,
     help="Log each stage with its case and time, and the options that the project's defaults set.",
 )
 _SUITE_OPTIONS = (
@@ -221,9 +210,8 @@ _SUITE_OPTIONS = (
         help="Treat attached files that match as guidelines, in place of the suites' own"
         " patterns. Repeatable.",
     ),
-    click.option(
+    flag(
         "--strict",
-        is_flag=True,
         help="Treat warnings as errors, and text that is lost without a rule that explains it.",
     ),
     debug_option,
@@ -231,26 +219,43 @@ _SUITE_OPTIONS = (
 )
 
 
-def suite_options(function: CommandFunction) -> CommandFunction:
-    """Add the arguments that say which cases a command is about; it gets them as SuiteOptions."""
+def suite_command(
+    name: str | None = None,
+    *,
+    cls: type[MultiturnCommand] = MultiturnCommand,
+    has_pipeline: bool = True,
+) -> Callable[[CommandFunction], click.Command]:
+    """Make a command about suites; its function gets the arguments that say which as SuiteOptions.
 
-    @wraps(function)
-    def command(*, verbose: bool, log_format: Renderer = "console", **others: Any) -> None:
-        others.pop("quiet", None)  # for say_summary, which asks click
-        from multiturn.logs import fail, warnings_to
+    The command exits with 1 if the function has added something to their failures.
+    """
 
-        given = {name: others.pop(name) for name in SuiteOptions._fields if name in others}
-        options = SuiteOptions(**given, log=start_log(verbose, log_format))
-        if not options.suites:
-            raise click.UsageError("name a SUITE, or set suites in multiturn.toml")
-        if options.seed is not None and options.sample is None:
-            raise click.UsageError("--seed is for --sample; add --sample N")
-        with warnings_to(fail if options.strict else None):
-            function(options, **others)
+    def made(function: CommandFunction) -> click.Command:
+        @wraps(function)
+        def command(
+            *, verbose: bool, debug: bool, log_format: Renderer = "console", **others: Any
+        ) -> None:
+            others.pop("quiet", None)  # for say_summary, which asks click
+            from multiturn.logs import fail, warnings_to
 
-    for add in reversed(_SUITE_OPTIONS):
-        add(command)
-    return command
+            for name in {"preview_target", "snapshot_target"} & others.keys():
+                others["target"] = others.pop(name)
+            given = {name: others.pop(name) for name in SuiteOptions._fields if name in others}
+            log, failures = start_log(verbose, log_format), Failures(debug=debug)
+            options = SuiteOptions(**given, log=log, failures=failures)
+            if not options.suites:
+                raise click.UsageError("name a SUITE, or set suites in multiturn.toml")
+            if options.seed is not None and options.sample is None:
+                raise click.UsageError("--seed is for --sample; add --sample N")
+            with warnings_to(fail if options.strict else None):
+                function(options, **others)
+            failures.finish()
+
+        for add in reversed([*_SUITE_OPTIONS, *[pipeline_option] * has_pipeline]):
+            add(command)
+        return click.command(name, cls=cls)(command)
+
+    return made
 
 
 def format_option(
@@ -282,7 +287,7 @@ case_format_option = format_option(
 
 
 class SuiteOptions(NamedTuple):
-    """The options that say which cases a command is about, as they were given."""
+    """The options that say which cases a command is about, and how they are shown, as given."""
 
     suites: tuple[str, ...]
     root: str | None
@@ -291,16 +296,35 @@ class SuiteOptions(NamedTuple):
     sample: int | None
     seed: int | None
     strict: bool
-    debug: bool
     log: "LogSettings"
+    failures: Failures
+    pipeline: str = ""
+    target: str | None = None
+    targets_file: str | None = None
+    format_: str = ""
 
-    def conversions(self, pipeline: str, failures: "Failures") -> "Iterator[Conversion]":
-        """Yield the cases as a pipeline converts them; ``failures`` gets the errors of others."""
-        from multiturn.engine.converting import convert_cases
+    def read_pipeline(self) -> "Pipeline":
+        """Return the pipeline."""
         from multiturn.pipelines.pipeline_file import read_pipeline
 
-        chosen = read_pipeline(pipeline)
-        return failures.conversions(convert_cases(self.select(), chosen))
+        return read_pipeline(self.pipeline)
+
+    def conversions(self) -> "Iterator[Conversion]":
+        """Yield the cases as the pipeline converts them; ``failures`` gets the errors of others."""
+        from multiturn.engine.converting import convert_cases
+
+        chosen = self.read_pipeline()
+        return self.failures.conversions(convert_cases(self.select(), chosen))
+
+    def provider(self) -> "TargetProvider | None":
+        """Return the provider of the target that is shown; None if none is named."""
+        if self.target is None:
+            if self.targets_file is not None:
+                raise click.UsageError("--targets is for --target; add it")
+            return None
+        from multiturn.providers.targets import find_target
+
+        return find_target(self.target, file=self.targets_file, sends=False)
 
     def select(self, *, may_be_gone: bool = False) -> "Selection":
         """Find the suites, and return the selection."""

@@ -37,10 +37,7 @@ class Failures:
 
     def add(self, error: MultiturnError, trace: str = "") -> None:
         """Say why a case, or the rest of a suite, was skipped; another process has the trace."""
-        if self.debug:
-            self.say((trace or trace_of(error)).rstrip())
-        else:
-            self.say(str(error))
+        self.say((trace or trace_of(error)).rstrip() if self.debug else str(error))
 
     def say(self, message: str) -> None:
         """Count a failure, and say why on standard error."""

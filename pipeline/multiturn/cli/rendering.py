@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.explaining.record import Record, record_of, to_json, to_yaml
+from multiturn.explaining.record import Record, record_for, record_of, to_json, to_yaml
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ChatMessage, result_in_words
 from multiturn.model.turns import Call
@@ -52,16 +52,12 @@ def record_with(conversion: Conversion, provider: "TargetProvider | None") -> Re
     """Return the record of a conversion; with a provider, of what its target would be sent."""
     if provider is None:
         return record_of(request_of(conversion), conversion.notices)
-    from multiturn.explaining.record import record_for
-
     return record_for(conversion, provider)
 
 
 def to_text(record: Record, *, color: bool = False) -> bytes:
     """Render a record for reading: each message under its role."""
-    title = f"{record['suite']} · {record['id']}"
-    lines = [click.style(in_line(title), bold=True)]
-    lines += [click.style(f"  repaired {repair}", dim=True) for repair in record.get("repairs", ())]
+    lines = _heading(record["suite"], record["id"], repairs=record.get("repairs", ()))
     messages = record["messages"] if "messages" in record else record["chat_prompt"]
     if messages is None:
         lines.append(click.style("no chat prompt; system message and question:", dim=True))
@@ -73,6 +69,11 @@ def to_text(record: Record, *, color: bool = False) -> bytes:
         lines += _indented([block.shown for block in message.thinking])
         lines += _indented(_said(message.text, message.tool_calls))
     return _joined(lines, color)
+
+
+def _heading(*names: str, repairs: Iterable[str]) -> list[str]:
+    title = click.style(in_line(" · ".join(names)), bold=True)
+    return [title, *(click.style(f"  repaired {repair}", dim=True) for repair in repairs)]
 
 
 def _said(text: str, calls: Iterable[Call]) -> list[str]:
@@ -87,9 +88,7 @@ def _indented(texts: Iterable[str]) -> list[str]:
 
 def to_result_text(result: "Result", *, color: bool) -> bytes:
     """Render an answer for reading, below where it is from."""
-    title = f"{result.suite} · {result.id} · {result.target}"
-    lines = [click.style(in_line(title), bold=True)]
-    lines += [click.style(f"  repaired {repair}", dim=True) for repair in result.repairs]
+    lines = _heading(result.suite, result.id, result.target, repairs=result.repairs)
     lines += _indented(_said(result.response or "", result.tool_calls or ()))
     return _joined(lines, color)
 

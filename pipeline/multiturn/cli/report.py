@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli import options as shared
-from multiturn.cli.printing import Failures, say_summary, show_progress, writing
-from multiturn.documents.output import standard_output
+from multiturn.cli.printing import say_summary, show_progress, writing
+from multiturn.documents.output import open_output, standard_output
 from multiturn.text import number_of
 
 if TYPE_CHECKING:
     from multiturn.report.comparison import Report
 
 
-@click.command(cls=shared.MultiturnCommand)
-@shared.suite_options
-@shared.pipeline_option
+@shared.suite_command()
 @shared.review_options
 @shared.quiet_option
 @click.option(
@@ -25,11 +23,8 @@ if TYPE_CHECKING:
     metavar="REV",
     help="Compare with the suites, files, pipeline and stages of this Git revision.",
 )
-@click.option(
-    "--all",
-    "all_texts",
-    is_flag=True,
-    help="With --against, also show the texts of the cases that are the same.",
+@shared.flag(
+    "--all", "all_texts", help="With --against, also show the texts of the cases that are the same."
 )
 @shared.format_option(
     *("html", "markdown", "json"),
@@ -40,14 +35,7 @@ if TYPE_CHECKING:
     " terminal for a page]"
 )
 def report(
-    options: shared.SuiteOptions,
-    pipeline: str,
-    snapshot_target: str | None,
-    targets_file: str | None,
-    against: str | None,
-    all_texts: bool,
-    format_: str,
-    output: str | None,
+    options: shared.SuiteOptions, against: str | None, all_texts: bool, output: str | None
 ) -> None:
     """Show the prompts, and what has changed in them.
 
@@ -61,30 +49,30 @@ def report(
 
     from multiturn.engine.converting import convert_cases
     from multiturn.engine.revision import commit_of, reading_at
-    from multiturn.pipelines.pipeline_file import read_pipeline
     from multiturn.report.comparison import compare
     from multiturn.report.sides import ReportSide, side_items, side_items_at, target_then
 
-    if format_ == "html" and output is None and standard_output().isatty():
+    is_page = options.format_ == "html"
+    if is_page and output is None and standard_output().isatty():
         raise click.UsageError("nobody reads a page of HTML here; add --output report.html")
-    chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
+    chosen = options.read_pipeline()
     selection = options.select(may_be_gone=against is not None)
     shared.refuse_output(output, selection)
     seen: set[str] = set()
-    provider = shared.preview_provider(snapshot_target, targets_file)
+    provider = options.provider()
     found = show_progress(convert_cases(selection, chosen, seen), prints=False)
-    is_page = format_ == "html"
-    cases = side_items(found, selection, chosen, failures.add, provider, has_images=is_page)
+    on_error = options.failures.add
+    cases = side_items(found, selection, chosen, on_error, provider, has_images=is_page)
     with TemporaryFile() as here, TemporaryFile() as there:
         then, name = None, ""
         if against is None:
             now = ReportSide(cases, here)
         else:
-            commit, target = commit_of(against), target_then(snapshot_target, targets_file)
+            commit, target = commit_of(against), target_then(options.target, options.targets_file)
             name = against if commit.startswith(against) else f"{against} ({commit[:10]})"
             read = partial(side_items_at, target=target, has_images=is_page)
-            is_unnamed = shared.is_default("pipeline")
-            with reading_at(commit, read, selection, pipeline, is_default=is_unnamed) as earlier:
+            named, is_default = options.pipeline, shared.is_default("pipeline")
+            with reading_at(commit, read, selection, named, is_default=is_default) as earlier:
                 now, then = ReportSide(cases, here), ReportSide(earlier, there)
             seen.update(case_id for _, case_id in then.cases)
         selection.check_ids(seen)
@@ -92,14 +80,12 @@ def report(
             for error in selection.missing.values():
                 raise error
         compared = compare(now, then, name, chosen, provider)
-        _write(compared, format_, output, all_texts=all_texts)
-    failures.finish()
+        _write(compared, options.format_, output, all_texts=all_texts)
 
 
 def _write(compared: "Report", format_: str, output: str | None, *, all_texts: bool) -> None:
     """Write a report, and say how large it is unless it is printed."""
     from multiturn.cli.lines import report_lines
-    from multiturn.documents.output import open_output
     from multiturn.explaining.record import to_json
     from multiturn.report.html import to_html
     from multiturn.report.markdown import to_markdown

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from multiturn.engine.run import Order, RunOptions
 
 
-@click.command("run", cls=shared.MultiturnCommand)
-@shared.suite_options
-@shared.pipeline_option
+@shared.suite_command("run")
 @shared.target_options(
     "Target to send prompts to; echo sends nothing, and answers with the messages before the"
     " repairs that an API requires.",
@@ -27,9 +25,8 @@ if TYPE_CHECKING:
     "File to append each result to, as a line of JSON, as soon as there is an answer."
     "  [default: standard output]"
 )
-@click.option(
+@shared.flag(
     "--resume",
-    is_flag=True,
     help="Continue an earlier run: cases that succeeded and whose request is unchanged are not"
     " sent again.",
 )
@@ -38,42 +35,30 @@ if TYPE_CHECKING:
     metavar="REV",
     help="Send only new cases, and those whose request has changed since this Git revision.",
 )
-@click.option(
+@shared.defaulted(
     "--concurrency",
     metavar="N",
     type=click.IntRange(1, 1000),
     default=8,
-    show_default=True,
     help="Maximum number of concurrent requests.",
 )
-@click.option(
+@shared.defaulted(
     "--order",
     type=click.Choice(["prefixes", "suite"]),
     default="prefixes",
-    show_default=True,
     help="Order of sending: prefixes keeps cases together whose prompts begin in the same way, and"
     " sends the first of them before the others, if the vendor caches prompts; suite is that of"
     " the suites.",
 )
-@click.option(
-    "--record-wire",
-    is_flag=True,
-    help="Add the exact request body to each result, as 'wire'.",
-)
-@click.option(
-    "--record-thinking",
-    is_flag=True,
-    help="Add what the model thought to each result, as 'thinking'.",
-)
-@click.option(
+@shared.flag("--record-wire", help="Add the exact request body to each result, as 'wire'.")
+@shared.flag("--record-thinking", help="Add what the model thought to each result, as 'thinking'.")
+@shared.flag(
     "--dry-run",
-    is_flag=True,
     help="Send nothing: print what would be sent, as lines of JSON, and every wire rule that a"
     " case breaks.",
 )
-@click.option(
+@shared.flag(
     "--count-tokens",
-    is_flag=True,
     help="With --dry-run: have the vendor count the tokens of each request; this needs the key.",
 )
 @click.option(
@@ -95,19 +80,17 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     help="Likewise, for the tokens of the run, input and output together.",
 )
-@click.option(
+@shared.flag(
     "--batch",
-    is_flag=True,
     help="Send through the provider's Batch API, at half the price and within a day, and wait for"
     " the results; needs --output.",
 )
-@click.option("--no-wait", is_flag=True, help="With --batch: exit once everything is submitted.")
-@click.option(
+@shared.flag("--no-wait", help="With --batch: exit once everything is submitted.")
+@shared.defaulted(
     "--poll",
     metavar="SECONDS",
     type=click.FloatRange(0, min_open=True),
     default=60,
-    show_default=True,
     help="With --batch: time between two checks of the batches' status.",
 )
 @shared.format_option(
@@ -118,9 +101,6 @@ if TYPE_CHECKING:
 @shared.quiet_option
 def run_suites(
     options: shared.SuiteOptions,
-    pipeline: str,
-    target: str,
-    targets_file: str | None,
     output: str | None,
     concurrency: int,
     order: "Order",
@@ -129,7 +109,6 @@ def run_suites(
     batch: bool,
     no_wait: bool,
     poll: float,
-    format_: str,
     **run_options: Unpack["RunOptions"],
 ) -> None:
     """Convert eval suites, and send the prompts to a target.
@@ -140,17 +119,18 @@ def run_suites(
     """
     from multiturn.cli import sending
     from multiturn.engine.run import Run, counted
-    from multiturn.providers.targets import find_target
+    from multiturn.providers.targets import DEFAULT, find_target
 
     _check_options(click.get_current_context().params)
-    selection, failures = options.select(), Failures(debug=options.debug)
-    show = partial(sending.print_result, as_text=format_ == "text")
-    tally = sending.Tally(failures, show if output is None and not dry_run else None)
+    selection = options.select()
+    show = partial(sending.print_result, as_text=options.format_ == "text")
+    tally = sending.Tally(options.failures, show if output is None and not dry_run else None)
     # What is to be sent again depends on the address, which must then be known.
     sends = run_options["resume"] or not dry_run
     with writing(output):
+        provider = find_target(options.target or DEFAULT, file=options.targets_file, sends=sends)
         chosen = Run(
-            *(selection, pipeline, find_target(target, file=targets_file, sends=sends)),
+            *(selection, options.pipeline, provider),
             results=output,
             batch=batch,
             is_dry=dry_run,
@@ -158,7 +138,7 @@ def run_suites(
             **run_options,
         )
         if options.strict:
-            sending.rehearse(chosen, failures)
+            sending.rehearse(chosen, options.failures)
         if dry_run:
             dry = counted(chosen, concurrency=concurrency) if count_tokens else chosen.cases()
             sending.preview(chosen, dry, tally)
@@ -171,7 +151,6 @@ def run_suites(
     if (against := run_options["against"]) is not None:
         unchanged = number_of(tally.actions["skip"], "unchanged case")
         say_summary(f"{unchanged} skipped (compared with {against})", err=True)
-    failures.finish()
 
 
 def _check_options(given: dict[str, Any]) -> None:

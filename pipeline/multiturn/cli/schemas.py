@@ -5,13 +5,13 @@ import re
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from multiturn.cli.lines import CheckLine, DiffLine, ExplainLine, ReportLine
-from multiturn.cli.snapshot_output import SnapshotLine
+from multiturn.cli.lines import CheckLine, DiffLine, ExplainLine, ReportLine, SnapshotLine
 from multiturn.documents.imports import IMPORT_PATH
 from multiturn.model.turns import ROLES
 from multiturn.pipelines.contract import options_of, summary_of
@@ -49,10 +49,8 @@ def line_schema(command: str, type_: type[Struct]) -> Schema:
 
 def _with_descriptions(schema: Schema, type_: type[Struct]) -> Schema:
     """Return the schema of a struct with what its docstring says of it, and of each field."""
-    said: dict[str, str] = {}
-    for each in reversed(type_.__mro__):
-        said |= _described(each.__doc__, "Attributes") if issubclass(each, Struct) else {}
-    for field, text in said.items():
+    said = [_described(each.__doc__, "Attributes").items() for each in type_.__mro__]
+    for field, text in chain.from_iterable(said):
         name = type_.__struct_encode_fields__[type_.__struct_fields__.index(field)]
         schema["properties"][name] = {"description": text, **schema["properties"][name]}
     return {**schema, "description": inspect.cleandoc(type_.__doc__ or "").partition("\n\n")[0]}
@@ -150,10 +148,11 @@ def _message() -> Schema:
     properties = message["properties"]
     properties["role"]["enum"] = [*ROLES, *vocabulary.ROLE_NAMES]
     # A mapping with a type is a segment; any other is structured content, with any value.
-    blocks: list[type[Struct]] = [keys.HiddenKeys, keys.ThinkingKeys, keys.SegmentKeys]
-    segment = {key: said for block in blocks for key, said in _properties(block).items()}
+    segment: Schema = {}
+    for block in (keys.HiddenKeys, keys.ThinkingKeys, keys.SegmentKeys):
+        segment |= struct_schema(block)["properties"]
     del segment["value"]["type"]
-    media = _properties(keys.MediaKeys)
+    media = struct_schema(keys.MediaKeys)["properties"]
     segment["type"]["enum"] += [
         *(kind for kind in media["type"]["enum"] if kind != "file"),
         *("thinking", "redacted_thinking"),
@@ -173,11 +172,6 @@ def _message() -> Schema:
     may_be_null = {"properties": {"content": {"type": [*types, "null"]}}}
     calls = {"properties": {"tool_calls": {"minItems": 1}}, "required": ["tool_calls"]}
     return {**message, "required": ["role"], "if": calls, "then": may_be_null, "else": must_be_said}
-
-
-def _properties(type_: type[Struct]) -> Schema:
-    properties: Schema = struct_schema(type_)["properties"]
-    return properties
 
 
 def _call() -> Schema:

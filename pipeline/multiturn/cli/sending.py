@@ -6,32 +6,23 @@ import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from multiturn.cli import exit_code
 from multiturn.cli.options import on_terminal
 from multiturn.cli.printing import Failures, Progress, echo, estimated_cases, say_line, say_summary
 from multiturn.cli.rendering import to_result_text
 from multiturn.documents.output import standard_output
-from multiturn.engine.costs import (
-    ASSUMED_MINIMUM,
-    Budget,
-    Estimate,
-    SharedPrefixes,
-    model_of,
-    no_price,
-)
+from multiturn.engine import costs
 from multiturn.engine.run import Order, Run, RunCase, answers
 from multiturn.errors import LimitReachedError, MultiturnError, ProviderError
 from multiturn.explaining.record import to_json
+from multiturn.providers.base import TargetProvider
 from multiturn.providers.results import Result
 from multiturn.text import dollars, first_of, in_line, number_of
 
-if TYPE_CHECKING:
-    from multiturn.providers.base import TargetProvider
 
-
-def say_estimate(estimate: Estimate, provider: "TargetProvider") -> None:
+def say_estimate(estimate: costs.Estimate, provider: TargetProvider) -> None:
     """Print how many tokens requests have, what they cost, and which do not fit the model."""
     if not estimate.cases:
         return
@@ -40,13 +31,14 @@ def say_estimate(estimate: Estimate, provider: "TargetProvider") -> None:
             say_summary(line, err=True)
 
 
-def _tokens(estimate: Estimate, provider: "TargetProvider") -> str:
+def _tokens(estimate: costs.Estimate, provider: TargetProvider) -> str:
     words = f"{_about(estimate)}{_many(estimate.input)} input tokens"
     if estimate.shared:
         share = round(100 * estimate.shared / estimate.input)
         words += f", {share} % in prefixes that other cases share"
         if provider.cache_minimum is None:
-            words += f" (if they are cached from {ASSUMED_MINIMUM:,} tokens on, which is not known)"
+            least = f"{costs.ASSUMED_MINIMUM:,} tokens"
+            words += f" (if they are cached from {least} on, which is not known)"
     words += without_media(estimate.media)
     limited = f"at most {_many(estimate.output)} output tokens"
     if not estimate.unlimited:
@@ -61,10 +53,10 @@ def without_media(number: int) -> str:
     return f", without {number_of(number, 'image')} or other media (not known)" if number else ""
 
 
-def _money(estimate: Estimate, provider: "TargetProvider") -> str:
+def _money(estimate: costs.Estimate, provider: TargetProvider) -> str:
     price = estimate.price
     if price is None:
-        return no_price(provider) if model_of(provider) else ""
+        return costs.no_price(provider) if costs.model_of(provider) else ""
     now = _both(estimate, estimate.input_cost, estimate.output_cost)
     batch = cache = ""
     if price.batch is not None:
@@ -78,16 +70,16 @@ def _money(estimate: Estimate, provider: "TargetProvider") -> str:
     return f"{_about(estimate)}{now}{batch}{cache}{media} ({price.source})"
 
 
-def _both(estimate: Estimate, input_cost: float, output_cost: float) -> str:
+def _both(estimate: costs.Estimate, input_cost: float, output_cost: float) -> str:
     total = f", at most {dollars(input_cost + output_cost)} in all"
     return f"{dollars(input_cost)} for the input{'' if estimate.unlimited else total}"
 
 
-def _too_large(estimate: Estimate, provider: "TargetProvider") -> str:
+def _too_large(estimate: costs.Estimate, provider: TargetProvider) -> str:
     if not estimate.too_large or estimate.price is None:
         return ""
     does = "does" if estimate.too_large == 1 else "do"
-    what = f"{number_of(estimate.too_large, 'case')} {does} not fit {model_of(provider)}"
+    what = f"{number_of(estimate.too_large, 'case')} {does} not fit {costs.model_of(provider)}"
     suites: dict[str, list[str]] = {}
     for suite, case_id in estimate.named:
         suites.setdefault(suite, []).append(case_id)
@@ -95,7 +87,7 @@ def _too_large(estimate: Estimate, provider: "TargetProvider") -> str:
     return f"{what} ({estimate.price.most_input:,} tokens): {first_of(named)}"
 
 
-def say_spending(budget: Budget) -> None:
+def say_spending(budget: costs.Budget) -> None:
     """Print the tokens that the vendor has counted, what they cost, and how far we were off."""
     if not budget.cases:
         return
@@ -112,7 +104,7 @@ def say_spending(budget: Budget) -> None:
     say_summary(words, err=True)
 
 
-def _about(estimate: Estimate) -> str:
+def _about(estimate: costs.Estimate) -> str:
     return "" if estimate.is_exact else "about "
 
 
@@ -143,11 +135,6 @@ class Tally:
         self.repaired = 0  # number of those whose prompt was repaired
         self.rules: set[str] = set()  # ids of the rules that required it
         self.is_denied = False  # whether the provider denied access; no more cases are sent then
-
-    @property
-    def seen(self) -> int:
-        """Number of cases so far."""
-        return self.actions.total()
 
     def add(self, case: RunCase) -> None:
         """Print and count a case."""
@@ -218,7 +205,7 @@ def rehearse(run: Run, failures: Failures) -> None:
 
 def preview(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
     """Print what would be sent, as JSON lines or how it is in parts, and what it would cost."""
-    found = Estimate(run.budget.price, SharedPrefixes(run.provider))
+    found = costs.Estimate(run.budget.price, costs.SharedPrefixes(run.provider))
     digests: set[str] = set()  # of a batch, where cases with the same request share one
 
     def noted() -> Iterator[RunCase]:
@@ -282,7 +269,7 @@ def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
 
     def show_counts() -> None:
         words = f"{tally.done:,} done, {tally.failures.count:,} failed, {tally.retried:,} retried"
-        progress.update(tally.seen, words)
+        progress.update(tally.actions.total(), words)
 
     async def main(cases: AsyncGenerator[RunCase, None]) -> None:
         this: Any = asyncio.current_task()

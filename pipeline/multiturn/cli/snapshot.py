@@ -1,20 +1,13 @@
 """The command that records the prompts of suites, and reports when they change."""
 
-from typing import TYPE_CHECKING
-
 import click
 
 from multiturn.cli import options as shared
-from multiturn.cli.printing import Failures, show_progress
+from multiturn.cli.printing import show_progress
 from multiturn.errors import MultiturnError
 
-if TYPE_CHECKING:
-    from multiturn.cli.snapshot_output import Show
 
-
-@click.command(cls=shared.MultiturnCommand)
-@shared.suite_options
-@shared.pipeline_option
+@shared.suite_command()
 @click.option(
     "--dir",
     "snapshots",
@@ -23,21 +16,18 @@ if TYPE_CHECKING:
     help="The folder of the snapshots and of promoted.lock.  [default: snapshots, beside .git;"
     " without .git, or with --root, in the current folder]",
 )
-@click.option(
+@shared.flag(
     "--check",
-    is_flag=True,
     help="Write nothing; show what differs from the snapshots, each difference once, and exit with"
     " 1 if anything does.",
 )
-@click.option(
+@shared.flag(
     "--resolve",
-    is_flag=True,
     help="Show what both sides of a merge conflict have in promoted.lock and files.lock, and write"
     " the lists anew.",
 )
-@click.option(
+@shared.flag(
     "--review",
-    is_flag=True,
     help="At a terminal: show each difference once, the changes of privilege first, and write those"
     " that you accept.",
 )
@@ -49,12 +39,11 @@ if TYPE_CHECKING:
     help="Write only the difference with this key, which --check --format json gives; repeat it for"
     " several.",
 )
-@click.option("--stat", is_flag=True, help="With --check, show one line for each file.")
-@click.option("--all", "show_all", is_flag=True, help="With --check, show each file's difference.")
-@click.option(
+@shared.flag("--stat", help="With --check, show one line for each file.")
+@shared.flag("--all", "show_all", help="With --check, show each file's difference.")
+@shared.flag(
     "--inline",
     "inline_snapshots",
-    is_flag=True,
     help="Repeat the texts of attached files in the snapshots, in place of their paths.",
 )
 @shared.format_option(
@@ -70,9 +59,6 @@ if TYPE_CHECKING:
 @shared.quiet_option
 def snapshot(
     options: shared.SuiteOptions,
-    pipeline: str,
-    snapshot_target: str | None,
-    targets_file: str | None,
     snapshots: str | None,
     check: bool,
     resolve: bool,
@@ -81,7 +67,6 @@ def snapshot(
     stat: bool,
     show_all: bool,
     inline_snapshots: bool,
-    format_: str,
 ) -> None:
     """Record the prompt of each case in a file, for review.
 
@@ -91,41 +76,39 @@ def snapshot(
     --sample, only the snapshots of these cases are written or compared, and no list is written.
     With --strict, nothing is written after an error.
     """
-    from multiturn.cli.snapshot_output import print_update
-    from multiturn.cli.snapshot_review import accept_changes, refuse_no_terminal
+    from multiturn.cli.snapshot_output import accept_changes, print_update, refuse_no_terminal
     from multiturn.engine.converting import convert_cases
-    from multiturn.pipelines.pipeline_file import read_pipeline
     from multiturn.snapshots.snapshot_run import Scope, SnapshotRun
 
     if ((stat or show_all) and not check) or (stat and show_all):
         raise click.UsageError("--stat and --all are for --check, one of them")
-    if format_ != "text" and (not check or stat or show_all):
-        raise click.UsageError(f"--format {format_} is for --check, without --stat and --all")
+    if options.format_ != "text" and (not check or stat or show_all):
+        raise click.UsageError(
+            f"--format {options.format_} is for --check, without --stat and --all"
+        )
     modes = {"--check": check, "--resolve": resolve, "--review": review, "--accept": accepted}
     _refuse_modes([name for name, is_given in modes.items() if is_given], options)
     if review:
         refuse_no_terminal()
-    chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
+    chosen = options.read_pipeline()
     if "-" in options.suites:
         raise MultiturnError("a snapshot is named after its suite's file, and - has none")
     selection = options.select(may_be_gone=True)
     run = SnapshotRun(
         selection=selection,
         scope=Scope(selection, options.suites, snapshots),
-        pipeline=pipeline,
+        pipeline=options.pipeline,
         check=check or review or bool(accepted),
         inline=inline_snapshots,
-        provider=shared.preview_provider(snapshot_target, targets_file),
+        provider=options.provider(),
         resolve=resolve,
     )
     run.refuse_nothing()
     converted = show_progress(convert_cases(selection, chosen), prints=False)
     if review or accepted:
-        accept_changes(run, converted, failures, accepted)
+        accept_changes(run, converted, options.failures, accepted)
     else:
-        show: Show = "all" if show_all else "stat" if stat else "once"
-        print_update(run, converted, failures, format_, show)
-    failures.finish()
+        print_update(run, converted, options, "all" if show_all else "stat" if stat else "once")
 
 
 def _refuse_modes(modes: list[str], options: shared.SuiteOptions) -> None:
@@ -133,5 +116,4 @@ def _refuse_modes(modes: list[str], options: shared.SuiteOptions) -> None:
     if len(modes) > 1:
         raise click.UsageError(f"{' and '.join(modes)} are different things; leave out all but one")
     if modes and modes != ["--check"] and (options.case_ids or options.sample):
-        what = f"{modes[0]} writes the lists: leave out --case and --sample"
-        raise click.UsageError(what)
+        raise click.UsageError(f"{modes[0]} writes the lists: leave out --case and --sample")

@@ -1,18 +1,21 @@
-"""What ``snapshot --check`` prints: text, a line of JSON for each thing, or annotations."""
+"""What ``snapshot`` prints: text, a line of JSON for each thing, or annotations; what it asks."""
 
 import os
+import re
+import shutil
 import sys
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Annotated, Literal
+from typing import Literal
 
 import click
-from msgspec import Meta, Struct
 
 from multiturn.cli.annotations import annotation, no_commands, protect_runner
-from multiturn.cli.lines import CaseId, Severity, message_without_place
+from multiturn.cli.lines import Severity, SnapshotCase, SnapshotLine, message_without_place
+from multiturn.cli.options import SuiteOptions
 from multiturn.cli.printing import Failures, echo, say_summary
 from multiturn.cli.rendering import as_text_diff, colored_lines
+from multiturn.documents.output import standard_output
 from multiturn.engine.converting import ConvertedCase
 from multiturn.errors import MultiturnError, Place
 from multiturn.explaining.record import to_json
@@ -21,7 +24,7 @@ from multiturn.snapshots.changes import Change, FileChange, State, growth_in_wor
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.lists import conflicts_in
 from multiturn.snapshots.locations import Key
-from multiturn.snapshots.snapshot_run import SnapshotRun, SnapshotUpdate
+from multiturn.snapshots.snapshot_run import Acceptance, SnapshotRun, SnapshotUpdate
 from multiturn.snapshots.text_diff import unified_diff
 from multiturn.text import first_of, in_line, number_of, visible
 
@@ -31,56 +34,18 @@ _NAMED = 3  # files of a folder that are named where there are many
 _LONGEST = 2_000  # characters of a difference in an annotation; the report has all
 _MOST = 10  # errors of a step that GitHub shows
 _PRIVILEGE = "change of privilege: "
-
-
-class SnapshotCase(Struct, frozen=True):
-    """A case that a line is about."""
-
-    suite: Annotated[str, Meta(description="path of the suite, from the root.")]
-    id: CaseId
-
-
-class SnapshotLine(Struct, frozen=True, kw_only=True):
-    """What `multiturn snapshot --check` prints of what is not as the snapshots have it."""
-
-    kind: Annotated[
-        Literal["failed", "privilege", "text", "new", "changed", "renamed", "removed"],
-        Meta(
-            description="failed: a case cannot be converted; privilege: a change of privilege;"
-            " text: an attached file changed; else what has become of a file of the folder."
-        ),
-    ]
-    key: Annotated[
-        str | None,
-        Meta(
-            description="of the difference, for snapshot --accept, which takes all lines with it;"
-            " null for a list, which follows from the others, and with --case."
-        ),
-    ] = None
-    file: Annotated[
-        str | None,
-        Meta(description="path of the snapshot or list; of an attached file, from the root."),
-    ] = None
-    was_file: Annotated[str | None, Meta(description="of a renamed one: its path then.")] = None
-    cases: Annotated[tuple[SnapshotCase, ...], Meta(description="that have it.")] = ()
-    what: Annotated[str | None, Meta(description="what it is, in words.")] = None
-    diff: Annotated[str | None, Meta(description="unified diff; null if one side has no file.")] = (
-        None
-    )
-    growth: Annotated[
-        int | None,
-        Meta(description="about how many tokens prompts grow by; null if that is not known."),
-    ] = None
+_HEADING = click.style(_PRIVILEGE, fg="red", bold=True)
+_ANSWERS = {"a": "[a]ccept", "s": "[s]kip", "A": "[A]ll like this", "b": "[b]ack", "q": "[q]uit"}
+_NOT_ALL = "a change of privilege is never part of all"
+_LINES_BELOW = 3  # the question, and a blank line on both sides
+_NAMED_SUITES = 10  # of a file
 
 
 def print_update(
-    run: SnapshotRun,
-    converted: Iterable[ConvertedCase],
-    failures: Failures,
-    format_: str,
-    show: Show,
+    run: SnapshotRun, converted: Iterable[ConvertedCase], options: SuiteOptions, show: Show
 ) -> None:
     """Check the snapshots, or write them, and print what has changed; a difference exits with 1."""
+    failures, format_ = options.failures, options.format_
     errors: list[MultiturnError] = []
     warnings: list[Notice] = []
 
@@ -122,7 +87,7 @@ def text_lines(update: SnapshotUpdate, show: Show) -> Iterator[str]:
     Each change is shown once, or each file has a line, or all its differences.
     """
     for finding in update.findings:
-        yield privilege_heading() * bool(finding.privileges) + in_one_line(str(finding))
+        yield _HEADING * bool(finding.privileges) + _in_one_line(str(finding))
     files = update.files
     if not update.run.check:  # the summary counts what is new or changed
         files = [each for each in files if each.case and each.state in ("renamed", "removed")]
@@ -141,12 +106,7 @@ def text_lines(update: SnapshotUpdate, show: Show) -> Iterator[str]:
             yield diff.removesuffix("\n")
 
 
-def privilege_heading() -> str:
-    """Return the words before a change of privilege."""
-    return click.style(_PRIVILEGE, fg="red", bold=True)
-
-
-def in_one_line(text: str) -> str:
+def _in_one_line(text: str) -> str:
     """Return words that may quote a text of a suite."""
     return visible(text).replace("\n", " ")
 
@@ -203,7 +163,7 @@ def snapshot_lines(
 ) -> Iterator[SnapshotLine]:
     """Yield the lines of what a check of snapshots has found, with the errors of cases."""
     # With --case, nothing is accepted.
-    changes = () if update.run.is_partial else update.changes
+    changes = () if update.run.selection.is_partial else update.changes
     of_files = {each.path: each for each in changes if each.kind == "file"}
     lines = [_line(each, key=each.key) for each in of_files.values()]
     for finding in update.findings:
@@ -330,3 +290,131 @@ def _message(change: Change) -> str:
     if len(shown) > _LONGEST:
         shown = f"{shown[:_LONGEST]}…"
     return "\n".join(filter(None, [*lines, f"{first}:" if shown else first, shown]))
+
+
+def refuse_no_terminal() -> None:
+    """Raise the error of ``--review`` where nobody can answer."""
+    if not (sys.stdin.isatty() and standard_output().isatty()):
+        what = "--review asks at a terminal, and this is none: --check --format json gives each"
+        raise click.UsageError(f"{what} difference a key, and --accept KEY takes it")
+
+
+def accept_changes(
+    run: SnapshotRun, converted: Iterable[ConvertedCase], failures: Failures, keys: Sequence[str]
+) -> None:
+    """Accept the changes that have these keys, or without keys those that somebody accepts."""
+    with no_commands():
+        acceptance = Acceptance(run, converted, failures.add)
+        acceptance.find()
+        if run.selection.strict:
+            failures.finish()
+        chosen = acceptance.of_keys(keys)
+        if keys:
+            acceptance.accept(chosen)
+        accepted = len(chosen) if keys else review_changes(acceptance)
+        say_summary(_summary(accepted, acceptance))
+
+
+def review_changes(acceptance: Acceptance) -> int:
+    """Ask for each change whether to accept it, and return how many were accepted.
+
+    Each is written at once, so that an interrupt loses no answer; back takes an answer back.
+    """
+    waiting, number = list(acceptance.pending), len(acceptance.pending)
+    answered: list[tuple[list[Change], int]] = []  # what waited, and how many were accepted
+    while waiting:
+        shown, *others = waiting
+        # Changes of privilege come first, and have no [A], so none of them is among these.
+        like = [each for each in others if each.kind == shown.kind]
+        heading = f"{number - len(others)} of {number:,}"
+        refused = {*("A" if shown.privileges else ""), *("" if answered else "b")}
+        keys = [key for key in _ANSWERS if key not in refused]
+        match _answer(keys, [*_screen(shown, acceptance, heading, len(like))]):
+            case "a":
+                chosen = [shown]
+            case "A":
+                chosen = [shown, *like]
+            case "s":
+                chosen = []
+            case "b":
+                waiting, accepted = answered.pop()
+                if accepted:
+                    acceptance.take_back()
+                continue
+            case _:
+                break
+        if chosen:
+            acceptance.accept(chosen)
+        answered.append((waiting, len(chosen)))
+        waiting = [each for each in others if each not in chosen]
+    return sum(accepted for _, accepted in answered)
+
+
+def _summary(accepted: int, acceptance: Acceptance) -> str:
+    words = f"{number_of(accepted, 'difference')} accepted, {len(acceptance.pending):,} left"
+    lists = [change.name for change in acceptance.files if change.case is None]
+    if lists and not acceptance.changes:
+        words += f"; snapshot without --check writes {first_of(lists)}"
+    return words
+
+
+def _screen(change: Change, acceptance: Acceptance, heading: str, like: int) -> Iterator[str]:
+    """Yield the lines of a screen: what it is, where it is, where it comes from, and the diff."""
+    more = f", and {like:,} more like this" * bool(like and not change.privileges)
+    yield click.style(f"{heading}: {change.kind}{more}", bold=True)
+    for privilege in change.privileges:
+        yield _HEADING + _in_one_line(privilege)
+    if change.what and change.what not in change.privileges:
+        yield _in_one_line(change.what)
+    if not change.cases:
+        yield in_line(change.files[0].name)
+    cases = number_of(len(change.cases), "case")
+    if change.kind == "file":
+        suites = first_of(acceptance.suites_of(change), most=_NAMED_SUITES)
+        yield in_line(f"{cases}; accepted for all suites: {suites}")
+    elif change.cases:
+        named = name_cases(change.cases)
+        yield in_line(named if named.startswith(cases) else f"{cases}: {named}")
+    if words := change.growth_in_words:
+        yield words
+    for origin in acceptance.origins_of(change):
+        yield in_line(f"from {origin}")
+    yield ""
+    if change.kind == "file" and not change.is_compared:
+        is_same = all(line.startswith(" ") for line in change.lines)
+        unknown = "the recorded text is not known, or there is none; all of the new one:"
+        yield "its text is as recorded; all of it:" if is_same else unknown
+    yield from colored_lines(change.lines)
+
+
+def _answer(keys: Sequence[str], lines: list[str]) -> str:
+    """Show a screen, and return the key of an answer; ``q`` at the end of input."""
+    height = max(shutil.get_terminal_size().lines - _LINES_BELOW, 1)
+    answers = "  ".join(_ANSWERS[key] for key in keys)
+    click.clear()
+    while True:
+        page, lines = lines[:height], lines[height:]
+        for line in page:
+            echo(line)
+        more = f"  [m]ore: {number_of(len(lines), 'line')}" * bool(lines)
+        echo(f"\n{answers}{more}")
+        while (key := _key()) not in keys and not (key == "m" and lines):
+            echo(f"{_NOT_ALL}\n{answers}{more}" if key == "A" else f"{answers}{more}")
+        if key != "m":
+            return key
+
+
+def _key() -> str:
+    """Return a key; empty for one that is no letter, ``q`` at the end of input.
+
+    A slow line brings an arrow in pieces, of which the last may be a letter that is an answer.
+    """
+    try:
+        if (key := click.getchar()) != "\x1b":
+            return key
+        rest = ""
+        while not re.fullmatch(r"\[[0-9;]*[A-Za-z~]|O[A-Za-z]|[^\[O].*", rest):
+            rest += click.getchar()
+    except EOFError:
+        return "q"
+    return ""

@@ -1,5 +1,6 @@
 """The command that converts again whenever a file changes."""
 
+import json
 import os
 import signal
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from multiturn.cli.options import MultiturnCommand, SuiteOptions, pipeline_option, suite_options
+from multiturn.cli.options import MultiturnCommand, SuiteOptions, suite_command
 from multiturn.cli.printing import echo
 from multiturn.errors import AccessError, MultiturnError, OptionError
 from multiturn.text import first_of, in_line, number_of
@@ -27,10 +28,8 @@ class _Watch(MultiturnCommand):
         return super().parse_args(context, args)
 
 
-@click.command(cls=_Watch)
-@suite_options
-@pipeline_option
-def watch(options: SuiteOptions, pipeline: str) -> None:
+@suite_command(cls=_Watch)
+def watch(options: SuiteOptions) -> None:
     """Convert whenever a file changes; show what differs.
 
     SUITE is what convert takes. The roots of the suites, the folder of the pipeline and the
@@ -41,7 +40,7 @@ def watch(options: SuiteOptions, pipeline: str) -> None:
         raise OptionError("watch reads suites again, and - can be read only once; name files")
     options.select()  # an error in the command ends it; one in a file does not
     prompts: Prompts | None = None
-    for paths in _changes(_folders(options, pipeline)):
+    for paths in _changes(_folders(options)):
         found, is_whole = _converted(click.get_current_context().meta[_WORDS])
         if prompts is None:
             prompts = found
@@ -75,13 +74,12 @@ def _changes(folders: set[Path]) -> Iterator[set[str]]:
         raise AccessError(f"cannot watch: {error}; name a smaller --root") from None
 
 
-def _folders(options: SuiteOptions, pipeline: str) -> set[Path]:
+def _folders(options: SuiteOptions) -> set[Path]:
     """Return the folders in which a change may change a prompt."""
     from multiturn.files.paths import root_of
 
-    folders = {Path.cwd(), Path(os.path.realpath(pipeline)).parent}
-    for suite in options.suites:
-        folders.add(Path(root_of(suite)))
+    folders = {Path.cwd(), Path(os.path.realpath(options.pipeline)).parent}
+    folders |= {Path(root_of(suite)) for suite in options.suites}
     if options.root is not None:
         folders.add(Path(os.path.realpath(options.root)))
     return {folder for folder in folders if folder.is_dir() and folders.isdisjoint(folder.parents)}
@@ -94,8 +92,6 @@ def _converted(words: list[str]) -> tuple[Prompts, bool]:
     """
     import subprocess
 
-    import msgspec
-
     done = subprocess.run(  # noqa: S603 - this program
         [sys.executable, "-P", "-m", "multiturn", "convert", *words],
         stdout=subprocess.PIPE,
@@ -104,7 +100,7 @@ def _converted(words: list[str]) -> tuple[Prompts, bool]:
     )
     prompts = {}
     for line in done.stdout.split(b"\n")[:-1]:  # a process that was killed ends within a line
-        record = msgspec.json.decode(line)
+        record = json.loads(line)
         prompts[record["suite"], record["id"]] = line
     return prompts, done.returncode == 0
 
@@ -114,13 +110,11 @@ def _show(old: Prompts, new: Prompts, paths: set[str], failed: int | None) -> No
 
     Prompts that could not be converted are as they were; how many is None if there is no error.
     """
-    import msgspec
-
     from multiturn.cli.rendering import as_text_diff
     from multiturn.explaining.record import to_yaml
 
     def as_yaml(line: bytes | None) -> str:
-        return "" if line is None else to_yaml(msgspec.json.decode(line)).decode()
+        return "" if line is None else to_yaml(json.loads(line)).decode()
 
     changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     for key in changed:

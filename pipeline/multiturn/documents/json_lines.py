@@ -5,8 +5,6 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from msgspec import Struct
-
 from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node
 from multiturn.documents.yaml_reader import read_integer
 from multiturn.errors import InputError, MultiturnError, Place, quoted
@@ -20,12 +18,6 @@ _HALF = "[\ud800-\udfff]"
 _EMPTY = r"\[\s*\]|\{\s*\}"
 
 
-class _Mark(Struct, gc=False):
-    line: int
-    column: int = 0
-    index: int = 0
-
-
 class Lines(NamedTuple):
     """Some lines of a file."""
 
@@ -37,11 +29,6 @@ class Lines(NamedTuple):
 def is_json_lines(path: str) -> bool:
     """Return whether a file has JSON Lines, by its name; case does not count."""
     return path.lower().endswith(".jsonl")
-
-
-def mark_of(line: int, index: int) -> Mark:
-    """Return the place of a line, one-based, of which ``index`` is the end in the file."""
-    return _Mark(line - 1, index=index)
 
 
 def split_lines(file: BinaryIO, size: int) -> Iterator[Lines]:
@@ -74,7 +61,7 @@ def read_json_lines(
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             if text:
                 value = read_json(text)
-                yield node_of(value, mark_of(number, position))
+                yield node_of(value, Mark(number - 1, index=position))
         except UnicodeDecodeError:
             yield InputError("this is not UTF-8; save the file as UTF-8", where=where)
         except json.JSONDecodeError as error:

@@ -1,7 +1,7 @@
 """A value of a document, YAML or JSON, with its place."""
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -16,12 +16,12 @@ MAX_REPEATED = 1_000_000
 MAX_REPEATED_BY_LENGTH = 4
 
 
-class Mark(Protocol):
-    """A place in a document, as libyaml gives it: zero-based line, column and position."""
+class Mark(msgspec.Struct, gc=False):
+    """A place in a document: zero-based line, column and position. Those of libyaml are alike."""
 
     line: int
-    column: int
-    index: int
+    column: int = 0
+    index: int = 0
 
 
 class Node(msgspec.Struct, gc=False):
@@ -39,13 +39,7 @@ class Node(msgspec.Struct, gc=False):
     @property
     def value(self) -> Any:
         """The value without places; of a list or a mapping it is made anew."""
-        children = self.children
-        if children is None:
-            return self.scalar
-        if isinstance(children, dict):
-            # Most values are scalars, and to ask for this property takes longer than to read them.
-            return {k: v.scalar if v.children is None else v.value for k, v in children.items()}
-        return [each.scalar if each.children is None else each.value for each in children]
+        return _value_of(self)
 
     @property
     def is_null(self) -> bool:
@@ -100,6 +94,16 @@ class Repeats(msgspec.Struct):
 
     def _most(self, mark: Mark) -> int:
         return MAX_REPEATED + (self.before + mark.index) * MAX_REPEATED_BY_LENGTH
+
+
+def _value_of(node: Node) -> Any:
+    # Most values are scalars, and to call a function takes longer than to read them.
+    children = node.children
+    if children is None:
+        return node.scalar
+    if isinstance(children, dict):
+        return {k: v.scalar if v.children is None else _value_of(v) for k, v in children.items()}
+    return [each.scalar if each.children is None else _value_of(each) for each in children]
 
 
 def count_values(node: Node) -> int:

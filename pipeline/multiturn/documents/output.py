@@ -201,7 +201,15 @@ def _finish(file: BinaryIO, partial: str, target: Path) -> None:
     file.flush()
     # Else a power cut could leave the new name with none of its bytes.
     os.fsync(file.fileno())
-    os.chmod(partial, _mode(target))
+    if target.exists():
+        mode = stat.S_IMODE(target.stat().st_mode)
+    else:
+        # mkstemp makes files that only their owner can read; what others expect is what open would
+        # have given. The umask can be read only by setting it.
+        umask = os.umask(0)
+        os.umask(umask)
+        mode = 0o666 & ~umask
+    os.chmod(partial, mode)
     if os.name == "nt":  # which renames no open file
         file.close()
 
@@ -219,13 +227,3 @@ def _held(file: BinaryIO, whole: bool) -> Iterator[BinaryIO]:
         yield held
         held.seek(0)
         shutil.copyfileobj(held, file)
-
-
-def _mode(target: Path) -> int:
-    if target.exists():
-        return stat.S_IMODE(target.stat().st_mode)
-    # mkstemp makes files that only their owner can read; what others expect is what open would
-    # have given. The umask can be read only by setting it.
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask

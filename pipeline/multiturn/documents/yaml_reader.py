@@ -14,15 +14,7 @@ from typing import Any, BinaryIO
 
 import yaml
 from msgspec import structs
-from yaml.events import (
-    AliasEvent,
-    DocumentStartEvent,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    StreamEndEvent,
-)
+from yaml import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
 
 from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, Repeats, place_of
 from multiturn.errors import InputError, MultiturnError, Place, RepeatsError, cut, quoted
@@ -344,8 +336,8 @@ class Reader:
 
     def roots(self) -> Iterator[Any]:
         """Yield the event with which the value of each document begins."""
-        while (event := self.event()).__class__ is not StreamEndEvent:
-            if event.__class__ is DocumentStartEvent:
+        while (event := self.event()).__class__ is not yaml.StreamEndEvent:
+            if event.__class__ is yaml.DocumentStartEvent:
                 self.anchors.clear()
                 self.values = 0
                 yield self.event()

@@ -20,13 +20,12 @@ from multiturn.model.conversion import Conversion
 from multiturn.model.request import ProviderRequest, message_of
 from multiturn.model.turns import Call, Part, Turn, Turns, is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
-from multiturn.providers.anthropic.blocks import use_keys
+from multiturn.providers.anthropic.messages import use_keys
 from multiturn.providers.layout import Layout
-from multiturn.providers.openai.blocks import call_keys
-from multiturn.providers.openai.chat import KEYS, chat_message, chat_tool
+from multiturn.providers.openai.chat import KEYS, call_keys, chat_message, chat_tool
 from multiturn.providers.openai.repairs import lay_out_for_chat
 from multiturn.providers.settings import Key, Keys, write_settings
-from multiturn.suites.block_forms import segment_of
+from multiturn.suites.media import segment_of
 from multiturn.text import utf8
 
 

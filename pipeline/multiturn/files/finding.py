@@ -301,19 +301,14 @@ def read_regular(
 
 def entry_of(data: bytes, shown: str) -> tuple[int, str, str]:
     """Return what ``Texts`` keeps of a file's bytes."""
-    whole = _text_of(data, shown)
-    text = whole.rstrip("\n")
-    return len(data), text, whole[len(text) :]
-
-
-def _text_of(data: bytes, shown: str) -> str:
-    """Return the text of a file with LF line ends and no byte-order mark."""
     try:
-        text = data.decode("utf-8-sig")
+        whole = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         is_text = data.startswith((b"\xff\xfe", b"\xfe\xff")) or not re.search(_BINARY, data)
         what = f"{shown} is not UTF-8 text (byte {error.start}); save the file as UTF-8"
         if not is_text:
             what = f"{shown} is neither UTF-8 text nor {TYPES}; convert it to one of these"
         raise AttachmentError(what) from None
-    return text.replace("\r\n", "\n")
+    whole = whole.replace("\r\n", "\n")
+    text = whole.rstrip("\n")
+    return len(data), text, whole[len(text) :]

@@ -4,7 +4,7 @@ import binascii
 import os
 import re
 from contextlib import suppress
-from threading import Lock
+from threading import RLock
 from typing import IO, Any, Literal, get_args
 
 from msgspec import Struct, structs
@@ -24,7 +24,7 @@ class Store:
         self._size = 0
         self._file: IO[bytes] | None = None
         self._process = 0  # whose file it is
-        self._lock = Lock()
+        self._lock = RLock()
 
     def add(self, data: bytes) -> str:
         """Keep some bytes; return their digest.
@@ -46,7 +46,14 @@ class Store:
     def read(self, digest: str) -> bytes:
         """Return the bytes of a digest."""
         with self._lock:
-            return self._read(digest)
+            if self._file is None:
+                return self._kept[digest]
+            start, end = self._places[digest]
+            if hasattr(os, "pread"):
+                # A forked process shares the position of the file, which this leaves alone.
+                return os.pread(self._file.fileno(), end - start, start)
+            self._file.seek(start)
+            return self._file.read(end - start)
 
     def _add(self, digest: str, data: bytes) -> None:
         is_first = not self._kept  # the only one in the store of ``Media.of``, which needs no file
@@ -59,16 +66,6 @@ class Store:
             file = self._moved()
         self._places[digest] = _append(file, data)
 
-    def _read(self, digest: str) -> bytes:
-        if self._file is None:
-            return self._kept[digest]
-        start, end = self._places[digest]
-        if hasattr(os, "pread"):
-            # A forked process shares the position of the file, which this leaves alone.
-            return os.pread(self._file.fileno(), end - start, start)
-        self._file.seek(start)
-        return self._file.read(end - start)
-
     def _moved(self) -> IO[bytes]:
         """Move all bytes to a file of this process: to the first, or after a fork to its own."""
         import weakref
@@ -77,7 +74,7 @@ class Store:
         file = TemporaryFile()  # noqa: SIM115 - closed below
         weakref.finalize(self, file.close)
         known = (*self._kept, *self._places)
-        self._places = {digest: _append(file, self._read(digest)) for digest in known}
+        self._places = {digest: _append(file, self.read(digest)) for digest in known}
         self._kept, self._file, self._process = {}, file, os.getpid()
         return file
 

@@ -78,11 +78,15 @@ class RequestSettings(
 
     def said(self) -> dict[str, Any]:
         """Return the settings that are said, by name."""
+        if self == _NOTHING:
+            return {}
         found = ((name, getattr(self, name)) for name in SETTINGS)
         return {name: value for name, value in found if value is not None}
 
     def over(self, others: "RequestSettings") -> "RequestSettings":
         """Return these settings, and where they say nothing, the others."""
+        if self == _NOTHING:
+            return others
         own, body, below = self.said(), self.body, others.body
         if body is not None and below is not None:
             own["body"] = merged(below, body)
@@ -90,6 +94,7 @@ class RequestSettings(
 
 
 SETTINGS = RequestSettings.__struct_fields__
+_NOTHING = RequestSettings()
 
 
 # What vendors, and tools around them, call our settings.

@@ -7,15 +7,9 @@ from functools import cache, partial
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
-from multiturn.errors import (
-    OwnProviderError,
-    Place,
-    ProviderError,
-    exception_in_words,
-    provider_error,
-)
+from multiturn import errors
 from multiturn.files.media import with_bytes, without_bytes
 from multiturn.logs import Notice, warn
 from multiturn.model.request import (
@@ -33,7 +27,7 @@ from multiturn.model.turns import Call, Turns
 from multiturn.providers.layout import Layout
 from multiturn.providers.rules import RULES, Rule, broken
 from multiturn.providers.secrets import hide
-from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_of, tokens_of
+from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_of
 from multiturn.text import brief
 
 
@@ -160,13 +154,6 @@ class Preview(Struct, frozen=True, kw_only=True):
     doubts: tuple[str, ...] = ()
 
 
-_Name = Annotated[str, Meta(description="the target's name.")]
-_Kind = Annotated[
-    str, Meta(description="the kind of provider, or the import path `module:Class` of one's own.")
-]
-_Timeout = Annotated[Seconds, Meta(description="how long one attempt may take.")]
-
-
 class _Hidden:
     """The settings of a target, whose values may be keys."""
 
@@ -182,11 +169,17 @@ class _Hidden:
 
 
 class Settings(_Hidden, Struct, frozen=True, kw_only=True):
-    """What every target may set; editors show the descriptions."""
+    """What every target may set; editors show the descriptions.
 
-    name: _Name
-    provider: _Kind
-    timeout_seconds: _Timeout = 600
+    Attributes:
+        name: the target's name.
+        provider: the kind of provider, or the import path `module:Class` of one's own.
+        timeout_seconds: how long one attempt may take.
+    """
+
+    name: str
+    provider: str
+    timeout_seconds: Seconds = 600
 
 
 class TargetProvider:
@@ -196,15 +189,14 @@ class TargetProvider:
     """
 
     kind: ClassVar[str] = ""  # the name that targets give it; empty for a user's own
-    batch_api: ClassVar[str] = (
-        ""  # the module of the vendor's Batch API and its class, with a colon
-    )
+    batch_api: ClassVar[str] = ""  # the module of its Batch API, a colon, and the class
     counts_tokens: ClassVar[bool] = False  # whether the vendor has an endpoint that does
     title: ClassVar[str] = ""  # what reports call its payload; empty for none of its own
+    telemetry_names: ClassVar[tuple[str, ...]] = ()  # in OpenTelemetry's gen_ai.provider.name
     accepts: Collection[str] = frozenset()  # as for ``AxProvider``
     rules_by: ClassVar[tuple[str, ...]] = ()  # the addresses that say whose rules hold
     overhead = Overhead()  # what the vendor adds to the tokens of texts
-    place = Place()  # of the target, if it is of a file
+    place = errors.Place()  # of the target, if it is of a file
 
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
         self.settings = settings
@@ -258,8 +250,15 @@ class TargetProvider:
 
     def tokens(self, wire: Wire) -> Tokens:
         """Return how many input tokens a request is; about, where that is not known."""
-        sent, is_known = self.reads(wire), self.is_overhead_known
-        return tokens_of(sent, self.tokenizer, self.overhead, is_known=is_known)
+        sent, texts = self.reads(wire), self.tokenizer
+        is_known = self.is_overhead_known and texts.is_exact
+        added = self.overhead.request + self.overhead.message * sent.messages
+        return Tokens(
+            sum(map(texts.count, sent.texts)) + added,
+            is_exact=is_known and not (sent.has_data or sent.media),
+            media=sent.media,
+            most_output=sent.most_output,
+        )
 
     @property
     def is_overhead_known(self) -> bool:
@@ -305,12 +304,12 @@ class TargetProvider:
         """Answer a request."""
         return await self.send(self.wire(request))
 
-    def hidden(self, error: BaseException) -> ProviderError:
+    def hidden(self, error: BaseException) -> errors.ProviderError:
         """Return an error without secrets; one that is not the provider's own has its type."""
-        if not isinstance(error, ProviderError):
-            return OwnProviderError(hide(exception_in_words(error), self.secrets))
-        what = error.what if isinstance(error.what, str) else exception_in_words(error)
-        return provider_error(
+        if not isinstance(error, errors.ProviderError):
+            return errors.OwnProviderError(hide(errors.exception_in_words(error), self.secrets))
+        what = error.what if isinstance(error.what, str) else errors.exception_in_words(error)
+        return errors.provider_error(
             hide(error.kind, self.secrets),
             hide(what, self.secrets),
             status=error.status,
@@ -320,33 +319,33 @@ class TargetProvider:
 
 
 _WITH_CHAT = "use a pipeline with consolidate_system"
-Model = Annotated[str, Meta(description="the model, or the deployment, to ask.")]
-_TEMPERATURE = Meta(
-    description="used where the request says nothing; `omit` sends none, whatever a suite says."
-)
-UpTo1 = Annotated[Annotated[float, Meta(ge=0, le=1)] | Literal["omit"] | None, _TEMPERATURE]
-UpTo2 = Annotated[Annotated[float, Meta(ge=0, le=2)] | Literal["omit"] | None, _TEMPERATURE]
+UpTo1 = Annotated[float, Meta(ge=0, le=1)] | Literal["omit"] | None
+UpTo2 = Annotated[float, Meta(ge=0, le=2)] | Literal["omit"] | None
 
 
 class ChatSettings(_Hidden, RequestSettings, frozen=True, kw_only=True):
-    """What every target with a model may set; where a request says something, that counts."""
+    """What every target with a model may set; where a request says something, that counts.
 
-    name: _Name
-    provider: _Kind
-    timeout_seconds: _Timeout = 600
-    model: Model = ""
-    temperature: Annotated[Number | Literal["omit"] | None, _TEMPERATURE] = None  # type: ignore[assignment]
+    Attributes:
+        name: the target's name.
+        provider: the kind of provider.
+        timeout_seconds: how long one attempt may take.
+        model: the model, or the deployment, to ask.
+        temperature: how freely the model chooses its words; `omit` sends none, whatever a suite
+            says.
+        default_system: `omit` sends a prompt without a system message as it is: without the default
+            one.
+        max_retries: how often a request is repeated after a passing error.
+    """
+
+    name: str
+    provider: str
+    timeout_seconds: Seconds = 600
+    model: str = ""
+    temperature: Number | Literal["omit"] | None = None  # type: ignore[assignment]
     response_format: Literal["text", "json"] | Mapping[str, Any] | None = None  # type: ignore[assignment]
-    default_system: Annotated[
-        Literal["send", "omit"],
-        Meta(
-            description="`omit` sends a prompt without a system message as it is: without the"
-            " default one."
-        ),
-    ] = "send"
-    max_retries: Annotated[
-        int, Meta(ge=0, description="how often a request is repeated after a passing error.")
-    ] = 2
+    default_system: Literal["send", "omit"] = "send"
+    max_retries: Annotated[int, Meta(ge=0)] = 2
 
 
 def lacks_media(request: ProviderRequest) -> bool:
@@ -391,9 +390,9 @@ class AxProvider(ABC):
                 or audio is attached, which a question does not have (C8).
         """
         if request.chat_prompt is not None and not request.chat_prompt:
-            raise ProviderError(broken("C1", "the chat prompt is empty; add a user message"))
+            raise errors.ProviderError(broken("C1", "the chat prompt is empty; add a user message"))
         if lacks_media(request):
-            raise ProviderError(broken("C8", _WITH_CHAT))
+            raise errors.ProviderError(broken("C8", _WITH_CHAT))
         return tuple(map(message_of, prompt_of(request)))
 
 
@@ -401,7 +400,6 @@ class ChatProvider(TargetProvider, AxProvider):
     """The base of the providers of models; subclasses define ``prepared`` and ``write``."""
 
     accepts = frozenset({"calls", "media"})
-    spoken_keys: ClassVar[tuple[str, ...]] = ()  # of the body: its messages and tools
     address_settings: ClassVar[tuple[str, ...]] = ()  # the names of those that say where it is
     rules: ClassVar[Mapping[str, Rule]] = RULES  # by the ids that its repairs and refusals name
 
@@ -411,7 +409,7 @@ class ChatProvider(TargetProvider, AxProvider):
         return tuple((value or "").rstrip("/") for value in values)
 
     def prepared(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
-        """Return what is sent of a request; the layout takes repairs and refusals."""
+        """Return what is sent but the messages; the layout has these, repairs and refusals."""
         raise NotImplementedError
 
     def write(self, request: PreparedRequest) -> dict[str, Any]:
@@ -440,28 +438,27 @@ class ChatProvider(TargetProvider, AxProvider):
             prepared=prepared,
         )
 
-    def laid_out(self, request: ProviderRequest) -> tuple[tuple[str, ...], dict[str, Any]]:
-        """Return the repairs and the body as ``wire`` encodes it, as plain data without bytes."""
-        layout, prepared = self.lay_out(request)
-        self.warn_once(layout.doubts)
-        return layout.done(), msgspec.to_builtins(self.write(prepared), enc_hook=without_bytes)
-
     def preview(self, request: ProviderRequest) -> Preview:
         """Return the messages after the repairs, and the other keys of the body."""
         layout, prepared = self.lay_out(request)
-        body = self.write(prepared).items()
-        others = {key: value for key, value in body if key not in self.spoken_keys}
+        bare = structs.replace(prepared, messages=(), system=None, tools=())
+        others = {key: value for key, value in self.write(bare).items() if value != []}
         return Preview(
-            messages=layout.shown,
+            messages=prepared.spoken,
             parameters=others,
             settings=prepared.settings,
             repairs=layout.done(),
             doubts=tuple(layout.doubts),
         )
 
-    def lay_out(self, request: ProviderRequest) -> tuple[Layout, PreparedRequest]:
-        """Return the messages after the repairs, with what is refused, and what is sent."""
-        prompt = prompt_of(request)
+    def lay_out(
+        self, request: ProviderRequest, prompt: Turns | None = None
+    ) -> tuple[Layout, PreparedRequest]:
+        """Return the messages after the repairs, with what is refused, and what is sent.
+
+        The messages are those of the request, unless they are given.
+        """
+        prompt = prompt_of(request) if prompt is None else prompt
         is_added = prompt[0].parts == DEFAULT
         if is_added and self.settings.default_system == "omit":
             prompt = prompt[1:]
@@ -472,4 +469,6 @@ class ChatProvider(TargetProvider, AxProvider):
             layout.refuse("M1", "attach them to a message of the user")
         if lacks_media(request):
             layout.refuse("C8", _WITH_CHAT)
-        return layout, self.prepared(layout, request)
+        prepared = self.prepared(layout, request)
+        messages = tuple(layout.messages)
+        return layout, structs.replace(prepared, messages=messages, system=layout.system)

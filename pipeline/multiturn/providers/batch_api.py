@@ -7,19 +7,16 @@ caller first looks for it, with ``BatchApi.find``.
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, TypeVar
+from typing import Any, BinaryIO, ClassVar, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from multiturn.errors import MalformedReplyError, ProviderError, provider_error
 from multiturn.providers.base import LARGEST_ANSWER, ProviderResponse
+from multiturn.providers.http import HttpProvider
 from multiturn.providers.replies import readable, receive
 
-if TYPE_CHECKING:
-    from multiturn.providers.http import HttpProvider
-
-_S = TypeVar("_S")
 _T = TypeVar("_T")
 _MAY_PASS = ("timeout", "connection", "unreachable", "rate_limit", "malformed")
 
@@ -127,8 +124,10 @@ class BatchApi(Protocol):
     most_bytes: ClassVar[int]  # of a part, unless it has a single request
     # the bytes before, between and after the requests of a part
     frame: ClassVar[tuple[bytes, bytes, bytes]] = (b"", b"\n", b"\n")
+    batch_type: ClassVar[type[Struct]]  # what the vendor says of a batch
+    line_type: ClassVar[type[Struct]]  # what is in a line of results
 
-    provider: "HttpProvider"  # of the target
+    provider: HttpProvider  # of the target
 
     def __init__(self, provider: Any) -> None:
         self.provider = provider
@@ -153,14 +152,31 @@ class BatchApi(Protocol):
             digests: returns those of the part's requests.
         """
 
+    def path_of(self, batch: str, action: str = "") -> str:
+        """Return the path of a batch, or of what is done with it."""
+
+    def status(self, batch: Any) -> BatchStatus:
+        """Return the status of a batch, as the vendor says it."""
+
     async def status_of(self, batch: str) -> BatchStatus:
         """Return the status of a batch."""
+        path = self.path_of(batch)
+        return await self.provider.call("GET", path, self.batch_type, self.status)
 
     async def fetch(self, status: BatchStatus, file: BinaryIO) -> None:
         """Write the results of a batch into a file; answers come before errors."""
 
     async def cancel(self, batch: str) -> None:
         """Ask the vendor to end a batch; the answers so far are kept."""
+        path = self.path_of(batch, "cancel")
+        await self.provider.call("POST", path, self.batch_type, self.status)
+
+    def answer(self, line: Any) -> ProviderResponse:
+        """Return the answer in a line of results, of ``line_type``.
+
+        Raises:
+            ProviderError: it is an error.
+        """
 
     def read(self, line: bytes) -> ProviderResponse:
         """Return the answer in a line of results.
@@ -168,17 +184,9 @@ class BatchApi(Protocol):
         Raises:
             ProviderError: it is an error, too large, or not in the vendor's format.
         """
-
-    def received(self, line: bytes, kind: type[_S], read: Callable[[_S], _T]) -> _T:
-        """Return what is read of a line of results.
-
-        Raises:
-            ProviderError: it is too large, or not in the vendor's format.
-        """
         if len(line) > LARGEST_ANSWER:
-            what = f"the answer is larger than {LARGEST_ANSWER // 2**20} MiB"
-            raise MalformedReplyError(what)
-        return receive(line, kind, read, self.provider.secrets, "result")
+            raise MalformedReplyError(f"the answer is larger than {LARGEST_ANSWER // 2**20} MiB")
+        return receive(line, self.line_type, self.answer, self.provider.secrets, "result")
 
     def error(self, error: VendorError | None, kind: str) -> ProviderError:
         """Return a ProviderError for an error in a line of results, without secrets."""

@@ -15,21 +15,17 @@ from email.utils import parsedate_to_datetime
 from functools import cache
 from itertools import count
 from os import environ
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from multiturn.errors import (
-    ConnectionFailedError,
-    MalformedReplyError,
-    ProviderError,
-    ReplyTimeoutError,
-    UnreachableError,
-)
+from multiturn import errors
 from multiturn.providers.base import LARGEST_ANSWER
-from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.replies import error_of
 from multiturn.providers.secrets import hide, passwords_in
+
+if TYPE_CHECKING:
+    from multiturn.providers.http import HttpSettings
 
 PIECE = 2**16  # bytes that are sent or received at a time
 _SHORTEST_DELAY, _LONGEST_DELAY = 0.5, 8.0  # seconds, where the server does not say
@@ -82,7 +78,7 @@ class Client:
         secrets: values to hide in errors.
     """
 
-    def __init__(self, settings: HttpSettings, address: str, secrets: Iterable[str]) -> None:
+    def __init__(self, settings: "HttpSettings", address: str, secrets: Iterable[str]) -> None:
         import aiohttp  # takes 30 MB and a tenth of a second
 
         parts = urlsplit(address)
@@ -103,8 +99,9 @@ class Client:
         }
         if user:
             self._headers["authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
+        trusted = _trusting(environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR"))
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=_certificates()),
+            connector=aiohttp.TCPConnector(limit=0, ssl=trusted),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(),  # ours limits a whole attempt
             auto_decompress=False,  # which has no limit
@@ -145,7 +142,7 @@ class Client:
                 if error.kind == "access_denied":
                     error.what += f"; {self._denial()}"
                 should_retry, delay = _should_retry(reply), _delay(reply.headers)
-            except ProviderError as failure:
+            except errors.ProviderError as failure:
                 error, should_retry, delay = failure, failure.kind in _PASSING, 0.0
             error.retries = retries
             if not (is_retried and should_retry and retries < self._settings.max_retries):
@@ -174,7 +171,7 @@ class Client:
             return URL(f"{self._origin}{given.path}?{given.query}", encoded=True)
         except ValueError:
             what = "the server gave an address that is none, such as that of an upload"
-        raise MalformedReplyError(what)
+        raise errors.MalformedReplyError(what)
 
     async def _attempt(
         self,
@@ -214,11 +211,11 @@ class Client:
                     content += piece
                     if len(content) > LARGEST_ANSWER:
                         what = f"the answer is larger than {LARGEST_ANSWER // 2**20} MiB"
-                        raise MalformedReplyError(what)
+                        raise errors.MalformedReplyError(what)
                 return Reply(response.status, response.headers, bytes(content))
         except TimeoutError:
             what = f"no answer within {seconds:g} s (timeout_seconds)"
-            failure: ProviderError = ReplyTimeoutError(what)
+            failure: errors.ProviderError = errors.ReplyTimeoutError(what)
         except (aiohttp.ClientError, OSError) as error:
             if isinstance(error, OSError) and error.errno in _OF_DISKS:
                 raise
@@ -234,7 +231,7 @@ class Client:
                 return f"the token in the api_key of the target {name!r} has expired; get a new one"
         return f"check the api_key of the target {name!r}"
 
-    def _failure(self, error: Exception) -> ProviderError:
+    def _failure(self, error: Exception) -> errors.ProviderError:
         """Return our error for one of the connection."""
         import aiohttp
 
@@ -244,7 +241,7 @@ class Client:
             why = f"its answer is not in the format of HTTP ({type(error).__name__})"
         what = f"the connection of the target {name!r} failed: {why}"
         is_lost = isinstance(error, aiohttp.ClientConnectorError)
-        error_type = UnreachableError if is_lost else ConnectionFailedError
+        error_type = errors.UnreachableError if is_lost else errors.ConnectionFailedError
         return error_type(f"{what}; check the target's address and the network")
 
     async def aclose(self) -> None:
@@ -252,13 +249,9 @@ class Client:
         await self._session.close()
 
 
-def _certificates() -> ssl.SSLContext:
-    """Return what trusts the system's certificates and certifi's, or those of SSL_CERT_FILE."""
-    return _trusting(environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR"))
-
-
 @cache
 def _trusting(file: str | None, _folder: str | None) -> ssl.SSLContext:
+    """Return what trusts the system's certificates and certifi's, or those of SSL_CERT_FILE."""
     context = ssl.create_default_context()  # which reads both variables
     if not file:
         import certifi
@@ -299,7 +292,7 @@ async def _unpacked(response: Any, secrets: Iterable[str]) -> AsyncIterator[byte
     except zlib.error:
         name = hide(encoding, secrets)
         what = f"the answer cannot be unpacked: its content-encoding is {name!r}"
-        raise MalformedReplyError(what) from None
+        raise errors.MalformedReplyError(what) from None
 
 
 def _should_retry(reply: Reply) -> bool:

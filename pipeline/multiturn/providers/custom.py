@@ -8,102 +8,82 @@ from typing import Any, Self
 import msgspec
 from msgspec import structs
 
+from multiturn import errors
 from multiturn.documents.imports import import_path
-from multiturn.errors import (
-    MultiturnError,
-    OwnProviderError,
-    ProviderError,
-    exception_in_words,
-    line_of,
-)
 from multiturn.model.request import InputFile, ProviderRequest, files_and_media, prompt_of
-from multiturn.providers.base import (
-    Provider,
-    ProviderResponse,
-    Settings,
-    TargetProvider,
-    Wire,
-    passing,
-)
+from multiturn.providers import base
 from multiturn.providers.rules import broken
 from multiturn.providers.secrets import hide, secrets_among
 
 # The fields that an answer depends on; the other fields are for evaluating the answer.
-_SENT = (
-    "question",
-    "guidelines",
-    "chat_prompt",
-    "input_files",
-    "metadata",
-    "eval_id",
-)
+_SENT = (*("question", "guidelines", "chat_prompt", "input_files", "metadata", "eval_id"),)
 
 
-def complete(provider: Provider) -> TargetProvider:
+def complete(provider: base.Provider) -> base.TargetProvider:
     """Return a provider with every method that a run needs; nothing else checks what it has.
 
     Raises:
         TypeError: it has no name, or no method ``invoke``.
     """
-    if isinstance(provider, TargetProvider):
+    if isinstance(provider, base.TargetProvider):
         return provider
     if not (hasattr(provider, "name") and callable(getattr(provider, "invoke", None))):
         hint = "; load_target gives the provider of a target" if isinstance(provider, str) else ""
         what = f"a provider has a name and a method invoke, and {provider!r} has not"
         raise TypeError(f"{what}{hint}")
-    return InvokedProvider(provider, Settings(name=provider.name, provider=provider.name))
+    return InvokedProvider(provider, base.Settings(name=provider.name, provider=provider.name))
 
 
-class InvokedProvider(TargetProvider):
+class InvokedProvider(base.TargetProvider):
     """Completes an object that has only ``invoke``: its wire is the whole request as JSON."""
 
-    def __init__(self, provider: Any, settings: Settings, secrets: Iterable[str] = ()) -> None:
+    def __init__(self, provider: Any, settings: base.Settings, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
         self.provider = provider
         self.accepts = frozenset(getattr(provider, "accepts", ()))
 
-    def wire(self, request: ProviderRequest) -> Wire:
+    def wire(self, request: ProviderRequest) -> base.Wire:
         """Return the request as JSON, unless it has calls or media, and the provider takes none."""
         if "media" not in self.accepts and any(file.media for file in files_and_media(request)):
             advice = f"add accepts = {{'media'}} to {self.settings.provider}, if it sends them"
-            raise ProviderError(broken("C7", advice))
+            raise errors.ProviderError(broken("C7", advice))
         has_calls = request.tools or any(turn.is_more for turn in prompt_of(request))
         if has_calls and "calls" not in self.accepts:
             advice = f"add accepts = {{'calls'}} to {self.settings.provider}, if it sends them"
-            raise ProviderError(broken("C6", advice))
-        return Wire(provider=self.settings.provider, shown=body_of(request), request=request)
+            raise errors.ProviderError(broken("C6", advice))
+        return base.Wire(provider=self.settings.provider, shown=body_of(request), request=request)
 
-    async def ask(self, wire: Wire) -> ProviderResponse:
+    async def ask(self, wire: base.Wire) -> base.ProviderResponse:
         """Return the answer of the user's provider."""
         path = self.settings.provider
         try:
             answer: Any = self.provider.invoke(wire.request)
             if inspect.isawaitable(answer):
                 answer = await answer
-            elif isinstance(answer, ProviderResponse):
-                raise OwnProviderError(f"invoke of {path} must be async def")
-        except ProviderError:
+            elif isinstance(answer, base.ProviderResponse):
+                raise errors.OwnProviderError(f"invoke of {path} must be async def")
+        except errors.ProviderError:
             raise
-        except passing():
+        except base.passing():
             raise
         except BaseException as error:  # whatever the provider raises
-            place = line_of(self.provider.invoke, error)
-            what = f"{path} failed{place}: {exception_in_words(error)}"
-            raise OwnProviderError(what) from None
-        if not isinstance(answer, ProviderResponse):
+            place = errors.line_of(self.provider.invoke, error)
+            what = f"{path} failed{place}: {errors.exception_in_words(error)}"
+            raise errors.OwnProviderError(what) from None
+        if not isinstance(answer, base.ProviderResponse):
             what = f"{path} returned {type(answer).__name__} instead of a ProviderResponse"
-            raise OwnProviderError(what)
+            raise errors.OwnProviderError(what)
         return _checked(answer, path)
 
 
-def _checked(answer: ProviderResponse, path: str) -> ProviderResponse:
+def _checked(answer: base.ProviderResponse, path: str) -> base.ProviderResponse:
     """Return an answer that results can hold; only its text, and what is raw, may be anything."""
     try:
-        answer = msgspec.convert(structs.asdict(answer), ProviderResponse)
+        answer = msgspec.convert(structs.asdict(answer), base.ProviderResponse)
         msgspec.json.encode(structs.replace(answer, text="", raw=None))
     except (TypeError, ValueError, RecursionError) as error:
         what = f"{path} returned an answer of the wrong form: {error}"
-        raise OwnProviderError(what) from None
+        raise errors.OwnProviderError(what) from None
     return answer
 
 
@@ -126,7 +106,7 @@ def _fields_of(file: InputFile) -> dict[str, Any]:
     return fields
 
 
-class CustomSettings(Settings, frozen=True, kw_only=True):
+class CustomSettings(base.Settings, frozen=True, kw_only=True):
     """The settings of a target with a class of the user's: ``options`` are its arguments."""
 
     options: Mapping[str, Any]
@@ -146,16 +126,16 @@ class CustomProvider(InvokedProvider):
         found = import_path(path, folder, kind="provider", is_kind=_is_provider)
         if not _is_provider(found):
             what = f"{path!r} is not a provider; a provider is a class with a method invoke"
-            raise MultiturnError(what)
+            raise errors.MultiturnError(what)
         try:
             super().__init__(found(**settings.options), settings, secrets)
-        except passing():
+        except base.passing():
             raise
         except BaseException as error:  # whatever the class raises
-            what = f"{path} does not start: {exception_in_words(error)}"
-            raise MultiturnError(hide(what, (*settings.secrets(), *secrets))) from error
+            what = f"{path} does not start: {errors.exception_in_words(error)}"
+            raise errors.MultiturnError(hide(what, (*settings.secrets(), *secrets))) from error
 
-    def wire(self, request: ProviderRequest) -> Wire:
+    def wire(self, request: ProviderRequest) -> base.Wire:
         """Return the request as JSON; the options are part of its digest, keys are not."""
         options = hide(dict(self.settings.options), self.secrets)
         return structs.replace(
@@ -176,11 +156,11 @@ class CustomProvider(InvokedProvider):
         try:
             if (found := getattr(self.provider, method, None)) is not None:
                 await found(*arguments)
-        except passing():
+        except base.passing():
             raise
         except BaseException as error:
-            what = f"{self.settings.provider} {fails}: {exception_in_words(error)}"
-            raise MultiturnError(hide(what, self.secrets)) from None
+            what = f"{self.settings.provider} {fails}: {errors.exception_in_words(error)}"
+            raise errors.MultiturnError(hide(what, self.secrets)) from None
 
 
 def _is_provider(value: Any) -> bool:

@@ -2,29 +2,123 @@
 
 import asyncio
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, BinaryIO, ClassVar, TypeVar
+from typing import Annotated, Any, BinaryIO, ClassVar, Literal, TypeVar
 
 import msgspec
-from msgspec import structs
+from msgspec import Meta, Struct, structs
 
-from multiturn.errors import ENDS_RUN, ProviderError
+from multiturn.errors import ENDS_RUN, ProviderError, did_you_mean
 from multiturn.files.media import with_bytes
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.model.settings import RequestSettings
-from multiturn.providers.base import ChatProvider, ProviderResponse, Wire
+from multiturn.model.turns import is_blank
+from multiturn.providers.base import ChatProvider, ChatSettings, ProviderResponse, Seconds, Wire
 from multiturn.providers.client import Client, Reply, Upload
 from multiturn.providers.layout import Layout, Names, media_in, want_names
-from multiturn.providers.models import SERVERS, Abilities, Row, Verdict, words_of
+from multiturn.providers.models import FEATURES, SERVERS, Abilities, Row, Verdict, words_of
 from multiturn.providers.reading import BodyForm
-from multiturn.providers.replies import lesson_of, receive
-from multiturn.providers.secrets import hide
+from multiturn.providers.replies import InputTokens, lesson_of, receive
+from multiturn.providers.secrets import hide, is_secret, passwords_in
 from multiturn.providers.settings import in_words, wrong_body
 from multiturn.providers.tokens import Tokenizer, Tokens
+from multiturn.text import has_host
 
 _S = TypeVar("_S")
 _T = TypeVar("_T")
+API_KEY = Meta(extra_json_schema={"pattern": r"\S"})
+_ONE_TOOL = Meta(
+    extra_json_schema={
+        "properties": {"name": {"type": "string"}},
+        "required": ["name"],
+        "maxProperties": 1,
+    }
+)
+# Of every request, whichever vendor gets it, and those of a proxy.
+_OWN_HEADERS = (
+    *("accept", "accept-encoding", "connection", "content-encoding", "content-length"),
+    *("content-type", "host", "transfer-encoding", "proxy-authorization"),
+    *("anthropic-version", "api-key", "authorization", "x-api-key", "x-goog-api-key"),
+)
+_SECRET_HEADERS = ("authorization", "cookie", "proxy-authorization")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
+
+
+def wrong_header(name: str, value: object) -> str:
+    """Return what is wrong with a header of a target; empty for one that is sent."""
+    if not _HEADER(name):
+        return f"headers has a name that HTTP cannot carry: {name!r}"
+    if name.lower() in _OWN_HEADERS:
+        return f"headers cannot replace {name!r}, which multiturn sends itself; leave it out"
+    if isinstance(value, str) and not (value.isascii() and value.isprintable()):
+        what = f"the header {name!r} has a line break, or another character that HTTP cannot carry"
+        return f"{what}; remove it"
+    return ""
+
+
+class HttpSettings(ChatSettings, frozen=True, kw_only=True):
+    """What every target that uses HTTP sets.
+
+    Attributes:
+        api_key: never logged, and hidden in whatever comes back.
+        model_takes: what the model takes; this wins over what multiturn knows of it.
+        tool_choice: whether the model must call a tool: `auto`, `none`, `required`, or `{name:
+            TOOL}`; used where a case has tools, and its `execution` says nothing.
+        headers: sent in addition to our own, as gateways need; hidden like keys.
+        max_retry_delay: the longest delay before a retry that a server may ask for.
+    """
+
+    model: str
+    api_key: Annotated[str, API_KEY]
+    model_takes: Annotated[
+        Mapping[str, bool], Meta(extra_json_schema={"propertyNames": {"enum": [*FEATURES]}})
+    ] = {}
+    tool_choice: (
+        Literal["auto", "none", "required"] | Annotated[Mapping[str, str], _ONE_TOOL] | None
+    ) = None
+    headers: Mapping[str, str] = {}
+    max_retry_delay: Seconds = 60
+
+    def __post_init__(self) -> None:
+        """Refuse a key or a header that HTTP cannot carry, and an address that is none."""
+        key = self.api_key
+        if key is not None and is_blank(key):
+            raise ValueError("api_key is empty; add the key")
+        if key is not None and not (key.isascii() and key.isprintable() and key == key.strip()):
+            what = "api_key has a space around it, a line break, or another character that no key"
+            what += " has; check it"
+            raise ValueError(what)
+        for name in self.model_takes:
+            if name not in FEATURES:
+                near = did_you_mean(name, FEATURES)
+                raise ValueError(f"model_takes has no {name!r}; {near}")
+        if isinstance(self.tool_choice, Mapping) and self.tool_choice.keys() != {"name"}:
+            raise ValueError(
+                "tool_choice must be auto, none, required, or the name of a tool, as {name: TOOL}"
+            )
+        for name in ("base_url", "endpoint"):
+            address = getattr(self, name, None)
+            if address is not None and not address.lower().startswith(("http://", "https://")):
+                raise ValueError(f"{name} must begin with http:// or https://")
+            if address is not None and not has_host(address):
+                raise ValueError(f"{name} has a host or a port that cannot be; check it")
+
+    def own_headers(self) -> dict[str, str]:
+        """Return the headers with the key; their names are in lower case."""
+        return {"authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+
+    def secrets(self) -> list[str]:
+        """Return the key, if there is one, the password in the address, and secret headers."""
+        address = getattr(self, "base_url", None) or getattr(self, "endpoint", None) or ""
+        headers = [
+            value
+            for name, value in self.headers.items()
+            if is_secret(name) or name.lower() in _SECRET_HEADERS
+        ]
+        key = [self.api_key] if self.api_key else []
+        return [*key, *headers, *passwords_in(address)]
 
 
 def _of_tools(layout: Layout, request: ProviderRequest, asked: RequestSettings) -> RequestSettings:
@@ -40,11 +134,14 @@ def _of_tools(layout: Layout, request: ProviderRequest, asked: RequestSettings) 
     return asked
 
 
+USED_FEATURES = ("system_message", "only_text", "only_thinking", "tools", "forced_tool_choice")
+
+
 def used_features(
     layout: Layout, request: ProviderRequest, asked: RequestSettings
 ) -> Iterator[str]:
     """Yield what a request has that some models refuse, by the names of models.yaml."""
-    if any(turn.role == "system" for turn in layout.shown):
+    if any(turn.role == "system" for turn in (*layout.messages, *filter(None, [layout.system]))):
         yield "system_message"
     if not any(media.kind == "audio" for media in media_in(layout.messages)):
         yield "only_text"
@@ -63,7 +160,8 @@ class HttpProvider(ChatProvider):
     hottest: ClassVar[tuple[str, float]]  # the vendor's rule, and the highest temperature
     rows: tuple[Row, ...] = ()  # what the user's own targets file says of models
     body_forms: ClassVar[tuple[BodyForm, ...]]  # of the bodies that it sends
-    answer_type: ClassVar[type]  # of the answers to requests
+    own_server: ClassVar[str] = ""  # the vendor's, where the target names no other address
+    count_type: ClassVar[type[Struct]] = InputTokens  # what an endpoint for counts answers
 
     _client: Client | None = None
     _loop: asyncio.AbstractEventLoop | None = None
@@ -75,7 +173,7 @@ class HttpProvider(ChatProvider):
     @property
     def server(self) -> str:
         """The address that paths are appended to."""
-        raise NotImplementedError
+        return self.settings.base_url or self.own_server
 
     @property
     def path(self) -> str:
@@ -99,7 +197,7 @@ class HttpProvider(ChatProvider):
     @property
     def api_version(self) -> str | None:
         """The version of the API, where what is known of models depends on it."""
-        return None
+        return getattr(self.settings, "api_version", None)
 
     @cached_property
     def abilities(self) -> Abilities:
@@ -119,15 +217,15 @@ class HttpProvider(ChatProvider):
         """From how many tokens on the model's prefixes are cached; None if that is not known."""
         return self.abilities.cache_minimum
 
-    @property
-    def has_cache(self) -> bool | None:
-        """Whether the vendor caches the prefixes of this target; None if that is not known."""
-        return None if self.cache_minimum is None else True
-
     @cached_property
     def is_overhead_known(self) -> bool:
         """Whether the vendor says what it adds to the tokens of texts."""
         return self.abilities.is_overhead_known
+
+    @property
+    def has_cache(self) -> bool | None:
+        """Whether the vendor caches the prefixes of this target; None if that is not known."""
+        return None if self.cache_minimum is None else True
 
     @cached_property
     def form(self) -> BodyForm:
@@ -140,8 +238,14 @@ class HttpProvider(ChatProvider):
         said = self.settings.said()
         return RequestSettings(**{key: each for key, each in said.items() if each != "omit"})
 
-    def asked(self, layout: Layout, request: ProviderRequest) -> RequestSettings:
-        """Return the settings that are sent; the layout takes what the vendor or model refuses."""
+    @cached_property
+    def _refused(self) -> dict[str, Verdict]:
+        """What the model is known to refuse of what ``used_features`` yields."""
+        found = {name: self.abilities.takes(name) for name in USED_FEATURES}
+        return {name: verdict for name, verdict in found.items() if verdict.takes is False}
+
+    def asked(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
+        """Return what is asked for; the layout takes what the vendor or the model refuses."""
         asked = request.settings.over(self._own_settings)
         if self.settings.temperature == "omit" and asked.temperature is not None:
             layout.repair("C3", f"left out the temperature {asked.temperature:g}")
@@ -159,18 +263,23 @@ class HttpProvider(ChatProvider):
                     layout.refuse("C11", wrong)
             elif self._ignores(layout, name, value):
                 ignored[name] = None
-        for feature in used_features(layout, request, asked):
-            verdict = self.abilities.takes(feature)
-            if verdict.takes is False:
-                layout.judge(verdict, words_of(feature)[1])
-        return structs.replace(asked, **ignored) if ignored else asked
+        for feature in used_features(layout, request, asked) if self._refused else ():
+            if feature in self._refused:
+                layout.judge(self._refused[feature], words_of(feature)[1])
+        return PreparedRequest(
+            messages=(),  # those of the layout, once all repairs are done
+            model=self.settings.model,
+            tools=request.tools,
+            settings=structs.replace(asked, **ignored) if ignored else asked,
+        )
 
     def _ignores(self, layout: Layout, name: str, value: Any) -> bool:
         """Return whether the model ignores a setting; the layout takes what is refused."""
         key, word = self.form.keys.get(name), in_words(value)
         if key is None or (key.values and word not in key.values):
             said = name if key is None else f"{name} {word}"
-            otherwise = f", or one of {', '.join(key.values)}" if key else ", or write it in body"
+            otherwise = ", or write it in body" if self.vendor == SERVERS else ""
+            otherwise = f"; choose from: {', '.join(key.values)}" if key else otherwise
             layout.refuse("C10", f"leave out {said}{otherwise}")
             return False
         verdict = self.abilities.takes(name, word)
@@ -201,24 +310,16 @@ class HttpProvider(ChatProvider):
         elif self.vendor != SERVERS and temperature > highest:
             layout.refuse(rule, f"this one is {temperature:g}")
 
-    def made(
-        self, layout: Layout, request: ProviderRequest, asked: RequestSettings, **form: Any
-    ) -> PreparedRequest:
-        """Return what is sent, once all repairs are done; of the form, what is None is left out."""
-        return PreparedRequest(
-            messages=tuple(layout.messages),
-            system=layout.system,
-            model=self.settings.model,
-            tools=request.tools,
-            settings=asked,
-            form={name: value for name, value in form.items() if value is not None},
-        )
+    def write(self, request: PreparedRequest) -> dict[str, Any]:
+        """Return the body."""
+        return self.form.write(request)
 
     def read(self, answer: Any) -> ProviderResponse:
-        """Return what an answer of the type ``answer_type`` says.
+        """Return what a decoded answer says; secrets may be in it.
 
         Raises:
             ProviderError: it says that there is none.
+            ValueError: it is not in the vendor's format.
         """
         raise NotImplementedError
 
@@ -239,8 +340,8 @@ class HttpProvider(ChatProvider):
         body = wire.body
         try:
             reply = await self.client().send("POST", self.path, body)
-            answer = structs.replace(self.answer(reply.body), retries=reply.retries)
-            return structs.replace(answer, wire=hide(body, self.secrets))
+            answer, sent = self.answer(reply.body), hide(body, self.secrets)
+            return structs.replace(answer, retries=reply.retries, wire=sent)
         except ProviderError as error:
             if error.status == 404:
                 error.what += f"; check the model and the address of the target {self.name!r}"
@@ -290,11 +391,11 @@ class HttpProvider(ChatProvider):
         reply = await self.request(method, path, body, **options)
         return receive(reply.body, kind, read, self.secrets, what)
 
-    async def count(self, wire: Wire) -> int:
-        """Return the input tokens that the vendor counts of a request.
+    def counting(self, request: PreparedRequest) -> tuple[str, dict[str, Any]]:
+        """Return the path and the body of the endpoint that counts the tokens of a request.
 
         Raises:
-            ProviderError: the vendor gives no count.
+            ProviderError: it does not count such a request.
         """
         raise NotImplementedError
 
@@ -304,8 +405,13 @@ class HttpProvider(ChatProvider):
         Raises:
             ProviderError: the vendor gives no count.
         """
+        assert wire.prepared is not None  # noqa: S101 - it is this provider's
+        path, body = self.counting(wire.prepared)
         try:
-            count = await self.count(wire)
+            count = await self.call(
+                *("POST", path, self.count_type, lambda found: structs.astuple(found)[0], body),
+                what="count",
+            )
         except ProviderError as error:
             if error.status == 404:
                 error.what += f"; the address of the target {self.name!r} may not count tokens"
@@ -326,8 +432,8 @@ class HttpProvider(ChatProvider):
         return receive(reply, object, self.read_raw, self.secrets)
 
     def read_raw(self, raw: Any) -> ProviderResponse:
-        """Return what a decoded answer says; secrets may be in it."""
-        return structs.replace(self.read(msgspec.convert(raw, self.answer_type)), raw=raw)
+        """Return what a decoded answer says, and the answer itself."""
+        return structs.replace(self.read(raw), raw=raw)
 
     def teach(self, error: ProviderError, wire: Wire | None = None) -> None:
         """Add which setting avoids a refusal; one that every case would meet ends a run.

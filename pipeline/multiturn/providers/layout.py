@@ -14,18 +14,8 @@ from msgspec import structs
 
 from multiturn.errors import ProviderError, quoted
 from multiturn.files.media import MEDIA_KINDS, Media, MediaKind
+from multiturn.model import turns as model
 from multiturn.model.request import ProviderRequest
-from multiturn.model.turns import (
-    Part,
-    Role,
-    Thinking,
-    Turn,
-    Turns,
-    is_blank,
-    joined,
-    separate_first,
-    unpaired,
-)
 from multiturn.providers.models import Abilities, Verdict
 from multiturn.providers.rules import RULES, Rule, broken, named
 from multiturn.text import first_of, number_of
@@ -35,19 +25,19 @@ _KEEP_GUIDELINES = "references_only: keep of filter_empty keeps one that only at
 _SYSTEM = "[System]: "  # how later_system: assistant of consolidate_system begins a message
 
 
-def _merged(role: Role, turns: Sequence[Turn]) -> Turn:
+def _merged(role: model.Role, turns: Sequence[model.Turn]) -> model.Turn:
     """Return one message of several, with blank lines between."""
     if len(turns) == 1:
         return turns[0]
-    empty = (Part("text", ""),)  # a message without parts has its blank line, too
+    empty = (model.Part("text", ""),)  # a message without parts has its blank line, too
     given = (turn.parts or (() if turn.is_more else empty) for turn in turns)
-    parts = (part for each in given for part in separate_first("\n\n", each))
-    return Turn(role, tuple(parts), None, turns[0].thinking, turns[-1].calls)
+    parts = (part for each in given for part in model.separate_first("\n\n", each))
+    return model.Turn(role, tuple(parts), None, turns[0].thinking, turns[-1].calls)
 
 
-def _runs(turns: Iterable[Turn]) -> Iterator[list[Turn]]:
+def _runs(turns: Iterable[model.Turn]) -> Iterator[list[model.Turn]]:
     """Yield neighbors of one role that can be one turn: it thinks, then speaks, then calls."""
-    run: list[Turn] = []
+    run: list[model.Turn] = []
     for turn in turns:
         if run and (turn.answers is not None or turn.thinking or run[-1].calls):
             yield run
@@ -56,8 +46,8 @@ def _runs(turns: Iterable[Turn]) -> Iterator[list[Turn]]:
     yield run
 
 
-def _is_empty(message: Turn) -> bool:
-    return is_blank(message.content) and not message.is_more
+def _is_empty(message: model.Turn) -> bool:
+    return model.is_blank(message.content) and not message.is_more
 
 
 class Layout:
@@ -65,24 +55,19 @@ class Layout:
 
     def __init__(
         self,
-        prompt: Iterable[Turn],
+        prompt: Iterable[model.Turn],
         request: ProviderRequest | None = None,
         rules: Mapping[str, Rule] = RULES,
     ) -> None:
         self.messages = list(prompt)
         self.has_more = any(message.is_more for message in self.messages)
         self.has_media = any(message.has_media for message in self.messages)
-        self.system: Turn | None = None  # what the API takes apart from the messages
+        self.system: model.Turn | None = None  # what the API takes apart from the messages
         self.request = request
         self.rules = rules  # by their ids
         self.repairs: list[str] = []
         self.refusals: dict[str, list[str]] = {}  # how to avoid each, by rule
         self.doubts: list[str] = []  # what the request uses, and is not known of the model
-
-    @property
-    def shown(self) -> Turns:
-        """The messages after the repairs, with the system message that the API takes apart."""
-        return (*([self.system] if self.system else []), *self.messages)
 
     def repair(self, rule: str, what: str) -> None:
         """Record a repair."""
@@ -104,7 +89,7 @@ class Layout:
         """Return whether a system message stands after the conversation began."""
         return any(message.role == "system" for message in self._after_system())
 
-    def _after_system(self) -> Iterator[Turn]:
+    def _after_system(self) -> Iterator[model.Turn]:
         """Return the messages from the first on that is not the system's."""
         return dropwhile(lambda message: message.role == "system", self.messages)
 
@@ -127,7 +112,7 @@ class Layout:
         if len(first) > 1:
             self.repair(rule, f"merged {len(first)} system messages")
         system = _merged("system", first)
-        if is_blank(text := system.content):
+        if model.is_blank(text := system.content):
             self.repair(blank, "left out an empty system message")
             return None
         self.system = system
@@ -146,9 +131,9 @@ class Layout:
         """Make tool messages that answer no call the user's: no API takes them as they are."""
         for at, message in enumerate(self.messages):
             if message.role == "tool" and message.answers is None:
-                marker = Part("text", "[Tool]: ", stage=f"rule {rule}")
-                parts = (marker, *separate_first("", message.parts))
-                self.messages[at] = Turn("user", parts, message.message)
+                marker = model.Part("text", "[Tool]: ", stage=f"rule {rule}")
+                parts = (marker, *model.separate_first("", message.parts))
+                self.messages[at] = model.Turn("user", parts, message.message)
                 self.repair(rule, "sent a tool message as a user message that begins with [Tool]:")
 
     def system_as_user(self, rule: str) -> None:
@@ -160,11 +145,11 @@ class Layout:
 
     def drop_blank(self, rule: str) -> None:
         """Remove blank messages, and blank texts beside calls, thinking or media, or of results."""
-        kept: list[Turn] = []
+        kept: list[model.Turn] = []
         for message in self.messages:
             if message.has_media:
                 kept.append(self._without_blank_texts(message, rule))
-            elif not is_blank(message.content):
+            elif not model.is_blank(message.content):
                 kept.append(message)
             elif not message.is_more:
                 self.repair(rule, f"left out an empty {message.role} message")
@@ -174,12 +159,12 @@ class Layout:
                 kept.append(structs.replace(message, parts=()))
         self.messages = kept
 
-    def _without_blank_texts(self, message: Turn, rule: str) -> Turn:
+    def _without_blank_texts(self, message: model.Turn, rule: str) -> model.Turn:
         """Return a message with media without the blank texts beside them."""
-        kept: list[Part] = []
+        kept: list[model.Part] = []
         for is_text, run in groupby(message.parts, lambda part: part.media is None):
             parts = tuple(run)
-            if not is_text or not is_blank(text := joined(parts)):
+            if not is_text or not model.is_blank(text := model.joined(parts)):
                 kept += parts
             elif text:
                 self.repair(rule, f"left out an empty text beside media of the {message.role}")
@@ -187,7 +172,7 @@ class Layout:
 
     def merge_runs(self, rule: str) -> None:
         """Join neighboring messages of one role by a blank line; results stay apart."""
-        merged: list[Turn] = []
+        merged: list[model.Turn] = []
         for role, neighbors in groupby(self.messages, lambda message: message.role):
             run = list(neighbors)
             runs = _runs(run) if self.has_more else (run,)
@@ -202,7 +187,7 @@ class Layout:
         parts = list(last.parts)
         if not parts:
             return  # it is thinking only
-        while parts and is_blank(parts[-1].text):
+        while parts and model.is_blank(parts[-1].text):
             parts.pop()
         text = parts[-1].text.rstrip() if parts else ""
         if len(parts) < len(last.parts) or text != parts[-1].text:
@@ -307,7 +292,7 @@ class Names(NamedTuple):
     pattern: re.Pattern[str]  # of a whole one
 
 
-def keep_thinking(layout: Layout, vendor: str, takes: Callable[[Thinking], object]) -> None:
+def keep_thinking(layout: Layout, vendor: str, takes: Callable[[model.Thinking], object]) -> None:
     """Leave out the thinking that a vendor does not take back (T8).
 
     Args:
@@ -334,7 +319,7 @@ def leave_out_thinking(layout: Layout, rule: str, why: Callable[[int, int], str]
         why: returns the reason for a message and one of its blocks, given by their indexes; empty
             for one that stays.
     """
-    kept: list[Turn] = []
+    kept: list[model.Turn] = []
     lost: Counter[str] = Counter()  # number of blocks by the reason
     for at, message in enumerate(layout.messages):
         whys = [why(at, number) for number in range(len(message.thinking))]
@@ -342,7 +327,7 @@ def leave_out_thinking(layout: Layout, rule: str, why: Callable[[int, int], str]
             lost.update(filter(None, whys))
             thinking = [block for block, why in zip(message.thinking, whys, strict=True) if not why]
             message = structs.replace(message, thinking=tuple(thinking))
-            if is_blank(message.content) and not message.is_more:
+            if model.is_blank(message.content) and not message.is_more:
                 continue  # so that no API gets a message which says nothing
         kept.append(message)
     for reason, count in lost.items():
@@ -358,21 +343,21 @@ def pair_results(layout: Layout, *, is_asked: bool = True) -> None:
     Calls in the last message may wait, unless a model is asked.
     """
     messages = layout.messages
-    _, name, what = unpaired(messages)
+    _, name, what = model.unpaired(messages)
     if any(message.calls and message.role != "assistant" for message in messages):
         layout.refuse("T3", "only an assistant message calls tools")
     if what:
         layout.refuse("T3", f"the call {name!r} {what}")
         return
     caller = {call.id: at for at, message in enumerate(messages) for call in message.calls}
-    results: dict[int, list[Turn]] = {}
+    results: dict[int, list[model.Turn]] = {}
     for message in messages:
         if message.answers is not None:
             results.setdefault(caller.pop(message.answers), []).append(message)
     last = len(messages) - 1
     for name in (name for name, at in caller.items() if is_asked or at < last):
         layout.refuse("T3", f"the call {name!r} has no result; add a message with its tool_call_id")
-    ordered: list[Turn] = []
+    ordered: list[model.Turn] = []
     for at, message in enumerate(messages):
         if message.answers is None:
             ordered += (message, *results.get(at, ()))
@@ -414,8 +399,8 @@ def tell_errors(layout: Layout, rule: str) -> None:
     """Begin the results of failed calls with ``error:``, as the transcript does."""
     for at, message in enumerate(layout.messages):
         if message.is_error:
-            mark = Part("text", "error: ", stage=f"rule {rule}")
-            parts = (mark, *separate_first("", message.parts))
+            mark = model.Part("text", "error: ", stage=f"rule {rule}")
+            parts = (mark, *model.separate_first("", message.parts))
             layout.messages[at] = structs.replace(message, parts=parts, is_error=False)
             layout.repair(rule, "began the result of a call that failed with error:")
 
@@ -473,7 +458,7 @@ _FEATURES: dict[MediaKind, str] = {  # by which models differ
 }
 
 
-def media_in(turns: Iterable[Turn]) -> Iterator[Media]:
+def media_in(turns: Iterable[model.Turn]) -> Iterator[Media]:
     """Yield the media of turns."""
     return (part.media for turn in turns for part in turn.parts if part.media is not None)
 
@@ -542,29 +527,29 @@ def without_detail(layout: Layout) -> None:
 
 
 def move_from_results(
-    layout: Layout, takes: Callable[[Turn, Media], bool], rule: str = "T6"
+    layout: Layout, takes: Callable[[model.Turn, Media], bool], rule: str = "T6"
 ) -> None:
     """Send the media of results in a user message after them, if they are not taken there."""
-    turns: list[Turn] = []
+    turns: list[model.Turn] = []
     for _, run in groupby(layout.messages, lambda turn: turn.answers is not None):
-        moved: list[Part] = []
+        moved: list[model.Part] = []
         for turn in run:
             parts = [part for part in turn.parts if part.media and not takes(turn, part.media)]
             if turn.answers is not None and parts:
                 of_call = f"From the result of the call {turn.answers}:"
-                moved += (Part("text", of_call, stage=f"rule {rule}"), *parts)
+                moved += (model.Part("text", of_call, stage=f"rule {rule}"), *parts)
                 said = tuple(_told(part, rule) if part in parts else part for part in turn.parts)
                 turn = structs.replace(turn, parts=said)
                 count = number_of(len(parts), "file")
                 layout.repair(rule, f"sent {count} of a result in a user message after it")
             turns.append(turn)
         if moved:
-            turns.append(Turn("user", tuple(moved)))
+            turns.append(model.Turn("user", tuple(moved)))
     layout.messages = turns
 
 
-def _told(part: Part, rule: str) -> Part:
+def _told(part: model.Part, rule: str) -> model.Part:
     """Return a sentence in place of media."""
     assert part.media is not None  # noqa: S101 - only media are moved
     text = f"The {part.media.kind} {part.media.name} is in the next message of the user."
-    return Part("text", text, part.separator, stage=f"rule {rule}")
+    return model.Part("text", text, part.separator, stage=f"rule {rule}")

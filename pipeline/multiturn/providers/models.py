@@ -72,55 +72,42 @@ _WORDS = re.compile(r"yes|no|ignored|only .+|up to \d+")  # of ``takes``
 
 
 class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a source says of some models and one feature."""
+    """What a source says of some models and one feature.
 
-    names: Annotated[
-        tuple[str, ...],
-        Meta(description="names of models; `*` stands for any characters.", min_length=1),
-    ]
-    source: Annotated[str, Meta(description="who says so.", min_length=1)]
-    seen: Annotated[str, Meta(description="the day on which it was seen, as 2026-11-22.")]
+    Attributes:
+        names: names of models; `*` stands for any characters.
+        source: who says so.
+        seen: the day on which it was seen, as 2026-11-22.
+        takes: what the models take: `yes`, `no`, `ignored`, `only 1`, `up to 64000`, or a list of
+            values; by the name of a setting, or of another feature.
+        roles: `alternate`: user and assistant must alternate, the user first.
+        system: `no`: they take no system message at all.
+        limit: the name of the limit, where they take only this one.
+        tokenizer: the name of their published tokenizer.
+        whole: whether the source of a tokenizer says what messages add, too.
+        estimate: about how many tokens they make of each that o200k_base makes, if there is no
+            published tokenizer.
+        cache_minimum: from how many tokens on a prefix is cached.
+        rule: the id of the rule that a refusal names.
+        api_version: the version of the API that this holds for; null for any.
+    """
+
+    names: Annotated[tuple[str, ...], Meta(min_length=1)]
+    source: Annotated[str, Meta(min_length=1)]
+    seen: str
     takes: Annotated[
         Mapping[str, str | tuple[str, ...]],
-        Meta(
-            description="what the models take: `yes`, `no`, `ignored`, `only 1`, `up to 64000`, or"
-            " a list of values; by the name of a setting, or of another feature.",
-            extra_json_schema={"propertyNames": {"enum": [*FEATURES]}},
-        ),
+        Meta(extra_json_schema={"propertyNames": {"enum": [*FEATURES]}}),
     ] = {}
-    roles: Annotated[
-        Literal["alternate"] | None,
-        Meta(description="`alternate`: user and assistant must alternate, the user first."),
-    ] = None
-    system: Annotated[
-        Literal["no"] | None, Meta(description="`no`: they take no system message at all.")
-    ] = None
-    limit: Annotated[
-        Literal["max_tokens", "max_completion_tokens"] | None,
-        Meta(description="the name of the limit, where they take only this one."),
-    ] = None
-    tokenizer: Annotated[
-        Literal["cl100k_base", "o200k_base"] | None,
-        Meta(description="the name of their published tokenizer."),
-    ] = None
-    whole: Annotated[
-        bool, Meta(description="whether the source of a tokenizer says what messages add, too.")
-    ] = False
-    estimate: Annotated[
-        Annotated[float, Meta(gt=0)] | None,
-        Meta(
-            description="about how many tokens they make of each that o200k_base makes, if there"
-            " is no published tokenizer."
-        ),
-    ] = None
-    cache_minimum: Annotated[
-        Annotated[int, Meta(gt=0)] | None,
-        Meta(description="from how many tokens on a prefix is cached."),
-    ] = None
-    rule: Annotated[str, Meta(description="the id of the rule that a refusal names.")] = ""
-    api_version: Annotated[
-        str | None, Meta(description="the version of the API that this holds for; null for any.")
-    ] = None
+    roles: Literal["alternate"] | None = None
+    system: Literal["no"] | None = None
+    limit: Literal["max_tokens", "max_completion_tokens"] | None = None
+    tokenizer: Literal["cl100k_base", "o200k_base"] | None = None
+    whole: bool = False
+    estimate: Annotated[float, Meta(gt=0)] | None = None
+    cache_minimum: Annotated[int, Meta(gt=0)] | None = None
+    rule: str = ""
+    api_version: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a feature that no request has."""
@@ -253,10 +240,6 @@ class Abilities(NamedTuple):
     def is_said(self, feature: str) -> bool:
         """Return whether it is worth a warning if nothing is known of a feature."""
         return feature not in _QUIET and bool(words_of(feature)[0])
-
-    def limit(self) -> Row | None:
-        """Return the row with the only name of a limit that the model takes, if there is one."""
-        return next(iter(self.rows("limit")), None)
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -28,8 +28,9 @@ class BodyForm(NamedTuple):
     """A form of request bodies, for whoever reads those of other programs.
 
     Attributes:
-        likeness: returns how surely a body is of this form; 0 for one that is not.
+        write: returns the body of a request.
         read: returns the request of a body; media go where its second argument says.
+        likeness: returns how surely a body is of this form; 0 for one that is not.
         same: returns a body in one of the spellings that the vendor takes.
         settings: returns those of a target that sends a request as such a body.
         thoughts: returns the thinking in a block of an answer.
@@ -37,8 +38,9 @@ class BodyForm(NamedTuple):
         closed: keys that multiturn writes itself, and those of prompt that nobody has reviewed.
     """
 
-    likeness: Callable[[Values], int]
+    write: Callable[[PreparedRequest], Values]
     read: Callable[[Values, MediaReader], PreparedRequest]
+    likeness: Callable[[Values], int]
     same: Callable[[Values], Values]
     settings: Callable[[PreparedRequest], Values]
     thoughts: Callable[[Values], Iterable[Thinking]] = lambda _: ()
@@ -47,17 +49,17 @@ class BodyForm(NamedTuple):
 
 
 def same_spelling(
-    value: Any,
+    body: Values,
     *,
     contents: Collection[str] = (),
     types: Mapping[str, str] = {},
     defaults: Collection[tuple[str, Any]] = (),
     programs: Collection[str] = (),
-) -> Any:
-    """Return a value of a body in one of the spellings that mean the same.
+) -> Values:
+    """Return a body in one of the spellings that mean the same.
 
     Args:
-        value: the body, or a value in it.
+        body: what any program has sent.
         contents: keys whose texts stand for a list with a text.
         types: other names of types.
         defaults: keys with values that say the same as nothing.
@@ -83,7 +85,8 @@ def same_spelling(
                 return [spelled(each, "") for each in value]
         return value
 
-    return spelled(value, "")
+    same: Values = spelled(body, "")
+    return same
 
 
 def read_media(segment: Segment) -> Part:
@@ -145,9 +148,7 @@ def read_call(call_id: Any, name: Any, arguments: Any, signature: Any = None) ->
     return Call(call_id, name, arguments, _text(signature) or "")
 
 
-def read_thinking(
-    vendor: str, text: Any = None, signature: Any = None, data: Any = None
-) -> Thinking:
+def thinking_of(vendor: str, text: Any = None, signature: Any = None, data: Any = None) -> Thinking:
     """Return a block of thinking."""
     return Thinking(_text(text) or "", _text(signature) or "", _text(data) or "", vendor)
 
@@ -208,10 +209,10 @@ def data_uri(data: str, media_type: object = None) -> str:
 
 
 def pieces_of_blocks(
-    content: Any, segment_of: Callable[[Mapping[str, Any]], Segment | None]
+    content: Any, read_segment: Callable[[Mapping[str, Any]], Segment | None]
 ) -> Iterator[Any]:
-    """Yield the texts and the media of a content, as a vendor's ``segment_of`` reads its blocks."""
-    for found in map(segment_of, mappings(blocks(content))):
+    """Yield the texts and the media of a content, whose blocks a vendor's function reads."""
+    for found in map(read_segment, mappings(blocks(content))):
         if found is not None:
             yield found["value"] if found["type"] == "text" else found
 

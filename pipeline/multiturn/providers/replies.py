@@ -7,16 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from multiturn.errors import (
-    AccessDeniedError,
-    ContentFilterError,
-    HttpStatusError,
-    MalformedReplyError,
-    ProviderError,
-    RateLimitedError,
-    cut,
-    provider_error,
-)
+from multiturn import errors
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.rules import named
 from multiturn.providers.secrets import hide
@@ -28,13 +19,21 @@ _LONGEST_MESSAGE = 500
 _SHOWN = 2000  # bytes of a malformed reply, before secrets are hidden and it is cut
 # The bytes of an image or a document, where an error repeats the request. No word is that long.
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/])(?:data:[\w/.+-]*;base64,)?[A-Za-z0-9+/]{200,}={0,2}")
-_ERRORS = {401: AccessDeniedError, 403: AccessDeniedError, 429: RateLimitedError}
+_KINDS = {401: "access_denied", 403: "access_denied", 429: "rate_limit"}  # of errors
 
 
-class Typed(Struct):
-    """An item of a list whose kind is in its ``type``."""
-
+class _Typed(Struct):
     type: str
+
+
+def of_types(items: list[dict[str, Any]], *types: str) -> list[dict[str, Any]]:
+    """Return the items of a list that are of some types.
+
+    Raises:
+        ValueError: an item has no type.
+    """
+    kinds = msgspec.convert(items, list[_Typed])
+    return [item for item, kind in zip(items, kinds, strict=True) if kind.type in types]
 
 
 def receive(
@@ -62,14 +61,14 @@ def receive(
         _check_depth(value, _DEEPEST)
         # Hidden only in what was read: a key may be one of the vendor's own words, such as "text".
         return hide(read(msgspec.convert(value, kind)), secrets)
-    except ProviderError as error:
-        failure = provider_error(error.kind, hide(error.what, secrets), status=error.status)
+    except errors.ProviderError as error:
+        failure = errors.provider_error(error.kind, hide(error.what, secrets), status=error.status)
     except (ValueError, RecursionError) as error:
         said = _beginning(reply, secrets)
         why = hide(f"{type(error).__name__}: {error}", secrets)
-        shown = cut(said) or "nothing"
+        shown = errors.cut(said) or "nothing"
         problem = f"the {what} is not in the vendor's format: {why}; it begins with {shown!r}"
-        failure = MalformedReplyError(problem)
+        failure = errors.MalformedReplyError(problem)
     raise failure  # here, so that it does not refer to an error with secrets in it
 
 
@@ -89,7 +88,7 @@ def _check_depth(value: Any, depth: int) -> None:
             _check_depth(item, depth - 1)
 
 
-def error_of(status: int, reply: bytes, secrets: Iterable[str]) -> ProviderError:
+def error_of(status: int, reply: bytes, secrets: Iterable[str]) -> errors.ProviderError:
     """Return the error for an HTTP status, with the vendor's message, but without secrets."""
     text = reply.decode("utf-8", "replace")
     message, code, is_key_wrong = text.strip(), None, False
@@ -102,10 +101,10 @@ def error_of(status: int, reply: bytes, secrets: Iterable[str]) -> ProviderError
         pass  # not the vendor's format, such as the page of a proxy: show its beginning
     message = readable(str(message), secrets) or "without a reason"
     if code == "content_filter":
-        return ContentFilterError(named("O3", message))
+        return errors.ContentFilterError(named("O3", message))
     is_key_wrong |= "No connected db." in message  # LiteLLM's proxy, whatever the key is
-    error_type = AccessDeniedError if is_key_wrong else _ERRORS.get(status, HttpStatusError)
-    return error_type(f"HTTP {status}: {message}", status=status)
+    kind = "access_denied" if is_key_wrong else _KINDS.get(status, "http")
+    return errors.provider_error(kind, f"HTTP {status}: {message}", status=status)
 
 
 def readable(message: str, secrets: Iterable[str]) -> str:
@@ -269,7 +268,7 @@ _LESSONS = [
 ]
 
 
-def lesson_of(error: ProviderError) -> Lesson | None:
+def lesson_of(error: errors.ProviderError) -> Lesson | None:
     """Return what avoids an error of a vendor's server, if its words tell."""
     if error.kind not in ("http", "access_denied") or error.status not in _STATUSES:
         return None

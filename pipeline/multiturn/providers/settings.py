@@ -58,9 +58,9 @@ def in_words(value: Any) -> str:
 def write_settings(settings: RequestSettings, keys: Keys) -> Values:
     """Return the settings as the keys of a body, those in mappings there, too."""
     found: Values = {}
-    for name, key in keys.items():
-        value = getattr(settings, name)
-        written = None if value is None else key.write(value)
+    said = settings.said()
+    for name, key in keys.items() if said else ():
+        written = key.write(said[name]) if name in said else None
         if written is not None:
             *folders, last = key.path.split(".")
             inner = found
@@ -100,7 +100,7 @@ def taken(body: Values, path: str) -> Any:
 def read_settings(body: Mapping[str, Any], keys: Keys, used: Iterable[str]) -> RequestSettings:
     """Return the settings of a body; `body` has the keys that are none, and are not in ``used``."""
     used = {*used}
-    rest = {key: each for key, each in body.items() if key not in used and each is not None}
+    rest = {key: each for key, each in body.items() if key not in used and each not in (None, {})}
     found: Values = {}
     for name, key in keys.items():
         value = _read(name, key, _at(rest, key.path))
@@ -140,7 +140,7 @@ def wrong_body(body: Mapping[str, Any], keys: Keys, closed: Collection[str]) -> 
     for path in TRANSPORT:
         if path in body or _at(body, path) is not None:
             yield f"leave out {path}, which says how a request is sent"
-    for name in filter(body.__contains__, closed):
+    for name in (name for name in closed if name in body and name not in TRANSPORT):
         yield f"leave out {name}, which would be prompt that nobody has reviewed"
 
 

@@ -8,7 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from msgspec import structs
+import msgspec
+from msgspec import Struct, structs
 
 from multiturn.documents.imports import is_foreign
 from multiturn.documents.input import check_path, read_small
@@ -17,17 +18,18 @@ from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, Place, did_you_mean, option
 from multiturn.files.finding import Files
+from multiturn.model.request import PreparedRequest, ProviderRequest, message_of
 from multiturn.model.settings import OTHER_NAMES
+from multiturn.providers import base
 from multiturn.providers.agents.codex import CodexProvider, CodexSettings
 from multiturn.providers.agents.vscode import InsidersSettings, VSCodeProvider, VSCodeSettings
 from multiturn.providers.anthropic.provider import AnthropicProvider, AnthropicSettings
 from multiturn.providers.base import ChatSettings, Settings, TargetProvider
 from multiturn.providers.batch_api import BatchApi
 from multiturn.providers.custom import CustomProvider, CustomSettings
-from multiturn.providers.echo import EchoProvider
 from multiturn.providers.gemini.provider import GeminiProvider, GeminiSettings
-from multiturn.providers.http import HttpProvider
-from multiturn.providers.http_settings import wrong_header
+from multiturn.providers.http import HttpProvider, wrong_header
+from multiturn.providers.layout import Layout
 from multiturn.providers.models import Row, read_rows
 from multiturn.providers.openai.provider import (
     AzureProvider,
@@ -69,7 +71,7 @@ def environment(path: Path) -> dict[str, str]:
     return {**given, **os.environ}
 
 
-class Values:
+class Values(Struct):
     """Reads the values of a target, and fills in every ``${{ NAME }}``.
 
     If typed, and in ``body``, numbers, booleans and null are such; otherwise all values are text.
@@ -77,21 +79,15 @@ class Values:
     set and that is not needed.
     """
 
-    def __init__(
-        self,
-        where: str,
-        environment: Mapping[str, str],
-        *,
-        typed: bool,
-        sends: bool,
-        needed: Container[str],
-    ) -> None:
-        self.where = where
-        self.environment = environment
-        self.typed = typed
-        self.sends = sends
-        self.needed = needed
-        self.secrets: list[str] = []
+    where: str
+    environment: Mapping[str, str]
+    typed: bool
+    sends: bool
+    needed: Container[str]
+    secrets: list[str] = []
+
+    def __repr__(self) -> str:  # the values may be keys
+        return f"{type(self).__name__}({self.where!r})"
 
     def read(self, node: Node, label: str) -> Any:
         """Return the value of a setting; the label is its name, for errors."""
@@ -138,6 +134,27 @@ DEFAULT = "echo"
 _MAX_FILE = 10_000_000
 
 _QUOTED = re.compile(r"(?<=[&*])\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
+
+
+class EchoProvider(base.ChatProvider):
+    """Answers with the messages that an LLM API would get, as JSON; of media, with the digest."""
+
+    kind = "echo"
+
+    def prepared(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
+        """Return the tools, and leave the messages unchanged."""
+        layout.want_turns("C1")
+        return PreparedRequest(messages=(), tools=request.tools, settings=request.settings)
+
+    def write(self, request: PreparedRequest) -> dict[str, Any]:
+        """Return the messages and the tools in our own form."""
+        messages = [message_of(message) for message in request.messages]
+        return {"messages": messages, **({"tools": request.tools} if request.tools else {})}
+
+    async def ask(self, wire: base.Wire) -> base.ProviderResponse:
+        """Answer with the body."""
+        text = wire.body.decode()
+        return base.ProviderResponse(text=text, raw=msgspec.json.decode(text), wire=wire.body)
 
 
 class Kind(NamedTuple):
@@ -197,7 +214,7 @@ def read_target(
     is_custom, kind = ":" in kind, ALIASES.get(kind, kind)
     rules_by = KINDS[kind].provider.rules_by if kind in KINDS else ()
     known = {**(variables or {}), **environment(path)}
-    values = Values(where, known, typed=is_custom, sends=sends, needed=rules_by)
+    values = Values(where=where, environment=known, typed=is_custom, sends=sends, needed=rules_by)
     settings = {key: values.read(child, key) for key, child in node.children.items()}
     if is_custom:
         settings["name"] = name  # as text

@@ -183,14 +183,3 @@ def _json(written: Tool | Call) -> str:
     names = ("name", "description", "parameters", "arguments")
     keys = {name: given for name in names if (given := getattr(written, name, None))}
     return msgspec.json.encode(keys).decode()
-
-
-def tokens_of(sent: Sent, tokenizer: Tokenizer, overhead: Overhead, *, is_known: bool) -> Tokens:
-    """Return how many input tokens a request is; ``is_known`` says whether its overhead is."""
-    texts = sum(map(tokenizer.count, sent.texts))
-    return Tokens(
-        texts + overhead.request + overhead.message * sent.messages,
-        is_exact=is_known and tokenizer.is_exact and not (sent.has_data or sent.media),
-        media=sent.media,
-        most_output=sent.most_output,
-    )

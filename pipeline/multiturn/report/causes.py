@@ -6,6 +6,7 @@ What may be a cause is one if the case, converted without this one change, is an
 from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from os.path import join
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from multiturn.errors import MultiturnError
 from multiturn.files.finding import Files, Texts
 from multiturn.files.media import Media
 from multiturn.logs import warnings_to
-from multiturn.model.case import PROMPT_KEY, Case, TestMessage
+from multiturn.model.case import PROMPT_KEY, Case
 from multiturn.model.conversion import Conversion
 from multiturn.model.turns import without_lines
 from multiturn.pipelines.pipeline import Pipeline
@@ -144,7 +145,11 @@ def causes(
     if old is None:
         yield Cause(f"{entry.suite}: it could not be converted before")
         return
-    found = list(map(Cause, _files_found(new, old)))
+    found: list[Cause] = []
+    if _messages(new) == _messages(old):
+        sides = new.files.keys(), old.files.keys()
+        found += (Cause(f"{path} is found now") for path in sorted(sides[0] - sides[1]))
+        found += (Cause(f"{path} is no longer found") for path in sorted(sides[1] - sides[0]))
     possible = [
         *_of_suite(entry, new, old),
         *_of_target(new, old),
@@ -207,16 +212,18 @@ def _of_suite(entry: CaseSummary, new: ReviewedCase, old: ReviewedCase) -> Itera
     keys, before = new.case.keyed_texts, old.case.keyed_texts
     for key in sorted(new.shown | old.shown):
         if keys.get(key) != before.get(key):
-            yield Cause(f"{key} of {entry.suite}", edit=_key_as_it_was(key, before.get(key)))
-    messages, known = _messages(new), [message for message, _ in _messages(old)]
-    if [message for message, _ in messages] != known:
-        line = next((line for message, line in messages if message not in known), entry.line)
+            yield Cause(
+                f"{key} of {entry.suite}", edit=partial(_key_as_it_was, key, before.get(key))
+            )
+    messages, known = _messages(new), _messages(old)
+    if messages != known:
+        lines = zip(messages, new.case.input_messages, strict=True)
+        line = next((each.line for written, each in lines if written not in known), entry.line)
         words = f"{entry.suite} line {line}: the messages of {entry.id!r}"
         yield Cause(words, edit=lambda case: replace(case, input_messages=old.case.input_messages))
     if new.request.tools != old.request.tools:
-        yield Cause(
-            f"tools of {entry.suite}", edit=lambda case: replace(case, tools=old.case.tools)
-        )
+        tools = old.case.tools
+        yield Cause(f"tools of {entry.suite}", edit=lambda case: replace(case, tools=tools))
     asked = old.case.settings
     if new.case.settings != asked:
         yield Cause(f"settings of {entry.suite}", edit=lambda case: replace(case, settings=asked))
@@ -235,33 +242,27 @@ def _of_target(new: ReviewedCase, old: ReviewedCase) -> Iterator[Cause]:
         yield Cause(TARGET)
 
 
-def _files_found(new: ReviewedCase, old: ReviewedCase) -> Iterator[str]:
-    """Yield the files that the same words of the suite find now, or found before."""
-    if [message for message, _ in _messages(new)] == [message for message, _ in _messages(old)]:
-        yield from (f"{path} is found now" for path in sorted(new.files.keys() - old.files.keys()))
-        gone = sorted(old.files.keys() - new.files.keys())
-        yield from (f"{path} is no longer found" for path in gone)
+def _key_as_it_was(key: str, text: str | None, case: Case) -> Case:
+    if key == PROMPT_KEY:
+        return replace(case, system_prompt=text)
+    texts = {**case.keyed_texts, key: text}
+    texts.pop(PROMPT_KEY, None)
+    return replace(case, guidelines=tuple(each for each in texts.values() if each is not None))
 
 
-def _key_as_it_was(key: str, text: str | None) -> Callable[[Case], Case]:
-    def edit(case: Case) -> Case:
-        if key == PROMPT_KEY:
-            return replace(case, system_prompt=text)
-        texts = {**case.keyed_texts, key: text}
-        texts.pop(PROMPT_KEY, None)
-        return replace(case, guidelines=tuple(each for each in texts.values() if each is not None))
-
-    return edit
-
-
-def _messages(case: ReviewedCase) -> list[tuple[object, int]]:
-    """Return the messages as they were written, each with its line."""
-    return [(_as_written(message), message.line) for message in case.case.input_messages]
-
-
-def _as_written(message: TestMessage) -> object:
-    beside = without_lines(message.calls), without_lines(message.thinking)
-    return message.role, message.content, *beside, message.answers, message.is_error
+def _messages(case: ReviewedCase) -> list[object]:
+    """Return the messages as they were written, without lines."""
+    return [
+        (
+            m.role,
+            m.content,
+            without_lines(m.calls),
+            without_lines(m.thinking),
+            m.answers,
+            m.is_error,
+        )
+        for m in case.case.input_messages
+    ]
 
 
 def _sent(path: str, case: ReviewedCase) -> object:
@@ -282,24 +283,24 @@ def pipeline_changes(then: SidePipeline, now: SidePipeline) -> list[Cause]:
     for name, stage in new.items():
         if name not in old:
             words = f"the stage {name} in {stage.places[''] or pipeline}"
-            found.append(Cause(words, undo=_remove(name)))
+            found.append(Cause(words, undo=partial(_remove, name)))
             continue
         for option in sorted(stage.options.keys() | old[name].options.keys()):
             if stage.options.get(option) != old[name].options.get(option):
                 place = stage.places.get(option) or stage.places[""] or pipeline
                 words = f"{name}.{option} in {place}"
-                undo = _configure(name, option, old[name].options.get(option))
+                undo = partial(_configure, name, option, old[name].options.get(option))
                 found.append(Cause(words, stage=name, undo=undo))
     for before, stage in zip([None, *then.stages], then.stages, strict=False):
         if stage.name not in new:
             words = f"{stage.name} is no longer in {pipeline}"
             # The code of a stage that does not ship is that of another revision.
-            again = None if stage.code else _insert(stage, before)
+            again = None if stage.code else partial(_insert, stage, before)
             found.append(Cause(words, undo=again))
     common = [name for name in old if name in new]
     if [name for name in new if name in old] != common:
         words = f"the order of the stages in {pipeline}"
-        found.append(Cause(words, undo=_reorder(common)))
+        found.append(Cause(words, undo=partial(_reorder, common)))
     for name, stage in new.items():
         if name in old and old[name].code != stage.code:
             words = f"{stage.path} {changed_lines(old[name].code, stage.code)}"
@@ -307,37 +308,27 @@ def pipeline_changes(then: SidePipeline, now: SidePipeline) -> list[Cause]:
     return found
 
 
-def _configure(name: str, option: str, value: str | None) -> Callable[[Steps], Steps]:
-    def undo(steps: Steps) -> Steps:
-        old = {} if value is None else {option: literal_eval(value)}
-        return tuple(
-            Step(step.stage, {**{k: v for k, v in step.options.items() if k != option}, **old})
-            if step.name == name
-            else step
-            for step in steps
-        )
-
-    return undo
+def _configure(name: str, option: str, value: str | None, steps: Steps) -> Steps:
+    old = {} if value is None else {option: literal_eval(value)}
+    return tuple(
+        Step(step.stage, {**{k: v for k, v in step.options.items() if k != option}, **old})
+        if step.name == name
+        else step
+        for step in steps
+    )
 
 
-def _remove(name: str) -> Callable[[Steps], Steps]:
-    return lambda steps: tuple(step for step in steps if step.name != name)
+def _remove(name: str, steps: Steps) -> Steps:
+    return tuple(step for step in steps if step.name != name)
 
 
-def _insert(stage: SideStage, before: SideStage | None) -> Callable[[Steps], Steps]:
-    def undo(steps: Steps) -> Steps:
-        options = {option: literal_eval(value) for option, value in stage.options.items()}
-        names = [step.name for step in steps]
-        at = names.index(before.name) + 1 if before else 0
-        return (*steps[:at], Step(find_stage(stage.name), options), *steps[at:])
-
-    return undo
+def _insert(stage: SideStage, before: SideStage | None, steps: Steps) -> Steps:
+    options = {option: literal_eval(value) for option, value in stage.options.items()}
+    at = [step.name for step in steps].index(before.name) + 1 if before else 0
+    return (*steps[:at], Step(find_stage(stage.name), options), *steps[at:])
 
 
-def _reorder(names: list[str]) -> Callable[[Steps], Steps]:
-    def undo(steps: Steps) -> Steps:
-        found = {step.name: step for step in steps}
-        ordered = iter(names)
-        return tuple(found[next(ordered)] if step.name in names else step for step in steps)
-
-    return undo
+def _reorder(names: list[str], steps: Steps) -> Steps:
+    found = {step.name: step for step in steps}
+    ordered = iter(names)
+    return tuple(found[next(ordered)] if step.name in names else step for step in steps)

@@ -14,36 +14,15 @@ from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, causes, pipeline_changes
 from multiturn.report.sides import CaseSummary, ReportSide
-from multiturn.snapshots import attached_files
+from multiturn.snapshots import attached_files, changes, privilege, snapshot_file
 from multiturn.snapshots.attached_files import Attached, media_among
-from multiturn.snapshots.changes import (
-    Change,
-    ChangeGroups,
-    FileChange,
-    attached_file_change,
-    occurrences,
-    prompt_growth,
-    text_growth,
-)
+from multiturn.snapshots.changes import Change, ChangeGroups, FileChange
 from multiturn.snapshots.lists import TARGET, known_of
 from multiturn.snapshots.locations import Key, digest, location_of
-from multiturn.snapshots.privilege import (
-    PrivilegeChange,
-    PromotedLock,
-    Promotion,
-    privilege_changes,
-    promotion_changes,
-    promotions_by_path,
-    sorted_promotions,
-)
+from multiturn.snapshots.privilege import PrivilegeChange, PromotedLock, Promotion
 from multiturn.snapshots.renames import renames
 from multiturn.snapshots.reviewed_case import ReviewedCase
-from multiturn.snapshots.snapshot_file import (
-    plain_text_of,
-    snapshot_record,
-    snapshot_text,
-    with_short_digests,
-)
+from multiturn.snapshots.snapshot_file import snapshot_record, snapshot_text
 from multiturn.snapshots.text_diff import compare_texts
 from multiturn.text import number_of
 
@@ -135,9 +114,10 @@ class Report(Struct):
 
     def removed_suites(self) -> list[str]:
         """Return the suites of which no case is left."""
-        removed = {c.case.suite: None for c in self.comparisons if c.status == "removed"}
         left = {c.case.suite for c in self.comparisons if c.status != "removed"}
-        return [suite for suite in removed if suite not in left]
+        return list(
+            dict.fromkeys(c.case.suite for c in self.comparisons if c.case.suite not in left)
+        )
 
 
 def compare(
@@ -156,7 +136,7 @@ def compare(
         pipeline: which has converted the cases of ``now``; it finds the causes of changes.
         provider: of the target whose prompts are compared; None for those of the pipeline.
     """
-    errors, changes = list(now.errors), list[str]()
+    errors, pipeline_words = list(now.errors), list[str]()
     if then is None or pipeline is None:
         found = [Comparison("failed" if c.error else "same", c) for c in now.cases.values()]
     else:
@@ -164,8 +144,8 @@ def compare(
         undoing = Undoing(pipeline, pipeline_changes(then.pipeline, now.pipeline), provider)
         found = list(_comparisons(now, then, undoing))
         if now.pipeline.name != then.pipeline.name:
-            changes.append(f"{now.pipeline.name} in place of {then.pipeline.name}")
-        changes += (change.words for change in undoing.changes)
+            pipeline_words.append(f"{now.pipeline.name} in place of {then.pipeline.name}")
+        pipeline_words += (change.words for change in undoing.changes)
     sizes = Counter(comparison.causes for comparison in found)
     first = {causes: at for at, causes in enumerate(sizes)}
 
@@ -174,7 +154,7 @@ def compare(
         return status, -min(len(why), 2), -sizes[why], first[why]
 
     found.sort(key=order)
-    return Report(now, then, against, tuple(changes), found, errors)
+    return Report(now, then, against, tuple(pipeline_words), found, errors)
 
 
 def _comparisons(now: ReportSide, then: ReportSide, undoing: Undoing) -> Iterator[Comparison]:
@@ -191,9 +171,12 @@ def _comparisons(now: ReportSide, then: ReportSide, undoing: Undoing) -> Iterato
             yield Comparison("renamed" if key in names else "same", case, was)
         else:
             new = now.read(case)
-            paths = dict.fromkeys(entry.path for entry in sorted_promotions(case.promoted))
-            promoted = [promoted_files[path] for path in paths if path in promoted_files]
-            privileges = [_with_text(change, new) for change in promoted]
+            paths = sorted({entry.path for entry in case.promoted} & promoted_files.keys())
+            privileges = [promoted_files[path] for path in paths]
+            for at, each in enumerate(privileges):
+                if each.is_new:
+                    text = attached_files.text_to_review(new.files.get(each.path, ""))
+                    privileges[at] = replace(each, text=text)
             if was is None:
                 yield Comparison("added", case, privileges=tuple(privileges))
                 continue
@@ -201,50 +184,41 @@ def _comparisons(now: ReportSide, then: ReportSide, undoing: Undoing) -> Iterato
             found = list(causes(case, was, new, old, undoing))
             why = tuple(each.words for each in found)
             files = {each.file: each.words for each in found if each.file}
-            listed = {change.path for change in promoted}
-            privileges += _other_privileges(new, old, why, undoing.changes, listed)
+            privileges += _other_privileges(new, old, why, undoing.changes, paths)
             status: Status = "renamed" if key in names else "changed"
             yield Comparison(status, case, was, why, files, tuple(privileges))
     renamed = set(names.values())
     for key, case in then.cases.items():
-        if key in now.cases or key in renamed:
-            continue
-        if case.suite in now.broken:
-            yield Comparison("failed", replace(case, error=_UNKNOWN), case)
-        else:
-            yield Comparison("removed", None, case)
+        if key not in now.cases and key not in renamed:
+            gone = Comparison("removed", None, case)
+            is_broken = case.suite in now.broken
+            yield Comparison("failed", replace(case, error=_UNKNOWN), case) if is_broken else gone
 
 
 def _renames(now: ReportSide, then: ReportSide) -> dict[Key, Key]:
     """Return what the cases were called that have another id or suite now."""
-    sides = []
-    for side, other in ((then, now), (now, then)):
-        sides.append(
-            {
-                key: snapshot_text(side.read(case))
-                for key, case in side.cases.items()
-                if key not in other.cases and not case.error and case.suite not in other.broken
-            }
-        )
-    return renames(*sides)
+    removed, added = (
+        {
+            key: snapshot_text(side.read(case))
+            for key, case in side.cases.items()
+            if key not in other.cases and not case.error and case.suite not in other.broken
+        }
+        for side, other in ((then, now), (now, then))
+    )
+    return renames(removed, added)
 
 
 def promotions(now: ReportSide, then: ReportSide) -> dict[str, PrivilegeChange]:
     """Return what is new or changed in system messages, by the file."""
-    changes = promotion_changes(promoted_in(then), promoted_in(now))
-    return {change.path: change for change in changes}
+    found = privilege.promotion_changes(promoted_in(then), promoted_in(now))
+    return {change.path: change for change in found}
 
 
 def promoted_in(side: ReportSide) -> PromotedLock:
     """Return how the files of a side reach system messages."""
-    return promotions_by_path(each for case in side.cases.values() for each in case.promoted)
-
-
-def _with_text(change: PrivilegeChange, case: ReviewedCase) -> PrivilegeChange:
-    """Return the change of a file in a system message; of a new one, with its text."""
-    if not change.is_new:
-        return change
-    return replace(change, text=attached_files.text_to_review(case.files.get(change.path, "")))
+    return privilege.promotions_by_path(
+        each for case in side.cases.values() for each in case.promoted
+    )
 
 
 def _other_privileges(
@@ -259,13 +233,11 @@ def _other_privileges(
     Left out are the files that are named already, and what a stage adds if the stages are the
     same: where there is a second guideline, for one, both get headers.
     """
-    for change in privilege_changes(old.judged if old else (), new.judged, promoted):
-        are_same = not pipeline and UNKNOWN_CODE not in why
-        if change.stage is not None and are_same:
-            continue
-        of_stage = {each.words for each in pipeline if each.stage and each.stage == change.stage}
-        by = tuple(each for each in why if each in of_stage)
-        yield replace(change, causes=by or why)
+    have_changed = pipeline or UNKNOWN_CODE in why
+    for change in privilege.privilege_changes(old.judged if old else (), new.judged, promoted):
+        if change.stage is None or have_changed:
+            by_stage = {each.words for each in pipeline if each.stage == (change.stage or None)}
+            yield replace(change, causes=tuple(each for each in why if each in by_stage) or why)
 
 
 class _File(Struct):
@@ -291,14 +263,14 @@ def report_changes(report: Report) -> list[Change]:
     return found.changes()
 
 
-def titled(changes: Sequence[Change]) -> Iterator[tuple[Change, str, str]]:
+def titled(found: Sequence[Change]) -> Iterator[tuple[Change, str, str]]:
     """Yield each change with its title, and which one of that title it is if there are more."""
-    titles = list(map(_title, changes))
+    titles = list(map(_title, found))
     numbers, seen = Counter(titles), Counter[str]()
     cases: dict[str, set[Key]] = {}
-    for title, each in zip(titles, changes, strict=True):
+    for title, each in zip(titles, found, strict=True):
         cases.setdefault(title, set()).update(each.cases)
-    for title, each in zip(titles, changes, strict=True):
+    for title, each in zip(titles, found, strict=True):
         seen[title] += 1
         many = number_of(len(cases[title]), "case")
         share = f" ({seen[title]:,} of {numbers[title]:,}, in {many})"
@@ -329,8 +301,8 @@ def diff_lines(report: Report, comparison: Comparison) -> list[str]:
     old, new = report.texts(comparison)
     if old is None or new is None:
         return []
-    texts = (plain_text_of(snapshot_record(side, inline=True)) for side in (old, new))
-    return with_short_digests(compare_texts(*texts)[1])
+    texts = (snapshot_file.plain_text_of(snapshot_record(side, inline=True)) for side in (old, new))
+    return snapshot_file.with_short_digests(compare_texts(*texts)[1])
 
 
 class ReportChanges:
@@ -373,7 +345,7 @@ class ReportChanges:
         own = {each.identity for each in self.promoted.values() if not each.is_new}
         privileges = tuple(str(p) for p in comparison.privileges if p.identity not in own)
         before, after = ((*side.prompt, *side.tools) if side else () for side in (old, new))
-        growth = prompt_growth(before, after, was, {**was, **files})
+        growth = changes.prompt_growth(before, after, was, {**was, **files})
         causes = others or comparison.causes
         file = replace(file, privileges=privileges, causes=causes, growth=growth)
         self.groups.add(file, file.old, file.new)
@@ -382,18 +354,16 @@ class ReportChanges:
         self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
     ) -> FileChange | None:
         """Return how the snapshot of a case differs; None if only files that it names do."""
-        sides = list(zip((old, new), self.shared, strict=True))
-        records = [case and snapshot_record(case, shared=shared) for case, shared in sides]
-        key, was = comparison.case.key, comparison.was
-        name = location_of(*key)
+        key, was, name = comparison.case.key, comparison.was, location_of(*comparison.case.key)
+        records = [
+            case and snapshot_record(case, shared=shared)
+            for case, shared in zip((old, new), self.shared, strict=True)
+        ]
         if records[0] == records[1] and self.shared[0] != self.shared[1]:
-            records, name = (
-                [case and snapshot_record(case) for case, _ in sides],
-                TARGET,
-            )
+            records, name = [case and snapshot_record(case) for case in (old, new)], TARGET
         if records[0] == records[1]:
             return None
-        before, now = (plain_text_of(record) if record else "" for record in records)
+        before, now = (snapshot_file.plain_text_of(record) if record else "" for record in records)
         if before == now and was is None:  # only the size of an image or the like
             return None
         return FileChange(name, key, before, now, location_of(*was.key) if was else "")
@@ -410,8 +380,8 @@ class ReportChanges:
             file.cases.append(new.key)
         # A new file counts in the prompt of a new case.
         if isinstance(old, str) and isinstance(file.new, str):
-            number = occurrences(path, file.new, new.prompt)
-            file.growth += text_growth(old, file.new, number)
+            number = changes.occurrences(path, file.new, new.prompt)
+            file.growth += changes.text_growth(old, file.new, number)
         if path in comparison.files:
             file.causes[comparison.files[path]] = None
 
@@ -428,15 +398,18 @@ class ReportChanges:
                 what = attached_files.change_in_words(path, file.old, file.new)
                 then = (*then, digest(file.old))
             media = isinstance(file.new, Media) or isinstance(file.old, Media)
-            yield attached_file_change(
-                *(path, file.old, file.new),
-                cases=file.cases,
-                what=what,
-                privilege=self.promoted[path].of_list if path in self.promoted else "",
+            privileges = [self.promoted[path].of_list] if path in self.promoted else []
+            change = Change(
+                kind="file",
+                path=path,
+                cases=tuple(file.cases),
+                what=next(iter(privileges), what),
+                privileges=tuple(privileges),
                 growth=None if file.old in (None, file.new) or media else file.growth,
-                causes=file.causes,
-                known=(known_of(then), known_of((*now, digest(file.new)))),
+                causes=tuple(file.causes),
             )
+            known = known_of(then), known_of((*now, digest(file.new)))
+            yield changes.attached_file_change(change, file.old, file.new, *known)
 
     def _look_at_the_same_cases(self) -> None:
         """Find the files that only look new, because cases that are the same have them."""

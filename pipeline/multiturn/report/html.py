@@ -39,7 +39,9 @@ def to_html(report: Report, *, all_texts: bool = False) -> bytes:
     script = "".join(map(_read, _SCRIPTS))
     data = _Data(report, all_texts=all_texts or not report.against).packed()
     parts = {"STYLE": _read("page.css"), "SCRIPT": script, "DATA": data}
-    parts |= {f"{name}_HASH": _digest(parts[name]) for name in ("STYLE", "SCRIPT")}
+    for name in ("STYLE", "SCRIPT"):
+        digest = hashlib.sha256(parts[name].encode()).digest()
+        parts[f"{name}_HASH"] = base64.b64encode(digest).decode()
     # The template is split before anything is filled in, so that a suite's text which looks like
     # a placeholder stays text.
     pieces = _read("page.html").split("%%")
@@ -48,10 +50,6 @@ def to_html(report: Report, *, all_texts: bool = False) -> bytes:
 
 def _read(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 class _Data:
@@ -82,9 +80,7 @@ class _Data:
                 if found.takes(comparison):
                     found.add(comparison, old, new)
                 if self.is_shown(comparison):
-                    texts = {"then": old, "now": new}
-                    if comparison.status == "same":
-                        del texts["then"]
+                    texts = {"then": None if comparison.status == "same" else old, "now": new}
                     self.write({name: self.side(side) for name, side in texts.items() if side})
         head = self.head(found.changes())
         changed = (each for file in found.files.values() for each in (file.old, file.new))
@@ -97,8 +93,7 @@ class _Data:
 
     def head(self, changes: list[Change]) -> dict[str, Any]:
         """Return what the page knows without the texts."""
-        report = self.report
-        target = report.now.pipeline.target
+        report, target = self.report, self.report.now.pipeline.target
         return {
             "unseen": UNSEEN,
             "pipeline": report.shown,
@@ -136,9 +131,8 @@ class _Data:
 
     def is_shown(self, comparison: Comparison) -> bool:
         """Return whether the texts of a case are in the page."""
-        if comparison.status in ("same", "renamed") and not comparison.causes:
-            return self.all_texts
-        return not comparison.case.error
+        is_same = comparison.status in ("same", "renamed") and not comparison.causes
+        return self.all_texts if is_same else not comparison.case.error
 
     def case(self, comparison: Comparison) -> dict[str, Any]:
         """Return what the page knows of a case without its texts."""

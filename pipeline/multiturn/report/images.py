@@ -25,11 +25,9 @@ def may_be_shown(media: Media) -> bool:
 
 
 def images_in(case: ReviewedCase) -> Iterator[Media]:
-    """Yield the images in the messages of a case that a page may show."""
-    for message in case.prompt:
-        for span in message.spans:
-            if span.media is not None and may_be_shown(span.media):
-                yield span.media
+    """Return the images in the messages of a case that a page may show."""
+    media = (span.media for message in case.prompt for span in message.spans if span.media)
+    return filter(may_be_shown, media)
 
 
 class Images:
@@ -41,16 +39,11 @@ class Images:
 
     def __init__(self, read: Callable[[str], bytes | None]) -> None:
         self._read = read
-        self._numbers: dict[tuple[str, str], int] = {}  # by digest and name
-        self._media: list[Media] = []
+        self._media: dict[tuple[str, str], tuple[int, Media]] = {}  # by digest and name
 
     def number(self, media: Media) -> int:
         """Return the number of media in what ``records`` returns."""
-        key = media.digest, media.text
-        if key not in self._numbers:
-            self._numbers[key] = len(self._media)
-            self._media.append(media)
-        return self._numbers[key]
+        return self._media.setdefault((media.digest, media.text), (len(self._media), media))[0]
 
     def records(
         self, first: Iterable[Media], number_of: Callable[[str], int]
@@ -61,19 +54,19 @@ class Images:
             first: those for which there is room before all others.
             number_of: returns the number of a string of the page.
         """
-        digests = {media.digest for media in self._media}
+        shown = [media for _, media in self._media.values()]
+        digests = {media.digest for media in shown}
         found: dict[str, dict[str, Any]] = {}
         left = MOST_BYTES
-        for media in (*first, *self._media):
+        for media in (*first, *shown):
             if media.digest in digests and media.digest not in found:
                 data, why = self._shown(media, left)
-                if data is None:
-                    found[media.digest] = {"why": why} if why else {}
-                    continue
-                uri = f"data:{media.media_type};base64,{base64.b64encode(data).decode()}"
-                found[media.digest] = {"image": number_of(uri)}
-                left -= len(data)
-        return [{"name": media.text, **found[media.digest]} for media in self._media]
+                found[media.digest] = {"why": why} if why else {}
+                if data is not None:
+                    uri = f"data:{media.media_type};base64,{base64.b64encode(data).decode()}"
+                    found[media.digest] = {"image": number_of(uri)}
+                    left -= len(data)
+        return [{"name": media.text, **found[media.digest]} for media in shown]
 
     def _shown(self, media: Media, left: int) -> tuple[bytes | None, str]:
         """Return the bytes of an image, or why it is not shown; neither of what is no image."""
@@ -85,10 +78,9 @@ class Images:
         data = self._read(media.digest)
         if data is None:
             return None, "Not shown: its bytes are not known, only their digest."
-        pixels = pixels_of(data, media.media_type)
-        if type_of(data[:HEAD]) != media.media_type or pixels is None:
+        width, height = pixels_of(data, media.media_type) or (0, 0)
+        if type_of(data[:HEAD]) != media.media_type or not width:
             return None, "Not shown: its header does not say how large it is."
-        width, height = pixels
         if width * height > MOST_PIXELS:
             return None, f"Not shown: it has {width:,} × {height:,} pixels."  # noqa: RUF001 - a sign
         return data, ""

@@ -94,11 +94,9 @@ class _Comment:
     @property
     def text(self) -> str:
         """All blocks, and how many of each thing were left out."""
-        left_out = [number_of(n, f"more {thing}") for thing, n in self._left_out.items()]
-        if not left_out:
-            return self._text
-        what = f"{', '.join(left_out)} would exceed GitHub's limit; the HTML report has all"
-        return f"{self._text}\n{what}.\n"
+        left_out = ", ".join(number_of(n, f"more {each}") for each, n in self._left_out.items())
+        more = f"\n{left_out} would exceed GitHub's limit; the HTML report has all.\n"
+        return self._text + (more if left_out else "")
 
 
 def _size(text: str) -> int:
@@ -107,7 +105,6 @@ def _size(text: str) -> int:
 
 
 def _counts(report: Report) -> dict[Status, int]:
-    """Return how many cases there are of each status that any has."""
     counts = Counter(comparison.status for comparison in report.comparisons)
     return {status: counts[status] for status in STATUSES if counts[status]}
 
@@ -139,10 +136,10 @@ def _tables(report: Report) -> Iterator[tuple[Status, str]]:
     for heading, group in groupby(report.comparisons, _heading):
         cases = list(group)
         status = cases[0].status
-        if not report.against or status != "same":
-            is_named = report.against or status == "failed"
-            is_open = not report.against or status == "failed"
-            yield status, _table(cases, f"{heading}: " if is_named else "", is_open=is_open)
+        is_open = not report.against or status == "failed"
+        if is_open or status != "same":
+            title = f"{heading}: " if report.against or status == "failed" else ""
+            yield status, _table(cases, title, is_open=is_open)
 
 
 def _heading(comparison: Comparison) -> str:
@@ -187,10 +184,10 @@ def _what(comparison: Comparison) -> list[str]:
     if case.error:
         return [case.error]
     what = list(causes) if len(causes) > 1 else []
-    if was is None:
-        return what
-    suite = f" of {was.suite}" if was.suite != case.suite else ""
-    return [f"was {was.id}{suite}", *what]
+    if was is not None:
+        suite = f" of {was.suite}" if was.suite != case.suite else ""
+        what.insert(0, f"was {was.id}{suite}")
+    return what
 
 
 def _change(change: Change, title: str, share: str) -> tuple[str, str]:
@@ -202,11 +199,9 @@ def _change(change: Change, title: str, share: str) -> tuple[str, str]:
     if causes := [_code(cause) for cause in change.causes if cause != title]:
         said.append(first_of(causes))
     heading = f"### {_code(title)}{share}\n\n{'; '.join(said)}\n"
-    heading += "".join(
-        f"\nChange of privilege: {_code(privilege)}\n"
-        for privilege in change.privileges
-        if privilege != title
-    )
+    for privilege in change.privileges:
+        if privilege != title:
+            heading += f"\nChange of privilege: {_code(privilege)}\n"
     if not change.lines:
         return heading, ""
     lines = [line if change.is_compared else line[1:] for line in change.lines]

@@ -34,9 +34,8 @@ def sample_providers() -> dict[str, TargetProvider]:
 
     Their payloads name the model ``MODEL``; model, limits and keys are the targets' affair.
     """
-    takes = dict.fromkeys(FEATURES, True)
-    given: dict[str, Any] = {"model": "MODEL", "api_key": "none", "model_takes": takes}
-    given["endpoint"] = "https://none"
+    given: dict[str, Any] = {"model": "MODEL", "api_key": "none", "endpoint": "https://none"}
+    given["model_takes"] = dict.fromkeys(FEATURES, True)
     found: dict[str, TargetProvider] = {}
     for kind, (provider, settings) in KINDS.items():
         if provider.title and provider.title not in found:
@@ -88,10 +87,9 @@ class Payloads:
 
 def _sent(provider: TargetProvider, request: ProviderRequest) -> Payload:
     with warnings_to(lambda _: None):  # the target is of nobody
-        if isinstance(provider, HttpProvider):
-            return provider.laid_out(request)
         wire = provider.wire(request)
-    return wire.repairs, wire.shown.decode()
+    is_json = isinstance(provider, HttpProvider)
+    return wire.repairs, msgspec.json.decode(wire.shown) if is_json else wire.shown.decode()
 
 
 def _pattern_of(marked: Any) -> Any:
@@ -131,15 +129,12 @@ def _marked(request: ProviderRequest) -> ProviderRequest:
         else message
         for number, message in enumerate(request.chat_prompt, 1)
     )
-    system = request.system
-    if not chat or any(message.role == "system" for message in chat):
-        system = _marked_text(1, system or "")
-    question = _marked_text(0, request.question)
+    is_shown = not chat or any(message.role == "system" for message in chat)
     return replace(
         request,
         chat_prompt=chat,
-        system=system,
-        question=question,
+        system=_marked_text(1, request.system or "") if is_shown else request.system,
+        question=_marked_text(0, request.question),
         # Nothing that only names the case is sent, and files only by agents.
         input_files=(),
         eval_id="",

@@ -173,10 +173,9 @@ def target_then(name: str | None, file: str | None) -> TargetThen | None:
     if name is None:
         return None
     now = find_targets(file)
-    if file is not None and is_below(os.path.realpath(file), git("rev-parse", "--show-toplevel")):
-        file = os.path.relpath(file)
-    elif file is not None:  # no revision has it
-        file = os.path.abspath(file)
+    if file is not None:
+        is_inside = is_below(os.path.realpath(file), git("rev-parse", "--show-toplevel"))
+        file = (os.path.relpath if is_inside else os.path.abspath)(file)  # no revision has others
     return TargetThen(name, file, None if now is None else os.path.abspath(now))
 
 
@@ -189,8 +188,8 @@ def side_items_at(
         *(revision.cases, revision.selection, revision.pipeline, lambda _: None, provider),
         has_images=has_images,
     )
-    notes = [*revision.notes, *([why] if why else [])]
-    yield from ((CaseSummary("", "", error=note), b"") for note in notes)
+    for note in filter(None, [*revision.notes, why]):
+        yield CaseSummary("", "", error=note), b""
 
 
 class ReportSide:
@@ -212,13 +211,14 @@ class ReportSide:
         self._file = file
         self._images: dict[str, tuple[int, int]] = {}  # where they are in the file, and their sizes
         for item in items:
-            if isinstance(item, SidePipeline):
-                self.pipeline = item
-            elif isinstance(item, Image):
-                self._images[item.digest] = self._file.tell(), len(item.data)
-                self._file.write(item.data)
-            else:
-                self._add(*item)
+            match item:
+                case SidePipeline():
+                    self.pipeline = item
+                case Image(digest, data):
+                    self._images[digest] = file.tell(), len(data)
+                    file.write(data)
+                case entry, texts:
+                    self._add(entry, texts)
 
     def _add(self, entry: CaseSummary, texts: bytes) -> None:
         if not entry.id:
@@ -247,15 +247,12 @@ class ReportSide:
 
 
 def _stages_of(pipeline: Pipeline) -> Iterator[SideStage]:
-    """Yield the stages of a pipeline, as two sides are compared."""
     for step in pipeline.steps:
         path, code = step.stage.__code__.co_filename, ""
         if os.path.dirname(os.path.realpath(path)) != _SHIPPED:
             with suppress(OSError):  # of a module that was never a file
                 code = Path(path).read_text(encoding="utf-8", errors="replace")
-        places = {
-            option: str(pipeline.places.get((step.name, option), ""))
-            for option in ("", *step.options)
-        }
+        names = ("", *step.options)
+        places = {name: str(pipeline.places.get((step.name, name), "")) for name in names}
         options = {option: repr(value) for option, value in step.options.items()}
         yield SideStage(step.name, options, places, os.path.relpath(path), code)

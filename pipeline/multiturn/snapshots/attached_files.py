@@ -4,6 +4,8 @@ import os
 from collections.abc import Mapping, Set
 from contextlib import suppress
 
+from toolz import unique
+
 from multiturn.errors import MultiturnError
 from multiturn.files.media import Media
 from multiturn.snapshots.locations import digest
@@ -49,9 +51,8 @@ def new_in_words(path: str, new: Attached, known: Mapping[str, str]) -> str:
         known: the digests of files as they were, by their paths.
     """
     same = [other for other, sha256 in known.items() if sha256 == digest(new) and other != path]
-    if not isinstance(new, Media) or not same:
-        return f"{path} is new"
-    return f"{path} is new, with the bytes of {first_of(same)}"
+    has_others = isinstance(new, Media) and same
+    return f"{path} is new" + (f", with the bytes of {first_of(same)}" if has_others else "")
 
 
 def _type_and_size(attached: Attached) -> str:
@@ -83,17 +84,10 @@ def earlier_text(root: str, path: str, digests: Set[str]) -> str | None:
     from multiturn.engine.revision import git
 
     with suppress(MultiturnError):  # no Git, or no repository
-        for blob in _blobs(root, path) if digests else ():
+        log = git("-C", root, *_LOG, "--", os.path.join(".", path)) if digests else ""
+        entries = [line.split()[2:4] for line in log.splitlines() if line.startswith(":")]
+        for blob in unique(blob for old, new in entries for blob in (new, old) if blob.strip("0")):
             text = git("-C", root, "cat-file", "blob", blob).removeprefix("\ufeff").rstrip("\n")
             if digest(text) in digests:
                 return text
     return None
-
-
-def _blobs(root: str, path: str) -> dict[str, None]:
-    """Return the objects that a file was, the latest first."""
-    from multiturn.engine.revision import git
-
-    log = git("-C", root, *_LOG, "--", os.path.join(".", path))
-    entries = [line.split()[2:4] for line in log.splitlines() if line.startswith(":")]
-    return {blob: None for old, new in entries for blob in (new, old) if blob.strip("0")}

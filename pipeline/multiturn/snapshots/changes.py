@@ -21,6 +21,7 @@ from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
+from toolz import unique
 
 from multiturn.errors import Place
 from multiturn.explaining.record import to_json
@@ -120,24 +121,14 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 def attached_file_change(
-    path: str,
-    old: Attached | None,
-    new: Attached,
-    *,
-    cases: Iterable[Key],
-    what: str,
-    privilege: str,
-    growth: float | None,
-    causes: Iterable[str],
-    known: Sequence[object],
+    change: Change, old: Attached | None, new: Attached, *known: object
 ) -> Change:
-    """Return the change of an attached file, a text or media; see ``Change``.
+    """Return the change of an attached file, a text or media, with its key and its lines.
 
     Args:
-        path: of the file, from the root.
+        change: what else is known of it.
         old: the file as it was; None if it is new, or if that is not known.
         new: the file as it is.
-        privilege: the change of privilege, in place of ``what``; empty if it is none.
         known: what is recorded of it, and what should be, in any form that has their digests.
     """
     now, was = text_to_review(new), None if old is None else text_to_review(old)
@@ -153,20 +144,9 @@ def attached_file_change(
     if isinstance(new, Media) and not isinstance(old, str):
         lines = list(map(snapshot_file.with_short_digest, lines))
     key = hashlib.blake2b(digest_size=8)
-    _add(key, path, *known)
-    return Change(
-        key=key.hexdigest(),
-        kind="file",
-        cases=tuple(cases),
-        what=privilege or what,
-        path=path,
-        line=first,
-        lines=tuple(lines),
-        privileges=(privilege,) if privilege else (),
-        causes=tuple(causes),
-        growth=growth,
-        is_compared=is_compared,
-    )
+    _add(key, change.path, *known)
+    shown = {"line": first, "lines": tuple(lines), "is_compared": is_compared}
+    return replace(change, key=key.hexdigest(), **shown)
 
 
 class _Group:
@@ -185,8 +165,8 @@ class _Group:
             kind=first.state,
             cases=cases,
             lines=tuple(self.lines),
-            privileges=_each_once(each.privileges for each in files),
-            causes=_each_once(each.causes for each in files),
+            privileges=tuple(unique(chain(*(each.privileges for each in files)))),
+            causes=tuple(unique(chain(*(each.causes for each in files)))),
             growth=total_growth(each.growth for each in files) if cases else None,
             files=tuple(files),
             is_compared=bool(first.old and first.new),
@@ -272,10 +252,6 @@ def name_cases(cases: Sequence[Key]) -> str:
     return names if len(cases) <= _NAMED else f"{len(cases):,} cases, such as {names}"
 
 
-def _each_once(words: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(chain.from_iterable(words)))
-
-
 def _add(key: "hashlib.blake2b", *values: object) -> None:
     """Add values to a hash, each with its length, so that no two lists give the same."""
     for value in values:
@@ -316,8 +292,8 @@ def prompt_growth(
         if not isinstance(text, str):
             return None
         before += estimated_tokens(text)
-    texts = (span.text for span in _texts(new))
-    return sum(map(estimated_tokens, texts)) + sum(map(_size_of_data, new)) - before
+    texts = (estimated_tokens(span.text) for span in _texts(new))
+    return sum(texts) + sum(map(_size_of_data, new)) - before
 
 
 def _texts(messages: Iterable[Message]) -> Iterator[Span]:

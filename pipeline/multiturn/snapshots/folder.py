@@ -36,8 +36,8 @@ class SnapshotFolder:
             raise MultiturnError(f"{what} ({how})", where=self._shown)
 
     def shown(self, name: str) -> str:
-        """Return the path of a file for messages."""
-        return f"{self._shown}/{name}"
+        """Return the path of a file for messages; without a name, that of the folder."""
+        return f"{self._shown}/{name}" if name else self._shown
 
     def path_of(self, name: str) -> str:
         """Return the absolute path of a file, which need not be there."""
@@ -99,11 +99,8 @@ class SnapshotFolder:
         if os.open not in os.supports_dir_fd:  # Windows opens no folder
             yield
             return
-        try:
+        with self._refusing("", "written"):
             opened = self._lock()
-        except OSError as error:
-            what = f"cannot be written: {error.strerror}"
-            raise MultiturnError(what, where=self._shown) from error
         try:
             yield
         finally:
@@ -112,7 +109,6 @@ class SnapshotFolder:
             os.close(opened)
 
     def _lock(self) -> int:
-        """Open and lock the folder."""
         while True:
             os.makedirs(self._real, exist_ok=True)
             opened = os.open(self._real, os.O_RDONLY)

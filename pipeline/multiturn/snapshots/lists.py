@@ -24,25 +24,12 @@ from multiturn.errors import MultiturnError, ProviderError
 from multiturn.files.media import Media
 from multiturn.model.request import ChatMessage, ProviderRequest
 from multiturn.providers.base import TargetProvider
-from multiturn.snapshots import attached_files
+from multiturn.snapshots import attached_files, changes, privilege
 from multiturn.snapshots.attached_files import Attached
-from multiturn.snapshots.changes import (
-    Change,
-    FileChange,
-    attached_file_change,
-    occurrences,
-    text_growth,
-)
+from multiturn.snapshots.changes import Change, FileChange
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, digest, folder_of, location_of
-from multiturn.snapshots.privilege import (
-    PrivilegeChange,
-    PromotedLock,
-    Promotion,
-    promotion_changes,
-    promotions_by_path,
-    sorted_promotions,
-)
+from multiturn.snapshots.privilege import PrivilegeChange, PromotedLock, Promotion
 from multiturn.snapshots.reviewed_case import ReviewedCase
 from multiturn.snapshots.snapshot_file import attached_and_promoted, recorded_case
 from multiturn.text import has_conflict, utf8
@@ -66,8 +53,6 @@ _CONFLICT = re.compile(
 )
 
 FilesLock = Mapping[str, tuple[str, ...]]  # the digests of each file, by its path
-# What snapshots that have changed said of their files; None of a text.
-MediaBefore = dict[str, Media | None]
 _Lock = Mapping[str, tuple[Promotion | str, ...]]  # what a list has of each file
 
 
@@ -79,15 +64,14 @@ class _Promoted(Struct):
     path: str = ""  # up to 0.1, entries were those of a suite, and had the path
 
 
-def lock_text(name: str, lock: PromotedLock | FilesLock) -> str:
+def lock_text(name: str, lock: _Lock) -> str:
     """Return the text of a list."""
     entries = []
     for path in sorted(lock):
-        items: list[Any] = []
-        for item in lock[path]:
-            items.append(item)
-            if isinstance(item, Promotion):
-                items[-1] = {"sha256": item.sha256, "pattern": item.pattern}
+        items = [
+            {"sha256": e.sha256, "pattern": e.pattern} if isinstance(e, Promotion) else e
+            for e in lock[path]
+        ]
         entries.append(utf8(dump({path: items})).removeprefix("---\n") + "\n")
     return _COMMENTS[name] + ("---\n" + "".join(entries) if entries else dump({}))
 
@@ -138,23 +122,6 @@ class RecordedLists(Struct, frozen=True):
         return {*self.files.get(path, ()), *(each.sha256 for each in self.promoted.get(path, ()))}
 
 
-def read_lists(folder: SnapshotFolder, *, resolve: bool = False) -> RecordedLists:
-    """Read the lists of a folder; if ``resolve``, of both sides of a merge conflict."""
-    texts = {name: folder.read(name) for name in (PROMOTED, FILES)}
-    promoted: list[Promotion] = []
-    files: dict[str, tuple[str, ...]] = {}
-    for text in _sides(texts[PROMOTED], resolve=resolve):
-        promoted += chain(*read_promoted(text, folder.shown(PROMOTED)).values())
-    for text in _sides(texts[FILES], resolve=resolve):
-        for path, digests in read_files(text, folder.shown(FILES)).items():
-            files[path] = tuple(sorted({*files.get(path, ()), *digests}))
-    return RecordedLists(texts, promotions_by_path(promoted), files)
-
-
-def _sides(text: str | None, *, resolve: bool) -> tuple[str | None, ...]:
-    return sides_of(text) if resolve and text is not None and has_conflict(text) else (text,)
-
-
 def sides_of(text: str) -> tuple[str, str]:
     """Return a text with a merge conflict as it is on our side, and as it is on theirs."""
     return _CONFLICT.sub(r"\g<ours>", text), _CONFLICT.sub(r"\g<theirs>", text)
@@ -202,7 +169,7 @@ def known_of(entries: Iterable[Promotion | str]) -> object:
     entries = list(entries)
     promoted = {entry for entry in entries if isinstance(entry, Promotion)}
     digests = {entry.sha256 if isinstance(entry, Promotion) else entry for entry in entries}
-    return sorted_promotions(promoted), sorted(digests)
+    return privilege.sorted_promotions(promoted), sorted(digests)
 
 
 class _NewFile(Struct):
@@ -212,135 +179,139 @@ class _NewFile(Struct):
     file: Attached
     occurrences: dict[Key, int]  # in the prompt of each case
 
-    def old(self, path: str, digests: set[str], media: MediaBefore) -> Attached | None:
-        """Return what is known of the file as it was: its text, or what its bytes were.
-
-        Its digests are those that are recorded; ``media`` is what other snapshots said of it.
-        """
-        known = media.get(path, self.file if isinstance(self.file, Media) else None)
-        if isinstance(known, Media) and len(digests) == 1:
-            return known.replace(digest=next(iter(digests)), path=path)
-        return attached_files.earlier_text(self.root, path, digests)
-
 
 class Lists:
-    """The files that a run finds for ``promoted.lock`` and ``files.lock``."""
+    """The files that a run finds for ``promoted.lock`` and ``files.lock``.
 
-    def __init__(self, recorded: RecordedLists) -> None:
-        self._recorded = recorded
-        self._promoting: dict[Promotion, list[Key]] = {}  # the cases that have each entry
-        self._naming: dict[tuple[str, str], list[Key]] = {}  # those of each path and digest
+    Args:
+        folder: which has the lists.
+        resolve: read both sides of a merge conflict in one.
+
+    Attributes:
+        recorded: the lists as ``read`` has found them.
+        media: what snapshots that have changed said of their files; None of a text.
+    """
+
+    def __init__(self, folder: SnapshotFolder, *, resolve: bool) -> None:
+        self._folder, self._resolve = folder, resolve
+        # The cases of each entry, by list and path.
+        self._promoting: dict[str, dict[Promotion, list[Key]]] = {}
+        self._naming: dict[str, dict[str, list[Key]]] = {}
         self._new: dict[str, _NewFile] = {}  # by path
+        self.media: dict[str, Media | None] = {}
+        self.read()
+
+    def read(self) -> None:
+        """Read the lists, which another process may have written."""
+        texts = {name: self._folder.read(name) for name in (PROMOTED, FILES)}
+        promoted: list[Promotion] = []
+        files: dict[str, tuple[str, ...]] = {}
+        sides = {
+            name: sides_of(text) if text and self._resolve and has_conflict(text) else (text,)
+            for name, text in texts.items()
+        }
+        for text in sides[PROMOTED]:
+            promoted += chain(*read_promoted(text, self._folder.shown(PROMOTED)).values())
+        for text in sides[FILES]:
+            for path, digests in read_files(text, self._folder.shown(FILES)).items():
+                files[path] = tuple(sorted({*files.get(path, ()), *digests}))
+        self.recorded = RecordedLists(texts, privilege.promotions_by_path(promoted), files)
 
     def add(self, case: ReviewedCase, *, inline: bool) -> None:
         """Add the files of a case; if it is not inline, also those that its snapshot may name."""
         for promotion in case.promoted:
-            self._promoting.setdefault(promotion, []).append(case.key)
-        known = self._recorded.promoted
+            entries = self._promoting.setdefault(promotion.path, {})
+            entries.setdefault(promotion, []).append(case.key)
+        known = self.recorded.promoted
         promoted = {each.path for each in case.promoted if each not in known.get(each.path, ())}
         for resolved_path, file in case.files.items():
             path, sha256 = utf8(resolved_path), digest(file)
-            if path in promoted or sha256 not in self._recorded.digests(path):
+            if path in promoted or sha256 not in self.recorded.digests(path):
                 new = self._new.setdefault(path, _NewFile(case.request.root, file, {}))
                 shown = attached_files.text_to_review(file)
-                new.occurrences[case.key] = occurrences(resolved_path, shown, case.messages)
+                number = changes.occurrences(resolved_path, shown, case.messages)
+                new.occurrences[case.key] = number
             if not inline:
-                self._naming.setdefault((path, sha256), []).append(case.key)
+                self._naming.setdefault(path, {}).setdefault(sha256, []).append(case.key)
 
-    def changes(
-        self,
-        recorded: RecordedLists,
-        others: OtherSuites,
-        folder: SnapshotFolder,
-        pending: Container[str] = (),
-    ) -> Iterator[FileChange]:
+    def changes(self, others: OtherSuites, pending: Container[str] = ()) -> Iterator[FileChange]:
         """Yield the lists that have changed; entries that only other suites have stay.
 
         So do those of ``pending`` files, whose new texts are not accepted.
         """
-        new: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Container[str]]] = {
-            PROMOTED: (recorded.promoted, promotions_by_path(self._promoting), others.promoting),
-            FILES: (recorded.files, self._files(), others.attaching),
-        }
-        for name, (before, found, elsewhere) in new.items():
-            lock = {path: items for path, items in before.items() if path in elsewhere}
-            lock |= {path: items for path, items in found.items() if path not in pending}
-            lock |= {path: before[path] for path in before.keys() & found if path in pending}
-            old = recorded.texts[name]
+        before, found = self._locks()
+        for name, elsewhere in ((PROMOTED, others.promoting), (FILES, others.attaching)):
+            was, now = before[name], found[name]
+            lock = {path: items for path, items in was.items() if path in elsewhere}
+            lock |= {path: items for path, items in now.items() if path not in pending}
+            lock |= {path: was[path] for path in was.keys() & now if path in pending}
+            old = self.recorded.texts[name]
             text = lock_text(name, lock) if name == PROMOTED or lock else ""
             # Many a commit hook removes the blank line at the end of a file.
             if text.rstrip("\n") != (old or "").rstrip("\n"):
-                yield FileChange(folder.shown(name), None, old or "", text)
+                yield FileChange(self._folder.shown(name), None, old or "", text)
 
-    def also_of(self, recorded: RecordedLists, others: OtherSuites) -> set[str]:
+    def also_of(self, others: OtherSuites) -> set[str]:
         """Return the other suites that have a file whose entry is new or changed."""
-        files = self._files()
-        changed = (path for path in files if files[path] != recorded.files.get(path))
+        before, found = (locks[FILES] for locks in self._locks())
+        changed = (path for path in found if found[path] != before.get(path))
         return set().union(*(others.attaching.get(path, set()) for path in changed))
 
-    def privileges(self, recorded: RecordedLists) -> dict[PrivilegeChange, list[Key]]:
+    def privileges(self) -> dict[PrivilegeChange, list[Key]]:
         """Return each new or changed file in system messages; none if nothing is recorded."""
-        if recorded.texts[PROMOTED] is None:
+        if self.recorded.texts[PROMOTED] is None:
             return {}
-        changes = promotion_changes(recorded.promoted, promotions_by_path(self._promoting))
-        cases = self._promoting_cases()
-        return {change: [*cases[change.path]] for change in changes}
+        now = privilege.promotions_by_path(chain(*self._promoting.values()))
+        found = privilege.promotion_changes(self.recorded.promoted, now)
+        return {change: _each_once(self._promoting[change.path]) for change in found}
 
-    def unrecorded(
-        self,
-        recorded: RecordedLists,
-        media: MediaBefore,
-        promoted: Mapping[str, Container[Key]],
-        *,
-        with_new: bool,
-    ) -> list[Change]:
+    def unrecorded(self, promoted: Mapping[str, Container[Key]], *, with_new: bool) -> list[Change]:
         """Return each file that snapshots name, whose text is not a recorded one, in words.
 
         Args:
-            recorded: the lists.
-            media: what snapshots that have changed said of their files.
             promoted: the cases in which a file has a change of privilege, which says it already.
             with_new: also those of which no text is recorded. Without ``--case``, the change of
                 the list says which files are new.
         """
         found: dict[tuple[str, str], list[Key]] = {}
-        for (path, sha256), cases in self._naming.items():
-            others = [case for case in cases if case not in promoted.get(path, ())]
-            known = recorded.files.get(path)
-            if not others or sha256 in (known or ()) or (known is None and not with_new):
-                continue
-            what = f"{path} is not in {FILES}"
-            if known is not None:
-                what = self._in_words(path, recorded, media)
-            found.setdefault((what, path), []).extend(others)
+        for path, entries in self._naming.items():
+            known = self.recorded.files.get(path)
+            for sha256, cases in entries.items() if known is not None or with_new else ():
+                others = [case for case in cases if case not in promoted.get(path, ())]
+                if others and sha256 not in (known or ()):
+                    what = f"{path} is not in {FILES}" if known is None else self._in_words(path)
+                    found.setdefault((what, path), []).extend(others)
         return [
             Change(kind="file", what=what, path=path, cases=tuple(cases))
             for (what, path), cases in found.items()
         ]
 
-    def _in_words(self, path: str, recorded: RecordedLists, media: MediaBefore) -> str:
+    def _in_words(self, path: str) -> str:
         """Return in words how a file is not as recorded."""
-        new, digests = self._new.get(path), recorded.digests(path)
+        new, digests = self._new.get(path), self.recorded.digests(path)
         if new is None:
             return f"{path} changed"
         if not digests:
-            known = ((file, sha256) for file, all_ in recorded.files.items() for sha256 in all_)
-            return attached_files.new_in_words(path, new.file, dict(known))
-        is_media = isinstance(new.file, Media) or media.get(path) is not None
-        old = new.old(path, digests, media) if is_media else None
+            files = self.recorded.files
+            known = {file: sha256 for file, all_ in files.items() for sha256 in all_}
+            return attached_files.new_in_words(path, new.file, known)
+        is_media = isinstance(new.file, Media) or self.media.get(path) is not None
+        old = self._old(path, new) if is_media else None
         return attached_files.change_in_words(path, "" if old is None else old, new.file)
 
+    def _old(self, path: str, new: _NewFile) -> Attached | None:
+        """Return what is known of a file as it was: its text, or what its bytes were."""
+        digests = self.recorded.digests(path)
+        known = self.media.get(path, new.file if isinstance(new.file, Media) else None)
+        if isinstance(known, Media) and len(digests) == 1:
+            return known.replace(digest=next(iter(digests)), path=path)
+        return attached_files.earlier_text(new.root, path, digests)
+
     def changed_files(
-        self,
-        recorded: RecordedLists,
-        promoted: Iterable[PrivilegeChange],
-        new_cases: Container[Key],
-        media: MediaBefore,
+        self, promoted: Iterable[PrivilegeChange], new_cases: Container[Key]
     ) -> Iterator[Change]:
         """Yield each file whose entries are not the recorded ones, for a reviewer to decide on."""
-        attaching, promoting = self._attaching_cases(), self._promoting_cases()
-        found: tuple[_Lock, ...] = (promotions_by_path(self._promoting), self._files())
-        before: tuple[_Lock, ...] = (recorded.promoted, recorded.files)
+        before, found = (list(locks.values()) for locks in self._locks())
         privileges = {change.path: change.words for change in promoted}
         for path in sorted({*found[0], *found[1]}):
             # A list loses a file when no snapshot names it any more, whatever else is accepted.
@@ -348,52 +319,47 @@ class Lists:
             wanted, was = ([sides[n].get(path, ()) for n in kept] for sides in (found, before))
             if wanted == was:
                 continue
-            new, digests = self._new.get(path), recorded.digests(path)
-            cases, old, growth, causes = attaching[path], None, None, tuple[str, ...]()
+            promoting, naming = self._promoting.get(path, {}), self._naming.get(path, {})
+            cases = _each_once(promoting, naming)
+            new, old, growth, causes = self._new.get(path), None, None, tuple[str, ...]()
             if new is None:
                 what = f"{path} {'has other entries on the lists' if any(was) else 'is new'}"
             else:
-                what = self._in_words(path, recorded, media)
-            if new is not None and digest(new.file) in digests:
+                what = self._in_words(path)
+            if new is not None and digest(new.file) in self.recorded.digests(path):
                 # A file whose text is as recorded concerns only the cases that promote it.
-                cases, old = promoting[path], new.file
+                cases, old = _each_once(promoting), new.file
             elif new is not None:
-                old, causes = new.old(path, digests, media), (path,)
+                old, causes = self._old(path, new), (path,)
                 if isinstance(old, str) and isinstance(new.file, str):
                     words = attached_files.change_in_words(path, old, new.file, has_lines=True)
                     causes = (words,)
                     # In a new case, the file is a part of its own growth.
                     counts = (n for key, n in new.occurrences.items() if key not in new_cases)
-                    growth = text_growth(old, new.file, sum(counts))
-            yield attached_file_change(
-                *(path, old, "" if new is None else new.file),
-                cases=cases,
-                what=what,
-                privilege=privileges.get(path, ""),
+                    growth = changes.text_growth(old, new.file, sum(counts))
+            change = Change(
+                kind="file",
+                path=path,
+                cases=tuple(cases),
+                what=privileges.get(path, what),
+                privileges=(privileges[path],) if path in privileges else (),
                 growth=growth,
                 causes=causes,
-                known=(known_of(chain(*was)), known_of(chain(*wanted))),
             )
+            known = known_of(chain(*was)), known_of(chain(*wanted))
+            yield changes.attached_file_change(change, old, new.file if new else "", *known)
 
-    def _promoting_cases(self) -> dict[str, dict[Key, None]]:
-        """Return the cases in whose system messages each file is."""
-        found: dict[str, dict[Key, None]] = {}
-        for promotion, cases in self._promoting.items():
-            found.setdefault(promotion.path, {}).update(dict.fromkeys(cases))
-        return found
+    def _locks(self) -> tuple[dict[str, _Lock], dict[str, _Lock]]:
+        """Return the lists as they are recorded, and as they are found, by name."""
+        promoted = privilege.promotions_by_path(chain(*self._promoting.values()))
+        files = {path: tuple(sorted(entries)) for path, entries in self._naming.items()}
+        before: dict[str, _Lock] = {PROMOTED: self.recorded.promoted, FILES: self.recorded.files}
+        return before, {PROMOTED: promoted, FILES: files}
 
-    def _attaching_cases(self) -> dict[str, dict[Key, None]]:
-        """Return the cases of each file on a list."""
-        found = self._promoting_cases()
-        for (path, _), cases in self._naming.items():
-            found.setdefault(path, {}).update(dict.fromkeys(cases))
-        return found
 
-    def _files(self) -> dict[str, tuple[str, ...]]:
-        found: dict[str, tuple[str, ...]] = {}
-        for path, sha256 in sorted(self._naming):
-            found[path] = (*found.get(path, ()), sha256)
-        return found
+def _each_once(*entries: Mapping[Any, list[Key]]) -> list[Key]:
+    """Return the cases that have some entries."""
+    return list(dict.fromkeys(chain(*(cases for each in entries for cases in each.values()))))
 
 
 def shared_parameters(provider: TargetProvider) -> Mapping[str, Any]:
@@ -410,19 +376,6 @@ def recorded_target(folder: SnapshotFolder) -> str:
         if isinstance(document.value, dict):
             return str(document.value.get("target", ""))
     return ""
-
-
-def target_lock_change(
-    folder: SnapshotFolder, provider: TargetProvider | None
-) -> FileChange | None:
-    """Return how ``target.lock`` must change; without a target, there is none."""
-    old, new = folder.read(TARGET) or "", "" if provider is None else target_text(provider)
-    return None if old == new else FileChange(folder.shown(TARGET), None, old, new)
-
-
-def is_target_lock(file: FileChange) -> bool:
-    """Return whether a file is ``target.lock``; the other lists have digests, which say nothing."""
-    return os.path.basename(file.name) == TARGET
 
 
 def target_text(provider: TargetProvider) -> str:

@@ -7,8 +7,10 @@ says something else, changes what the model may do.
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from operator import attrgetter
 
 from msgspec import Struct
+from toolz import groupby, unique
 
 from multiturn.errors import quoted
 from multiturn.explaining.spans import Message, Span, joined_text
@@ -102,9 +104,7 @@ def promotions_of(conversion: Conversion) -> set[Promotion]:
 
 def promotions_by_path(promotions: Iterable[Promotion]) -> PromotedLock:
     """Return promotions by path, each once."""
-    found: dict[str, set[Promotion]] = {}
-    for promotion in promotions:
-        found.setdefault(promotion.path, set()).add(promotion)
+    found = groupby(attrgetter("path"), unique(promotions))
     return {path: sorted_promotions(each) for path, each in found.items()}
 
 
@@ -122,14 +122,9 @@ def promotion_changes(old: PromotedLock, new: PromotedLock) -> Iterator[Privileg
     for path in sorted(new, key=lambda path: (path in old, path)):
         was, now = old.get(path, ()), new[path]
         texts, patterns = {e.sha256 for e in was}, {e.pattern for e in was}
+        reasons = unique(entry.pattern for entry in now if entry.pattern not in patterns)
         added = " and ".join(
-            dict.fromkeys(
-                f"by the pattern {entry.pattern!r}"
-                if entry.pattern is not None
-                else "as its attachment"
-                for entry in now
-                if entry.pattern not in patterns
-            )
+            "as its attachment" if each is None else f"by the pattern {each!r}" for each in reasons
         )
         has_changed = any(entry.sha256 not in texts for entry in now)
         if not was:
@@ -189,7 +184,7 @@ def privilege_changes(
         if not new_files or not is_heading:
             yield PrivilegeChange(text=span.text, role="system", path=span.path, stage=span.stage)
     for message in after:
-        roles = known.roles_of(message)
+        roles = known.by_text.get(_named(message)) or known.by_text.get(joined_text(message.spans))
         if message.role != "system" and roles and message.role not in roles:
             yield PrivilegeChange(text=joined_text(message.spans), role=message.role, was=roles[0])
     for path in sorted(known.files.difference(map(_file, system))):
@@ -223,7 +218,7 @@ class _Known:
         self._paths: dict[str, set[str]] = {role: set() for role in ("system", *self.roles)}
         self._texts = dict.fromkeys(self._paths, "\n")
         self._spans = {(message.role, span.text) for message in messages for span in message.spans}
-        self._messages: dict[str, list[str]] = {}  # the roles of each text
+        self.by_text: dict[str, list[str]] = {}  # the roles of the messages with each text
         for message in messages:
             above = ""
             for span in message.spans:
@@ -233,7 +228,7 @@ class _Known:
                         self.headed.add(span.path)
                 above += span.text
             self._texts[message.role] += f"{above}\n"
-            self._messages.setdefault(_named(message), []).append(message.role)
+            self.by_text.setdefault(_named(message), []).append(message.role)
         self.files = self._paths["system"]
 
     def is_in(self, role: str, span: Span) -> bool:
@@ -242,12 +237,6 @@ class _Known:
             return True
         text = span.text.strip("\n")
         return f"\n{text}\n" in self._texts[role] or (role, span.text) in self._spans
-
-    def roles_of(self, message: Message) -> list[str]:
-        """Return the roles of earlier messages with the same text."""
-        return self._messages.get(_named(message)) or self._messages.get(
-            joined_text(message.spans), []
-        )
 
 
 def _file(span: Span) -> str:

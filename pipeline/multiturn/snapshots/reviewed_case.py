@@ -10,16 +10,9 @@ from msgspec.structs import replace
 
 from multiturn.engine.converting import ConvertedCase
 from multiturn.errors import MultiturnError, ProviderError
+from multiturn.explaining import spans
 from multiturn.explaining.explanation import preview_of
-from multiturn.explaining.spans import (
-    Message,
-    Spans,
-    definitions_of,
-    in_spans,
-    joined_text,
-    messages_of,
-    question_spans,
-)
+from multiturn.explaining.spans import Message, Spans
 from multiturn.files.media import Media
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
@@ -105,9 +98,9 @@ def reviewed_case(conversion: Conversion, provider: TargetProvider | None = None
         suite=suite_of(case),
         case=replace(case, files=None),
         request=request_of(conversion),
-        messages=messages_of(conversion),
-        tools=definitions_of(conversion),
-        question=question_spans(conversion),
+        messages=spans.messages_of(conversion),
+        tools=spans.definitions_of(conversion),
+        question=spans.question_spans(conversion),
         folder=None if files is None else _relative(files.folders[0], files.root),
         files=_files_on_disk(conversion),
         promoted=frozenset(promotions_of(conversion)),
@@ -134,8 +127,8 @@ def review_outcome(
 def sent_to(provider: TargetProvider, conversion: Conversion) -> SentPrompt:
     """Return what a target is sent of a case; a ProviderError is its refusal."""
     case, preview = conversion.case, preview_of(conversion, provider)
-    given = in_spans(conversion.sent, case)
-    messages = given if preview.messages is None else in_spans(preview.messages, case)
+    given = spans.in_spans(conversion.sent, case)
+    messages = given if preview.messages is None else spans.in_spans(preview.messages, case)
     # An agent that gets nothing but the transcript gets what the snapshot has as the question.
     known = (_texts(given), [("user", conversion.question)])
     return SentPrompt(
@@ -147,7 +140,7 @@ def sent_to(provider: TargetProvider, conversion: Conversion) -> SentPrompt:
 
 
 def _texts(messages: Iterable[Message]) -> list[tuple[str, str]]:
-    return [(message.role, joined_text(message.shown)) for message in messages]
+    return [(message.role, spans.joined_text(message.shown)) for message in messages]
 
 
 def _files_on_disk(conversion: Conversion) -> dict[str, Attached]:

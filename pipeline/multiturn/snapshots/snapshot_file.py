@@ -12,7 +12,7 @@ from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError
 from multiturn.explaining.spans import Message, Span, Spans, has_media, joined_text
 from multiturn.files.media import Media, MediaKind
-from multiturn.model.request import InputFile, ProviderRequest
+from multiturn.model.request import InputFile
 from multiturn.model.turns import Tool
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.locations import Key, digest
@@ -20,8 +20,8 @@ from multiturn.snapshots.reviewed_case import ReviewedCase, SentPrompt
 from multiturn.text import CONFLICT, utf8
 
 _T = TypeVar("_T")
+_File = tuple[str, bool, bool]  # its path, whether it is a guideline, whether its text is in full
 HEAD_ENDS = "\nchat_prompt:"  # suite and id are above it
-_NONE: Mapping[str, Any] = {}
 # What reading a snapshot may raise: somebody may have edited it by hand.
 _EDITED = (MultiturnError, ValueError, LookupError, TypeError)
 _LINE_BREAK = Span("\n", "")
@@ -29,7 +29,7 @@ _DIGEST = re.compile("(SHA-256 [0-9a-f]{12})[0-9a-f]{52}")
 
 
 def snapshot_text(
-    case: ReviewedCase, *, inline: bool = False, shared: Mapping[str, Any] = _NONE
+    case: ReviewedCase, *, inline: bool = False, shared: Mapping[str, Any] = {}
 ) -> str:
     """Return the text of a case's snapshot file: YAML, with LF line ends.
 
@@ -45,23 +45,21 @@ def snapshot_text(
 
 
 def snapshot_record(
-    case: ReviewedCase, *, inline: bool = False, shared: Mapping[str, Any] = _NONE
+    case: ReviewedCase, *, inline: bool = False, shared: Mapping[str, Any] = {}
 ) -> dict[str, Any]:
     """Return what the snapshot of a case records; see ``snapshot_text``."""
     named = {} if inline else case.files
-    prompt: dict[str, Any]
-    if case.chat is None:  # this system message is sent, and then the question
-        prompt = {"chat_prompt": None, "system": _content(case.system, named)}
-    else:
-        messages = [_message(each, named) for each in case.chat]
-        prompt = {"chat_prompt": messages}
-        if len(case.messages) > len(messages):  # this one is sent before them
-            prompt["system"] = _content(case.system, named)
+    chat = case.chat
+    messages = None if chat is None else [_message(each, named) for each in chat]
+    prompt: dict[str, Any] = {"chat_prompt": messages}
+    if chat is None or len(case.messages) > len(chat):  # it is sent before them, or the question
+        prompt["system"] = _content(case.system, named)
+    asked = {name: to_builtins(getattr(case.request, name)) for name in ("tools", "settings")}
     recorded = {
         "suite": case.suite,
         "id": case.case.id,
         **prompt,
-        **_asked(case.request),
+        **{name: value for name, value in asked.items() if value},
         "question": _content(case.question, named),
         "input_files": [_input_file(file, named) for file in case.request.input_files],
     }
@@ -78,8 +76,7 @@ def _sent(
     if not sent.is_as_given:
         found["messages"] = [_message(each, named) for each in sent.messages]
     parameters = {key: value for key, value in sent.parameters.items() if shared.get(key) != value}
-    left_out = [key for key in shared if key not in sent.parameters]
-    parameters |= dict.fromkeys(left_out)  # null: not sent in this case
+    parameters |= dict.fromkeys(shared.keys() - sent.parameters)  # null: not sent in this case
     if parameters:
         found["parameters"] = dict(sorted(parameters.items()))
     if sent.repairs:
@@ -89,12 +86,6 @@ def _sent(
 
 def _message(message: Message, named: Mapping[str, Attached]) -> dict[str, Any]:
     return {"role": message.role, "content": _content(message.spans, named), **message.data}
-
-
-def _asked(request: ProviderRequest) -> dict[str, Any]:
-    """Return the tools and the settings of a request, as far as it says anything."""
-    found = {"tools": to_builtins(request.tools), "settings": to_builtins(request.settings)}
-    return {name: value for name, value in found.items() if value}
 
 
 def _content(spans: Spans, named: Mapping[str, Attached]) -> str | list[Any]:
@@ -218,7 +209,8 @@ def recorded_messages(text: str) -> tuple[Message, ...]:
 def _messages_of(recorded: dict[str, Any]) -> tuple[Message, ...]:
     tools = convert(recorded.get("tools", ()), tuple[Tool, ...])
     definitions = [Message(tool.title, (Span(tool.text, ""),)) for tool in tools]
-    paths = _paths_of(recorded)
+    files = _files(recorded)
+    paths = {path for path, *_ in files}
     if recorded["chat_prompt"] is None:
         system, question = _spans(recorded["system"], paths), _spans(recorded["question"], paths)
         return Message("system", system), Message("user", question), *definitions
@@ -232,7 +224,7 @@ def _messages_of(recorded: dict[str, Any]) -> tuple[Message, ...]:
     ]
     if "system" in recorded:
         messages.insert(0, Message("system", _spans(recorded["system"], paths)))
-    guidelines = tuple(Span("", "", path) for path in _inline_guidelines_of(recorded))
+    guidelines = tuple(Span("", "", path) for path in _inline_guidelines(files))
     return *messages, Message("system", guidelines), *definitions
 
 
@@ -255,8 +247,8 @@ def _span(piece: dict[str, Any], paths: Container[str]) -> Span:
     if kind is None:
         return Span("", "", str(piece["file"]))
     name = str(piece[kind])
-    size, sha256 = piece.get("size", 0), piece.get("sha256", "")
-    media = Media(kind, str(piece.get("type", "")), int(size), str(sha256), name)
+    media_type, sha256 = str(piece.get("type", "")), str(piece.get("sha256", ""))
+    media = Media(kind, media_type, int(piece.get("size", 0)), sha256, name)
     return Span(media.text, "", name if name in paths else "", media=media)
 
 
@@ -269,17 +261,7 @@ def named_media_in(text: str) -> dict[str, Media]:
 
 def named_files_in(text: str) -> list[str]:
     """Return the paths of the files that a snapshot names; none if it is not a snapshot."""
-    return _read(text, _named_files_of, [])
-
-
-def _named_files_of(recorded: dict[str, Any]) -> list[str]:
-    files = recorded["input_files"]
-    return [f["resolved_path"] for f in files if f["resolved_path"] and "sha256" not in f]
-
-
-def files_named_before(text: str) -> dict[str, Media | None]:
-    """Return the files that a snapshot names, by their paths, with their media; None of a text."""
-    return dict.fromkeys(named_files_in(text)) | named_media_in(text)
+    return [path for path, _, is_in_full in _files_in(text) if not is_in_full]
 
 
 def attached_and_promoted(text: str) -> tuple[set[str], set[str]]:
@@ -287,31 +269,35 @@ def attached_and_promoted(text: str) -> tuple[set[str], set[str]]:
 
     Of a file whose text it has in full, it does not say where that is: it counts as both.
     """
-    attached, inline = _read(text, _attached_and_inline, (set[str](), set[str]()))
+    files = _files_in(text)
     systems = (message for message in recorded_messages(text) if message.role == "system")
     promoted = {span.path for message in systems for span in message.spans}
-    return attached, (promoted & attached) | inline
-
-
-def _attached_and_inline(recorded: dict[str, Any]) -> tuple[set[str], set[str]]:
-    attached = _paths_of(recorded)
-    files = [file for file in recorded["input_files"] if "sha256" in file]
-    return attached, {str(file["resolved_path"]) for file in files} & attached
+    return (
+        {path for path, *_ in files},
+        {path for path, _, is_in_full in files if is_in_full or path in promoted},
+    )
 
 
 def inline_guidelines_in(text: str) -> list[str]:
     """Return the paths of the guidelines whose texts, if any, a snapshot has in full."""
-    return _read(text, _inline_guidelines_of, [])
+    return _inline_guidelines(_files_in(text))
 
 
-def _paths_of(recorded: dict[str, Any]) -> set[str]:
-    """Return the paths of attached files; media in a suite have none."""
-    return {str(file["resolved_path"]) for file in recorded.get("input_files", ())} - {""}
+def _inline_guidelines(files: Iterable[_File]) -> list[str]:
+    return [path for path, is_guideline, is_in_full in files if is_guideline and is_in_full]
 
 
-def _inline_guidelines_of(recorded: dict[str, Any]) -> list[str]:
-    files = recorded.get("input_files", ())
-    return [str(f["resolved_path"]) for f in files if f["guideline"] is True and "sha256" in f]
+def _files_in(text: str) -> list[_File]:
+    return _read(text, _files, [])
+
+
+def _files(recorded: dict[str, Any]) -> list[_File]:
+    """Return the attached files; media in a suite have no path."""
+    return [
+        (str(file["resolved_path"]), file.get("guideline") is True, "sha256" in file)
+        for file in recorded.get("input_files", ())
+        if file["resolved_path"]
+    ]
 
 
 def plain_text(text: str) -> str:
@@ -349,9 +335,8 @@ def with_short_digest(line: str) -> str:
 
 
 def _blocks(recorded: Mapping[str, Any]) -> Iterator[str]:
-    messages = recorded["chat_prompt"] or ()
     rest = {k: v for k, v in recorded.items() if k not in ("suite", "id", "chat_prompt")}
-    for message in messages:
+    for message in recorded["chat_prompt"] or ():
         yield from _message_lines(message)
     for key in ("system", "question"):
         if key in rest:

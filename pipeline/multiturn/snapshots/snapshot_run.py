@@ -1,8 +1,11 @@
-"""A run of ``multiturn snapshot``: it updates a folder, or finds where it differs from suites."""
+"""A run of ``multiturn snapshot``: it updates a folder, or finds where it differs from suites.
+
+What differs may be accepted one by one: each is written whole, and the lists follow from them.
+"""
 
 import os
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 
 from msgspec import Struct
@@ -11,7 +14,7 @@ from msgspec.structs import replace
 from multiturn.engine.converting import ConvertedCase
 from multiturn.engine.selection import Selection, suite_names
 from multiturn.errors import MultiturnError, Place, option
-from multiturn.explaining.spans import Message
+from multiturn.explaining.spans import Message, joined_text
 from multiturn.files.paths import root_of
 from multiturn.providers.base import TargetProvider
 from multiturn.snapshots import lists, snapshot_file
@@ -26,6 +29,7 @@ from multiturn.text import number_of
 
 _FOLDER = "snapshots"
 _STATES: tuple[State, ...] = ("new", "changed", "renamed", "removed")
+_ORIGINS = 3  # that are named
 
 
 class Scope:
@@ -88,11 +92,6 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
     provider: TargetProvider | None = None  # of the target whose prompts are recorded, too
     resolve: bool = False  # write lists anew that have a merge conflict
 
-    @property
-    def is_partial(self) -> bool:
-        """Whether only some cases of the suites are selected."""
-        return self.selection.is_partial
-
     def refuse_nothing(self) -> None:
         """Raise the error of a path where no suite is, unless its snapshots are to be removed."""
         missing = self.selection.missing
@@ -124,9 +123,7 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
             update.find()
             if writes:
                 for file in update.files:
-                    write_change(update.folder, file)
-                for key in update.stale:
-                    update.folder.remove(location_of(*key))
+                    update.write(file)
         return update
 
 
@@ -162,12 +159,11 @@ class SnapshotUpdate:
     ) -> None:
         self.run, self.folder = run, SnapshotFolder(run.scope.snapshots)
         self._refuse_other_target()
-        self.lists = lists.Lists(lists.read_lists(self.folder, resolve=run.resolve))
-        self._places: dict[Key, Place] = {}
+        self.lists = lists.Lists(self.folder, resolve=run.resolve)
+        self._places: dict[str, Place] = {}  # of cases, by the snapshots that there should be
         self.messages = dict[Key | None, tuple[Message, ...]]()
         self._attached = dict[Key | None, Mapping[str, Attached]]()  # by cases that differ
         self._same = self.failures = self._others = 0
-        self._expected: set[str] = set()  # the snapshots that there should be
         self._broken: set[str] = set()  # suites with a case that could not be converted
         self.stale: dict[Key, str] = {}
         self.files: list[FileChange] = []
@@ -201,7 +197,7 @@ class SnapshotUpdate:
         covered = {folder_of(suite) for suite in run.scope.names.values()}
         names = (n for n in folder.snapshots("", below=True) if os.path.dirname(n) not in covered)
         cases = filter(None, map(folder.case_of, names))
-        if run.is_partial or any(not run.scope.is_removed(suite) for suite, _ in cases):
+        if run.selection.is_partial or any(not run.scope.is_removed(suite) for suite, _ in cases):
             what = f"the snapshots are of the target {recorded!r}: name it with {option('target')}"
             what += ", or run this for all suites and cases"
             raise MultiturnError(what, where=folder.shown(lists.TARGET))
@@ -210,11 +206,10 @@ class SnapshotUpdate:
         """Compare a case with its snapshot; return an error if the new one must not be written."""
         name, where = location_of(*case.key), case.case.where()
         shown = self.folder.shown(name)
-        self._places[case.key] = where
-        if name in self._expected:
+        if name in self._places:
             what = f"its snapshot would replace another case's, {shown}; give it another id"
             return MultiturnError(what, where=where)
-        self._expected.add(name)
+        self._places[name] = where
         old = self.folder.read(name) or ""
         if old == new:
             self._same += 1
@@ -229,18 +224,28 @@ class SnapshotUpdate:
 
     def find(self) -> None:
         """Find what has changed, and the snapshots of cases that are gone."""
-        run, folder = self.run, self.folder
-        recorded = lists.read_lists(folder, resolve=run.resolve)
-        if not run.is_partial:
+        run, is_partial = self.run, self.run.selection.is_partial
+        self.lists.read()
+        if not is_partial:
             self.stale = dict(self._stale())
         self.files = list(self._with_renames())
-        if not run.is_partial:
+        if not is_partial:
             others = self.uncovered_suites()
-            self.files += self.lists.changes(recorded, others, folder)
-            self._others = len(self.lists.also_of(recorded, others) - self._broken)
-            self.files += filter(None, [lists.target_lock_change(folder, run.provider)])
-        if run.check or run.is_partial:
-            self._judge(recorded)
+            self.files += self.lists.changes(others)
+            self._others = len(self.lists.also_of(others) - self._broken)
+            old = self.folder.read(lists.TARGET) or ""
+            new = lists.target_text(run.provider) if run.provider else ""
+            if old != new:
+                self.files.append(FileChange(self.folder.shown(lists.TARGET), None, old, new))
+        if run.check or is_partial:
+            self._judge()
+
+    def write(self, file: FileChange) -> None:
+        """Write the new text of a file; remove what should not be there."""
+        if file.new:
+            self.folder.write(file.location, file.new)
+        if file.old_name or not file.new:
+            self.folder.remove(file.old_location)
 
     def uncovered_suites(self) -> lists.OtherSuites:
         """Return the files of suites that this run does not cover."""
@@ -252,7 +257,7 @@ class SnapshotUpdate:
         scope = self.run.scope
         suites = set(scope.names.values())
         for name in self.run.candidates(self.folder):
-            case = None if name in self._expected else self.folder.case_of(name)
+            case = None if name in self._places else self.folder.case_of(name)
             if case is None:
                 continue
             suite = case[0]
@@ -274,21 +279,21 @@ class SnapshotUpdate:
         for key, old in removed.items():
             yield FileChange(self.folder.shown(location_of(*key)), key, old, "")
 
-    def _judge(self, recorded: lists.RecordedLists) -> None:
+    def _judge(self) -> None:
         """Find what is to be said of the files, and, for a check, what a reviewer decides on."""
-        check, is_partial = self.run.check, self.run.is_partial
-        promoted, groups = self.lists.privileges(recorded), ChangeGroups()
+        check, is_partial = self.run.check, self.run.selection.is_partial
+        promoted, groups = self.lists.privileges(), ChangeGroups()
         listed = {change.path: set(cases) for change, cases in promoted.items()}
         named = {(each.words, each.path): [*cases] for each, cases in promoted.items()}
         new_files: dict[Key, list[str]] = {}
         for change, cases in promoted.items():
             for case in cases if change.is_new else ():
                 new_files.setdefault(case, []).append(change.words)
-        media: lists.MediaBefore = {}
         for at, file in enumerate(self.files):
             if file.case:
                 # All that is asked of a snapshot is asked here, so that it is read once.
-                media |= snapshot_file.files_named_before(file.old)
+                self.lists.media |= dict.fromkeys(snapshot_file.named_files_in(file.old))
+                self.lists.media |= snapshot_file.named_media_in(file.old)
                 words = list[str]()
                 for each in self._privileges(file, listed):
                     words.append(each.words)
@@ -296,23 +301,24 @@ class SnapshotUpdate:
                 growth = self._growth(file) if check else None
                 words += new_files.get(file.case, ())
                 self.files[at] = replace(file, privileges=tuple(words), growth=growth)
-            if check and (file.case or lists.is_target_lock(file)):
+            # The other lists have digests, which say nothing.
+            if check and (file.case or file.location == lists.TARGET):
                 groups.add(self.files[at], *map(snapshot_file.plain_text, file.texts))
         self.findings = [
             Change(kind="privilege", what=words, cases=tuple(cases), path=path, privileges=(words,))
             for (words, path), cases in named.items()
         ]
-        self.findings += self.lists.unrecorded(recorded, media, listed, with_new=is_partial)
+        self.findings += self.lists.unrecorded(listed, with_new=is_partial)
         self.findings = list(map(self._placed, self.findings))
         if check:
             new = {file.case for file in self.files if file.case and file.state == "new"}
-            changed = self.lists.changed_files(recorded, promoted, new, media)
+            changed = self.lists.changed_files(promoted, new)
             found = groups.changes(() if is_partial else changed)
             self.changes = list(map(self._placed, found))
 
     def _placed(self, change: Change) -> Change:
         """Return a change with the place of its attached file, or else of its first case."""
-        where = self._places.get(change.cases[0]) if change.cases else None
+        where = self._places.get(location_of(*change.cases[0])) if change.cases else None
         if where is None:
             return replace(change, place=Place(change.files[0].name if change.files else ""))
         suite = os.path.realpath(where.file)
@@ -367,17 +373,16 @@ class SnapshotUpdate:
         """Yield the clauses about the lists, after a run that writes."""
         names = [file.location for file in self.files if file.case is None]
         if names:
-            *first, last = names
-            others = f", also for {number_of(self._others, 'other suite')}"
-            changed = " and ".join(filter(None, (", ".join(first), last)))
-            yield f"{changed} changed{others if self._others else ''}"
+            others = f", also for {number_of(self._others, 'other suite')}" * bool(self._others)
+            changed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+            yield f"{changed} changed{others}"
         outdated = {lists.PROMOTED if each.privileges else lists.FILES for each in self.findings}
         if outdated:
             yield f"to update {' and '.join(sorted(outdated, reverse=True))}, run it for all cases"
 
     def _of_check(self, have_all_changed: bool) -> Iterator[str]:
         """Yield the clauses that say what a difference may come from, and what to do."""
-        is_partial = self.run.is_partial
+        is_partial = self.run.selection.is_partial
         if self.changes and not is_partial:  # with --case, nothing is accepted
             yield f"{number_of(len(self.changes), 'difference')} to decide on"
         if have_all_changed and not is_partial:
@@ -389,9 +394,126 @@ class SnapshotUpdate:
             yield f"if intended, {first}run snapshot without --check{how} and commit the result"
 
 
-def write_change(folder: SnapshotFolder, file: FileChange) -> None:
-    """Write the new text of a file; remove a list that should not be there."""
-    if file.new:
-        folder.write(file.location, file.new)
-    elif file.case is None:
-        folder.remove(file.location)
+class Acceptance(SnapshotUpdate):
+    """A check of whole suites, of whose differences some are accepted; only these are written.
+
+    A list has the entry of a file as it was until the new one is accepted, and until no snapshot
+    that is left as it was names the file.
+
+    Attributes:
+        pending: the differences that are not accepted, the dangerous ones first.
+    """
+
+    def find(self) -> None:
+        """Find what has changed; all of it is pending."""
+        super().find()
+        self._recorded, self.pending = self.lists.recorded, list(self.changes)
+        # What was pending before each acceptance, and the files that it wrote: then and now.
+        self._accepted: list[tuple[list[Change], dict[str, tuple[str | None, str | None]]]] = []
+
+    def of_keys(self, keys: Iterable[str]) -> list[Change]:
+        """Return the differences that have these keys.
+
+        Raises:
+            MultiturnError: a key is of none.
+        """
+        known = {change.key: change for change in self.pending}
+        for key in keys:
+            if key not in known:
+                what = f"no difference has the key {key!r}; snapshot --check --format json"
+                raise MultiturnError(f"{what}, for the same suites, has those that there are")
+        return [known[key] for key in dict.fromkeys(keys)]
+
+    def origins_of(self, change: Change) -> list[str]:
+        """Return where the new texts of a difference come from, in words, by its first case."""
+        file = next(iter(change.files), None)
+        if change.path or file is None or file.case is None:
+            return list(change.causes)
+        recorded = snapshot_file.recorded_messages(file.old)
+        known = {span.path for message in recorded for span in message.spans}
+        before = "\n".join(joined_text(message.spans) for message in recorded)
+        origins = (
+            span.origin
+            for message in self.messages.get(file.case, ())
+            for span in message.spans
+            if span.text.strip() and span.text.strip("\n") not in before
+            if span.stage is not None or not span.path or span.path not in known
+        )
+        return list(dict.fromkeys(origins))[:_ORIGINS]
+
+    def suites_of(self, change: Change) -> list[str]:
+        """Return the suites that attach the file of a difference, also those not selected."""
+        attaching, path = self._left().attaching, change.path
+        return sorted({suite for suite, _ in change.cases} | attaching.get(path, set()))
+
+    def accept(self, chosen: Sequence[Change]) -> None:
+        """Write the snapshots of some differences, and then the lists.
+
+        Raises:
+            MultiturnError: a file in the folder has changed since the run has read it. Then nothing
+                is written.
+        """
+        with self.folder.alone():
+            self.lists.read()
+            self._refuse_changed(chosen)
+            pending, replaced = self.pending, dict[str, str | None]()
+            self.pending = [each for each in self.pending if each not in chosen]
+            for file in self._to_write(chosen):
+                for name in (file.location, file.old_location):
+                    replaced.setdefault(name, self.folder.read(name))
+                self.write(file)
+            written = {name: (text, self.folder.read(name)) for name, text in replaced.items()}
+            self._accepted.append((pending, written))
+
+    def take_back(self) -> None:
+        """Write the files as they were before the last acceptance.
+
+        Raises:
+            MultiturnError: one of them has changed since. Then nothing is written.
+        """
+        pending, written = self._accepted.pop()
+        with self.folder.alone():
+            for name, (_, now) in written.items():
+                if self.folder.read(name) != now:
+                    raise _changed(self.folder.shown(name))
+            for name, (was, _) in written.items():
+                if was is None:
+                    self.folder.remove(name)
+                else:
+                    self.folder.write(name, was)
+        self.pending = pending
+
+    def _to_write(self, chosen: Iterable[Change]) -> Iterator[FileChange]:
+        yield from _files_of(chosen)  # the lists are compared after these are written
+        yield from self.lists.changes(self._left(), {each.path for each in self.pending})
+
+    def _left(self) -> lists.OtherSuites:
+        """Return the files of other suites, and of snapshots that are left as they were."""
+        others = self.uncovered_suites()
+        for file in _files_of(self.pending):
+            if file.case:
+                others.add(file.case[0], file.old)
+        return others
+
+    def _refuse_changed(self, chosen: Iterable[Change]) -> None:
+        for file in _files_of(chosen):
+            # What a renamed case is called now has no snapshot yet.
+            for name, text in {file.location: "", file.old_location: file.old}.items():
+                if (self.folder.read(name) or "") != text:
+                    raise _changed(self.folder.shown(name))
+        for each in chosen:
+            before, now = (
+                (known.promoted.get(each.path), known.files.get(each.path))
+                for known in (self._recorded, self.lists.recorded)
+            )
+            if before != now:
+                raise _changed(each.path)
+
+
+def _files_of(changes: Iterable[Change]) -> Iterator[FileChange]:
+    for change in changes:
+        yield from change.files
+
+
+def _changed(where: str) -> MultiturnError:
+    return MultiturnError("it has changed meanwhile; run the command again", where=where)

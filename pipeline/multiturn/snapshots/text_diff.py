@@ -30,8 +30,7 @@ def unified_diff(old: str, new: str, old_name: str, new_name: str) -> Iterator[s
     hunks: list[_Stretch] = []
     lines = _lines(old), _lines(new)
     changes = list(_changes(*lines))
-    for at in range(len(changes)):
-        stretch = _stretch(*lines, changes, at)
+    for stretch in (_stretch(*lines, changes, at) for at in range(len(changes))):
         if stretch.is_first:
             hunks.append(stretch)
         else:
@@ -147,17 +146,13 @@ def compare_texts(old: str, new: str) -> tuple[Hashable, list[str]]:
     found: dict[Hashable, None] = {}
     shown: list[str] = []
     last = -1
-    for at, key in enumerate(keys):
-        heading, lines = key
+    for at, (heading, lines) in enumerate(keys):
         is_repeated = not lines or (heading == _QUESTION and in_messages.issuperset(lines))
-        if key in found or (is_repeated and in_messages):
-            continue
-        found[key] = None
-        stretch = _stretch(before, after, changes, at)
-        if stretch.is_first or last != at - 1:
-            shown.append("@@")
-        shown += stretch.lines
-        last = at
+        if keys[at] not in found and not (is_repeated and in_messages):
+            found[keys[at]] = None
+            stretch = _stretch(before, after, changes, at)
+            shown += ["@@"] * (stretch.is_first or last != at - 1) + stretch.lines
+            last = at
     return tuple(found), shown
 
 

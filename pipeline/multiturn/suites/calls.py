@@ -1,21 +1,27 @@
-"""Calls of tools, their results and thinking, in the messages of a suite."""
+"""Tools, their calls and results, and thinking, as a suite has them in our own form."""
 
 import json
 from collections.abc import Iterable
 from typing import Any
 
-from multiturn.documents.node import Node
+from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, cut, did_you_mean, nearest, quoted
 from multiturn.model.case import TestMessage
 from multiturn.model.turns import Call, Thinking, Tool, unpaired
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.messages import Wording
-from multiturn.suites.schema import CallKeys, HiddenKeys, ThinkingKeys
+from multiturn.suites.schema import CallKeys, HiddenKeys, ThinkingKeys, ToolKeys
 from multiturn.text import in_line
 
 MAX_NAMED = 20  # tools that an error lists
 _BLOCKS = ("thinking", "redacted_thinking")
+_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+_OF_SCHEMAS = {  # of these keys, each value or item is a schema
+    **dict.fromkeys(("properties", "$defs", "definitions", "patternProperties"), dict),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), list),
+}
+_SCHEMAS = ("additionalProperties", "items", "not")
 
 
 def is_thinking(segment: Any) -> bool:
@@ -52,7 +58,7 @@ def read_answers(message: Node, check: KeyCheck, label: str) -> tuple[str | None
     return None, False
 
 
-def read_thinking(message: Node, check: KeyCheck, label: str) -> tuple[Thinking, ...]:
+def leading_thinking(message: Node, check: KeyCheck, label: str) -> tuple[Thinking, ...]:
     """Return the blocks of thinking that a message's content begins with."""
     found: list[Thinking] = []
     content = message.children["content"]
@@ -65,10 +71,17 @@ def read_thinking(message: Node, check: KeyCheck, label: str) -> tuple[Thinking,
     return tuple(found)
 
 
-def check_pairs(
-    messages: tuple[TestMessage, ...], nodes: list[Node], wording: Wording, name: str
+def check_calls(
+    messages: tuple[TestMessage, ...],
+    nodes: list[Node],
+    tools: tuple[Tool, ...],
+    wording: Wording,
+    name: str,
 ) -> None:
-    """Refuse a call without its result, unless it is last, and the other way round."""
+    """Refuse a call without its result, unless it is last, and the other way round.
+
+    Where tools are given, a call of any other is an error, too.
+    """
     index, call_id, wrong = unpaired(messages)
     if index >= 0:
         written = nodes[index].children
@@ -78,16 +91,6 @@ def check_pairs(
                 place = call.children["id"]
         what = f"the call {quoted(call_id)} {wrong}"
         raise MultiturnError(what, where=place.place(name, wording.label(index)))
-
-
-def check_called(
-    messages: tuple[TestMessage, ...],
-    nodes: list[Node],
-    tools: tuple[Tool, ...],
-    wording: Wording,
-    name: str,
-) -> None:
-    """Refuse a call of a tool that is not among those given, if any are."""
     names = dict.fromkeys(tool.name for tool in tools)
     for index, (message, node) in enumerate(zip(messages, nodes, strict=True)):
         for at, call in enumerate(message.calls if names else ()):
@@ -154,3 +157,122 @@ def _block(block: Node, role: str, check: KeyCheck, label: str) -> Thinking:
         raise MultiturnError(what, where=block.children["data"].key_place(check.name, label))
     signature, data = keys.signature or "", keys.data or ""
     return Thinking(keys.thinking, signature, data, keys.vendor, block.line)
+
+
+def read_tools(owner: Node, check: KeyCheck, label: str = "") -> tuple[Tool, ...] | None:
+    """Return the tools of a suite or a case; None if it says nothing of them."""
+    listed = owner.children.get("tools")
+    if listed is None or listed.value is None:
+        return None
+    found: dict[str, Tool] = {}
+    for at, node in enumerate(listed.children):
+        inner = f"{label}: tools[{at}]".removeprefix(": ")
+        tool = _tool(node, check, inner)
+        if tool.name in found:
+            what = f"there are two tools {quoted(tool.name)}; keep one of them"
+            raise MultiturnError(what, where=node.place(check.name, inner))
+        found[tool.name] = tool
+    return tuple(found.values())
+
+
+def check_choice(
+    choice: Any, case: Node, tools: tuple[Tool, ...], check: KeyCheck, label: str
+) -> None:
+    """Refuse a ``tool_choice`` of a case, or of its suite, that names a tool which is not given."""
+    if not isinstance(choice, dict):
+        return
+    names = [tool.name for tool in tools]
+    if choice["name"] not in names:
+        execution = case.children.get("execution")
+        own = execution.children if execution is not None else None
+        place = own["tool_choice"] if own and "tool_choice" in own else case
+        what = f"tool_choice: {no_tool(choice['name'], names)}"
+        raise MultiturnError(what, where=place.place(check.name, label))
+
+
+def _tool(node: Node, check: KeyCheck, label: str) -> Tool:
+    if isinstance(node.value, dict):
+        check.check(node, "tool", label=label)
+        node, label = _as_ours(node, check, label)
+    keys = read_as(node, ToolKeys, where=check.name, label=label)
+    check_name(node.children["name"], "name", check.name, label)
+    if keys.parameters is not None:
+        parameters = node.children["parameters"]
+        if keys.parameters and keys.parameters.get("type") != "object":
+            what = "parameters are a JSON Schema of an object; write type: object"
+            raise MultiturnError(what, where=parameters.place(check.name, label))
+        _check_schema(parameters, "parameters", check.name, label)
+        check_finite(parameters, "parameters", check.name, label)
+    return Tool(keys.name, keys.description or "", keys.parameters or {}, keys.strict, node.line)
+
+
+def _as_ours(node: Node, check: KeyCheck, label: str) -> tuple[Node, str]:
+    """Return a tool as OpenAI or Anthropic writes it in our form, and what errors call it."""
+    keys = dict(node.children)
+    kind = keys.pop("type", None)
+    if kind is not None and kind.value not in ("function", "custom", None):
+        what = (
+            f"tools of type {quoted(str(kind.value))} are the vendor's own; only functions are read"
+        )
+        raise MultiturnError(what, where=kind.place(check.name, label))
+    function = keys.pop("function", None)
+    if function is not None:
+        both = [key for key in ("name", "description", "parameters", "input_schema") if key in keys]
+        if both:
+            raise check.both(both[0], "function", keys[both[0]], label)
+        label = f"{label}.function"
+        if isinstance(function.children, dict):
+            check.check(function, "tool", label=label)
+        return function, label
+    schema = keys.pop("input_schema", None)
+    if schema is not None:
+        if "parameters" in keys:
+            raise check.both("parameters", "input_schema", schema, label)
+        keys["parameters"] = schema
+    return with_keys(node, keys), label
+
+
+def _check_schema(node: Node, key: str, name: str, label: str) -> None:
+    """Refuse what no JSON Schema has; a key that is not known here is left to the vendor."""
+    if isinstance(node.value, bool):
+        return
+    if not isinstance(node.value, dict):
+        what = f"{key} must be a JSON Schema, as {{type: string}}"
+        raise MultiturnError(what, where=node.place(name, label))
+    keys: dict[str, Node] = node.children
+    if "type" in keys:
+        _check_type(keys["type"], f"{key}.type", name, label)
+    if "required" in keys and not _are_names(keys["required"].value):
+        what = f"{key}.required must be a list of names"
+        raise MultiturnError(what, where=keys["required"].place(name, label))
+    if "enum" in keys and not isinstance(keys["enum"].value, list):
+        what = f"{key}.enum must be a list of values"
+        raise MultiturnError(what, where=keys["enum"].place(name, label))
+    for each in keys.keys() & _OF_SCHEMAS.keys():
+        below, kind = keys[each].children, _OF_SCHEMAS[each]
+        if not isinstance(below, kind):
+            wanted = "a mapping of JSON Schemas" if kind is dict else "a list of JSON Schemas"
+            where = keys[each].place(name, label)
+            raise MultiturnError(f"{key}.{each} must be {wanted}", where=where)
+        for step, child in below.items() if isinstance(below, dict) else enumerate(below):
+            path = f"{key}.{each}.{step}" if isinstance(step, str) else f"{key}.{each}[{step}]"
+            _check_schema(child, path, name, label)
+    for each in keys.keys() & {*_SCHEMAS}:
+        if not isinstance(keys[each].value, list):  # of items: the form of old drafts
+            _check_schema(keys[each], f"{key}.{each}", name, label)
+
+
+def _check_type(node: Node, key: str, name: str, label: str) -> None:
+    for each in node.children if isinstance(node.value, list) else [node]:
+        if each.value not in _TYPES:
+            written = each.source or each.value
+            is_text = isinstance(written, str)
+            advice = did_you_mean(written if is_text else "", _TYPES)
+            advice = f'write "{written}" in quotes' if written in _TYPES else advice
+            shown = quoted(written) if is_text else "of that kind"
+            what = f"{key}: JSON Schema has no type {shown}; {advice}"
+            raise MultiturnError(what, where=each.place(name, label))
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
-from multiturn.documents.json_lines import mark_of, node_of, read_json_lines
-from multiturn.documents.node import Node, Repeats
-from multiturn.documents.yaml_reader import read_documents
+from multiturn.documents.json_lines import node_of, read_json_lines
+from multiturn.documents.node import Mark, Node, Repeats
 from multiturn.errors import AccessError, InputError, MultiturnError, Place, quoted
 from multiturn.files.finding import Files, outside_root
 from multiturn.files.paths import is_below, real_path
@@ -51,18 +50,15 @@ class Globs:
         self._left = MAX_GLOBS
         self._below = cache(self._files_below)
 
-    @staticmethod
-    def is_glob(written: str) -> bool:
-        """Return whether a path has wildcards, or alternatives in braces."""
-        return _GLOB.search(written) is not None
-
     def files(self, written: str) -> list[str]:
-        """Return the paths of the files that a glob names, from the suite's folder; sorted.
+        """Return a path, or the sorted paths of the files that a glob names, as a suite has them.
 
         Raises:
-            MultiturnError: not a glob, or the suite has too many.
+            MultiturnError: a wrong glob, one that no file matches, or the suite has too many.
             OutsideRootError: it leads outside the root.
         """
+        if not _GLOB.search(written):
+            return [written]
         self._left -= 1
         if self._left < 0:
             raise InputError(f"over {MAX_GLOBS} globs in one suite; name a folder's files by *")
@@ -73,7 +69,10 @@ class Globs:
         named = next(n for n, name in enumerate(names) if re.search(r"[*?\[{]", name))
         depth = None if "**" in names else len(names) - named - 1
         found = self._below("/".join(names[:named]), depth)
-        return sorted(path for path in found if matches(path))
+        files = sorted(path for path in found if matches(path))
+        if not files:
+            raise InputError(f"no file of cases matches {quoted(written)}")
+        return files
 
     def _files_below(self, named: str, depth: int | None) -> list[str]:
         """Return the paths of all files below a folder, which itself may be a link."""
@@ -119,14 +118,6 @@ def files_at(files: Files, path: str) -> Iterator[tuple[str, str]]:
         )
 
 
-def read_case(text: str, name: str, repeats: Repeats) -> Node:
-    """Return the only case of a file."""
-    documents = list(read_documents(text, name, repeats=repeats))
-    if len(documents) != 1:
-        raise InputError("this must be one case", where=name)
-    return documents[0]
-
-
 def cases_in_file(
     text: str, name: str, repeats: Repeats, *, has_vars: bool
 ) -> Iterator[Node | MultiturnError]:
@@ -161,7 +152,7 @@ def _rows(text: str, name: str, has_vars: bool) -> Iterator[Node | MultiturnErro
                 columns = _columns(row, name)
             elif len(row) == len(columns):
                 keys = _keys(dict(zip(columns, row, strict=True)), has_vars)
-                yield node_of(keys, mark_of(line, stream.tell()))
+                yield node_of(keys, Mark(line - 1, index=stream.tell()))
             elif row:
                 what = f"{len(row)} fields for {len(columns)} columns; quote a field with a comma"
                 yield InputError(what, where=Place(name, line))

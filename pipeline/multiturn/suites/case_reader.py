@@ -16,22 +16,13 @@ from multiturn.files.media import FILE_TYPES
 from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, TestMessage
 from multiturn.model.settings import SETTINGS
 from multiturn.model.turns import ROLES, Thinking, Tool
-from multiturn.suites.calls import (
-    check_called,
-    check_finite,
-    check_pairs,
-    is_thinking,
-    read_answers,
-    read_calls,
-    read_thinking,
-)
+from multiturn.suites import calls
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.keys import OF_MESSAGES, KeyCheck, value_at
 from multiturn.suites.media import check_segment, size_of_data
 from multiturn.suites.messages import PROMPT_FILE, Wording
 from multiturn.suites.schema import CaseKeys, MetadataKeys
 from multiturn.suites.settings import read_settings
-from multiturn.suites.tools import check_choice, read_tools
 
 _PATH_AS_TEXT = "suite.path_as_text"
 _PATH = re.compile(r"\S*(?:/\S*|\.\w+)")
@@ -47,11 +38,13 @@ def may_be_path(text: str) -> bool:
 def warn_of_path(text: Node, files: Files, check: KeyCheck, label: str, advice: str) -> None:
     """Warn of a text that is the path of a file; ``advice`` ends the sentence."""
     written = text.value
-    is_url = written.startswith(_URL)
-    if is_url or _is_file(written, files):
-        path = written.removeprefix(_URL)
-        what = f"{quoted(written)} is sent as text, not as the file; "
-        check.warn(_PATH_AS_TEXT, text.place(check.name, label), what + advice.format(path=path))
+    inner = written.lstrip("/")
+    is_file = any(os.path.isfile(os.path.join(folder, inner)) for folder in files.folders)
+    with suppress(MultiturnError):  # a file that could not be attached
+        if written.startswith(_URL) or (is_file and files.find(written)):
+            what = f"{quoted(written)} is sent as text, not as the file; "
+            what += advice.format(path=written.removeprefix(_URL))
+            check.warn(_PATH_AS_TEXT, text.place(check.name, label), what)
 
 
 def warn_of_file_key(content: Node, check: KeyCheck, label: str) -> None:
@@ -65,18 +58,6 @@ def warn_of_file_key(content: Node, check: KeyCheck, label: str) -> None:
 
 ATTACH = "to attach it, write {{type: file, value: {path}}}"
 AS_GUIDELINE = "attach it in a message, and let guideline_patterns match it"
-
-
-def _is_file(written: str, files: Files) -> bool:
-    """Return whether a suite could attach a file by a path; quick where there is none."""
-    path = written.lstrip("/")
-    if not any(os.path.isfile(os.path.join(folder, path)) for folder in files.folders):
-        return False
-    with suppress(MultiturnError):
-        return bool(files.find(written))
-    return False
-
-
 _TEXT_KEYS = {"type", "value"}
 _ONLY_MESSAGES = {"id", "input_messages"}
 _JSON_KEYS = ("metadata", "execution", "outcome", "expected_messages")  # of any values
@@ -148,7 +129,7 @@ class CaseReader:
         contents = [message.content for message in case.input_messages]
         messages = self._messages(written.children, contents, wording, tools)
         choice = given.get("settings", shared.settings).tool_choice
-        check_choice(choice, node, tools, self.keys, label)
+        calls.check_choice(choice, node, tools, self.keys, label)
         return structs.replace(
             shared,
             id=case_id,
@@ -162,15 +143,15 @@ class CaseReader:
 
     def _given(self, node: Node, shared: Case, label: str) -> dict[str, Any]:
         """Return what a suite or a case gives beside messages, over what all cases share."""
-        if node.members.keys() <= _ONLY_MESSAGES:
+        if node.children.keys() <= _ONLY_MESSAGES:
             return {}
         for text in _guidelines_of(node):
             if may_be_path(text.value):
                 warn_of_path(text, self.files, self.keys, label, AS_GUIDELINE)
-        prompt, tools = self._system_prompt(node, label), read_tools(node, self.keys, label)
-        said = node.members
+        prompt, tools = self._system_prompt(node, label), calls.read_tools(node, self.keys, label)
+        said = node.children
         for key in filter(said.__contains__, _JSON_KEYS):
-            check_finite(said[key], key, self.name, label)
+            calls.check_finite(said[key], key, self.name, label)
         metadata = value_at(said, "metadata") or {}
         for key in MetadataKeys.__struct_fields__:
             metadata.pop(key, None)
@@ -197,18 +178,19 @@ class CaseReader:
     def _messages(
         self, nodes: list[Node], contents: list[Any], wording: Wording, tools: tuple[Tool, ...]
     ) -> tuple[TestMessage, ...]:
-        pairs = enumerate(zip(nodes, contents, strict=True))
-        messages = tuple([self._message(node, given, wording, at) for at, (node, given) in pairs])
-        if any(message.calls or message.answers is not None for message in messages):
-            check_pairs(messages, nodes, wording, self.name)
-            check_called(messages, nodes, tools, wording, self.name)
+        messages = tuple(
+            [self._message(node, contents[at], wording, at) for at, node in enumerate(nodes)]
+        )
+        if [message for message in messages if message.calls or message.answers is not None]:
+            calls.check_calls(messages, nodes, tools, wording, self.name)
         return messages
 
     def _message(self, node: Node, given: Any, wording: Wording, index: int) -> TestMessage:
-        has_more = len(node.members) > 2  # than the role and the content
-        if has_more and not node.members.keys() <= OF_MESSAGES:
+        keys = node.children
+        has_more = len(keys) > 2  # than the role and the content
+        if has_more and not keys.keys() <= OF_MESSAGES:
             self.keys.check(node, "message", label=wording.label(index))
-        role, content = node.children["role"], node.children["content"]
+        role, content = keys["role"], keys["content"]
         if role.scalar not in ROLES:
             what = f"there is no role {quoted(role.scalar)}; {did_you_mean(role.scalar, ROLES)}"
             raise InputError(what, where=role.place(self.name, wording.label(index)))
@@ -216,29 +198,29 @@ class CaseReader:
         segments = content.children if is_list else [content]
         values = given if is_list else [given]
         thinking: tuple[Thinking, ...] = ()
-        if segments and is_thinking(values[0]):
-            thinking = read_thinking(node, self.keys, wording.label(index))
+        if content.children and calls.is_thinking(values[0]):
+            thinking = calls.leading_thinking(node, self.keys, wording.label(index))
             segments, values = segments[len(thinking) :], values[len(thinking) :]
         first = wording.first(index) + len(thinking)
-        for number, (segment, value) in enumerate(zip(segments, values, strict=True), first):
+        for at, value in enumerate(values):
             if not _is_plain(value):
-                key = f"content[{number}]" if is_list else "content"
-                self._segment(segment, f"{wording.label(index)}.{key}")
+                key = f"content[{first + at}]" if is_list else "content"
+                self._segment(segments[at], f"{wording.label(index)}.{key}")
         message = TestMessage(
             role.scalar,
             values if is_list else values[0],
-            node.line,
+            node.mark.line + 1,
             tuple([segment.mark.line + 1 for segment in segments]),
-            "" if wording.is_ours else wording.of(index),
+            wording.moved(index),
             content_columns=tuple([segment.mark.column + 1 for segment in segments]),
         )
         if not has_more and not first:
             return message
         label = wording.label(index)
-        answers, is_error = read_answers(node, self.keys, label)
+        answers, is_error = calls.read_answers(node, self.keys, label)
         return structs.replace(
             message,
-            calls=read_calls(node, self.keys, wording, index),
+            calls=calls.read_calls(node, self.keys, wording, index),
             answers=answers,
             is_error=is_error,
             thinking=thinking,
@@ -252,7 +234,7 @@ class CaseReader:
             if "type" not in segment.children:
                 self.keys.check_structured(segment, label)
                 warn_of_file_key(segment, self.keys, label)
-            elif is_thinking(segment.value):
+            elif calls.is_thinking(segment.value):
                 what = "thinking comes before the text; write it first"
                 raise InputError(what, where=segment.place(self.name, label))
             elif "value" in segment.children:
@@ -307,9 +289,9 @@ def _is_plain(segment: Any) -> bool:
 
 def as_written(node: Node | None) -> Any:
     """Return a value, but a plain scalar as its text: an id is 010 and not 10."""
-    if node is None or node.value is None:
+    if node is None:
         return None
-    return node.value if node.source is None else node.source
+    return node.value if node.source is None or node.scalar is None else node.source
 
 
 def _over(own: Any, shared: Any) -> Any:

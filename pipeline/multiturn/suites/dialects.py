@@ -13,7 +13,6 @@ from msgspec import structs
 
 from multiturn.documents.node import Node, Repeats, count_values, list_of, with_keys
 from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
-from multiturn.suites.blocks import as_ours
 from multiturn.suites.keys import (
     ANSWER_NAMES,
     CASE_NAMES,
@@ -26,10 +25,10 @@ from multiturn.suites.keys import (
 )
 from multiturn.suites.messages import (
     Wording,
+    as_ours,
     message_node,
     message_nodes,
     needs_text,
-    rewrite,
     take_tools,
     values_in_text,
 )
@@ -239,6 +238,7 @@ class Dialect:
     """Rewrites the documents of one suite; ``read_as`` has what was read by another name."""
 
     def __init__(self, name: str) -> None:
+        self.name = name  # what errors call the file that is read
         self.keys = KeyCheck(name)
         self.read_as: dict[str, str] = {}
         self.variables = Variables()
@@ -247,15 +247,10 @@ class Dialect:
         self._values_given = 0  # by the suite, to each of its cases
         self.repeats = Repeats()
 
-    @property
-    def name(self) -> str:
-        """What errors call the file that is read."""
-        return self.keys.name
-
     def inside(self, name: str) -> "Dialect":
         """Return the dialect for the cases in a file that the suite names."""
         inside = copy(self)
-        inside.keys = KeyCheck(name)
+        inside.name, inside.keys = name, KeyCheck(name)
         return inside
 
     def suite(self, head: Node) -> Node:
@@ -312,20 +307,16 @@ class Dialect:
         if not is_ours or not _REWRITTEN.isdisjoint(node.children):
             node, wording = self._rewritten(node, label)
         messages = node.children.get("input_messages")
-        if messages is not None and "type" in messages.members:
+        if messages is not None and isinstance(messages.children, list):
+            ours, wording = as_ours(messages, self.keys, wording, self.repeats, self.read_as)
+            if ours is not messages:
+                node = with_keys(node, {**node.children, "input_messages": ours})
+        elif messages is not None and "type" in messages.members:
             raise InputError(
                 f"{wording.key} is a template of OpenAI's evals;"
                 " write the messages of each item as a case",
                 where=messages.place(self.name, label),
             )
-        if messages is not None and isinstance(messages.children, list):
-            written = messages
-            messages, wording = as_ours(messages, self.keys, wording, self.repeats)
-            if messages is not written:
-                node = with_keys(node, {**node.children, "input_messages": messages})
-            for index, message in enumerate(messages.children):
-                if isinstance(message.children, dict):
-                    rewrite(message, self.keys, wording, index, self.read_as)
         return node, wording
 
     def _rewritten(self, node: Node, label: str) -> tuple[Node, Wording]:

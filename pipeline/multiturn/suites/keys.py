@@ -7,29 +7,18 @@ docs/suites.md shows the tables.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from functools import cache
-from typing import Any, NamedTuple
+from types import NoneType
+from typing import Any, NamedTuple, get_args
 
-from msgspec import Struct
+from msgspec import Struct, defstruct
 
 from multiturn.documents.node import MAX_VALUES, Node
 from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, nearest, nearly
+from multiturn.files.media import Detail
 from multiturn.logs import Notice
 from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS
 from multiturn.model.settings import SETTINGS
-from multiturn.suites.block_forms import block_forms
-from multiturn.suites.schema import (
-    CallKeys,
-    CaseKeys,
-    ExecutionKeys,
-    HiddenKeys,
-    MediaKeys,
-    MessageKeys,
-    MetadataKeys,
-    SegmentKeys,
-    SuiteKeys,
-    ThinkingKeys,
-    ToolKeys,
-)
+from multiturn.suites import schema
 
 CASES = frozenset(CASES_KEYS)
 SUITE_NAMES = dict.fromkeys(CASES_KEYS[1:], "evalcases")
@@ -148,6 +137,44 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
 }
 
 
+# The keys of the blocks of AgentV and inspect_ai, November 2026; those that may be None may be
+# missing. Those of OpenAI and Anthropic are in their vendors' own modules, which are imported for
+# a suite that has such blocks only.
+_FORMS: Mapping[str, Mapping[str, Any]] = {
+    # AgentV: a path, an address or a data: URI
+    "named source": {"type": str, "source": str, "media_type": str | None},
+    # inspect_ai, likewise
+    "image": {"type": str, "image": str, "detail": Detail | None},
+    "audio": {"type": str, "audio": str, "format": str | None},
+    "document": {"type": str, "document": str, "filename": str | None, "mime_type": str | None},
+    "reasoning": {
+        "type": str,
+        "reasoning": str,
+        **dict.fromkeys(("summary", "signature"), str | None),
+        "redacted": bool | None,
+        "vendor": schema.Vendor | None,
+    },
+}
+
+
+def _form(keys: Mapping[str, Any]) -> type[Struct]:
+    fields = [
+        (key, type_, None) if NoneType in get_args(type_) else (key, type_)
+        for key, type_ in keys.items()
+    ]
+    return defstruct("Form", fields, kw_only=True)
+
+
+@cache
+def block_forms() -> Mapping[str, type[Struct]]:
+    """Return the form of each kind of block, by the places that the vocabulary has them under."""
+    from multiturn.providers.anthropic import messages as anthropic
+    from multiturn.providers.openai import chat as openai
+
+    forms = {**openai.FORMS, **anthropic.FORMS, **_FORMS}
+    return {place: _form(keys) for place, keys in forms.items()}
+
+
 class Vocabulary(NamedTuple):
     """The keys of a mapping."""
 
@@ -162,15 +189,16 @@ def _fields(*structs: type[Struct]) -> frozenset[str]:
 
 
 _OURS: Mapping[str, frozenset[str]] = {
-    "suite": _fields(SuiteKeys),
-    "case": _fields(CaseKeys),
-    "message": _fields(MessageKeys),
-    "segment": _fields(SegmentKeys),
-    "tool": _fields(ToolKeys),
-    "call": _fields(CallKeys),
-    "thinking": _fields(ThinkingKeys),
-    "redacted_thinking": _fields(HiddenKeys),
-    "media": _fields(MediaKeys),
+    **dict.fromkeys(("block", "defaults", "function", "input", "options"), frozenset[str]()),
+    "suite": _fields(schema.SuiteKeys),
+    "case": _fields(schema.CaseKeys),
+    "message": _fields(schema.MessageKeys),
+    "segment": _fields(schema.SegmentKeys),
+    "tool": _fields(schema.ToolKeys),
+    "call": _fields(schema.CallKeys),
+    "thinking": _fields(schema.ThinkingKeys),
+    "redacted_thinking": _fields(schema.HiddenKeys),
+    "media": _fields(schema.MediaKeys),
 }
 _OF_OTHERS: Mapping[str, Collection[str]] = {
     "suite": {*SUITE_NAMES, *DEFAULTS_KEYS, "input", "input_files", "options", "prompts", "vars"},
@@ -183,20 +211,12 @@ _OF_OTHERS: Mapping[str, Collection[str]] = {
 }
 
 
-def _fields_at(place: str) -> Collection[str]:
-    """Return our keys of a place, or those of another tool's block."""
-    if place in _OURS:
-        return _OURS[place]
-    return () if place in _WITHOUT_KEYS else _fields(block_forms()[place])
-
-
-_WITHOUT_KEYS = {*_OF_OTHERS, "block", "options"}  # of ours
-
-
 @cache
 def vocabulary(*places: str) -> Vocabulary:
     """Return the keys of what stands in one or more places: a bare case is a suite and a case."""
-    ours = frozenset(key for place in places for key in _fields_at(place))
+    blocks = [place for place in places if place not in _OURS]
+    ours = frozenset[str]().union(*(_OURS[place] for place in places if place in _OURS))
+    ours = ours.union(*(_fields(block_forms()[place]) for place in blocks))
     used = ours.union(*(_OF_OTHERS.get(place, ()) for place in places))
     asked = ["case" if place == "defaults" else place for place in places]
     irrelevant = frozenset(key for place in asked for key in IRRELEVANT.get(place, ()))
@@ -227,8 +247,8 @@ _INSTEAD = {
     "max_tokens": "write it as max_output_tokens under execution",
     "modelParameters": "write its settings under execution",
 }
-_EXECUTION = frozenset(ExecutionKeys.__struct_encode_fields__)
-_METADATA = frozenset(MetadataKeys.__struct_encode_fields__)
+_EXECUTION = frozenset(schema.ExecutionKeys.__struct_encode_fields__)
+_METADATA = frozenset(schema.MetadataKeys.__struct_encode_fields__)
 MAX_WARNED = 100
 
 
@@ -269,7 +289,7 @@ class KeyCheck:
     def check(self, node: Node, *places: str, label: str = "") -> None:
         """Check each key of a mapping by what the vocabulary of its places says of it."""
         words = vocabulary(*places)
-        if node.members.keys() <= words.known:
+        if node.children.keys() <= words.known:
             return
         self.refuse(node, *places, label=label)
         meant = words.used & _PROMPT_KEYS

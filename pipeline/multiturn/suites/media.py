@@ -1,4 +1,7 @@
-"""Images, documents and audio in a content; those of other tools are rewritten as ours."""
+"""Images, documents and audio in a content; those of other tools are rewritten as ours.
+
+Types of media that other tools declare are not believed: the bytes tell.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,9 +9,8 @@ from typing import Any
 from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, did_you_mean, quoted
-from multiturn.files.media import FILE_TYPES, is_data
-from multiturn.suites.block_forms import block_forms, segment_of
-from multiturn.suites.keys import KeyCheck
+from multiturn.files.media import EXTENSIONS, FILE_TYPES, is_data, kind_of_type
+from multiturn.suites.keys import KeyCheck, block_forms
 from multiturn.suites.schema import MediaKeys
 
 _ONLY_OF_OTHERS = ("image_url", "input_audio", "input_image", "input_file")
@@ -116,3 +118,28 @@ def _place_of_source(source: Node, check: KeyCheck, label: str) -> str:
         said = f"no source of the type {quoted(str(kind))}" if "type" in source.value else "no type"
         what = f"there is {said}; {did_you_mean(str(kind), _SOURCES)}"
     raise MultiturnError(what, where=at.place(check.name, label))
+
+
+def segment_of(block: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return text or media of another tool's as a segment of ours; None for any other block."""
+    from multiturn.providers.anthropic import messages as anthropic
+    from multiturn.providers.openai import chat as openai
+    from multiturn.providers.reading import segment
+
+    match block:
+        case {"type": "image" | "document" | "audio" as kind, "source": str(value)}:
+            return segment(kind, value)
+        case {"type": "image", "image": str(value), **keys}:
+            return segment("image", value, keys)
+        case {"type": "audio", "audio": str(value)}:
+            return segment("audio", value)
+        case {"type": "document", "document": str(value), **keys}:
+            return segment(_kind_of(value, keys.get("mime_type")), value, keys)
+    return openai.read_segment(block) or anthropic.read_segment(block)
+
+
+def _kind_of(value: str, declared: object) -> str:
+    """Return the kind of a document of inspect_ai's, which is any file."""
+    if declared in EXTENSIONS:
+        return kind_of_type(str(declared))
+    return "document" if "://" in value else "file"

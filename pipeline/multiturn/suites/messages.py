@@ -1,19 +1,31 @@
-"""What other tools write as messages, as nodes of messages."""
+"""What other tools write as messages, calls, results and thinking, as nodes of ours."""
 
+import json
 import re
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import msgspec
+from msgspec import structs
 
-from multiturn.documents.json_lines import node_of, read_json, values_in_json
-from multiturn.documents.node import Node, list_of
-from multiturn.errors import InputError, MultiturnError
-from multiturn.suites.keys import OF_MESSAGES, ROLE_NAMES, KeyCheck, value_at
+from multiturn.documents.json_lines import node_of, read_json, read_value, values_in_json
+from multiturn.documents.node import Node, Repeats, list_of, with_keys
+from multiturn.documents.validation import read_as
+from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
+from multiturn.model.turns import ROLES
+from multiturn.suites.keys import OF_MESSAGES, ROLE_NAMES, KeyCheck, block_forms, value_at
 from multiturn.suites.media import as_segment, is_of_other_tool
 
+_OF_PLAIN = {"role", "content"}
 _MESSAGES = r"input_messages(?:\[(\d+)\](?:\.content\[(\d+)\])?)?"
 _HALF = r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 PROMPT_FILE = "PROMPT.md"
+_NO_OBJECT = "arguments are not a JSON object"
+_OF_CALLS = {"tool_calls", "tool_call_id"}
+_BLOCKS = ("tool_use", "tool_result", "reasoning")
+_MISPLACED = {  # among text
+    "tool_use": "a call comes after text and thinking; write it last",
+    "tool_result": "a result comes before text; write it first",
+}
 
 
 class WrittenMessage(msgspec.Struct, frozen=True, gc=False):
@@ -32,11 +44,6 @@ class Wording(msgspec.Struct, frozen=True, gc=False):
     shared: int = 0  # how many of the messages are those of the suite's ``input``
     written: tuple[WrittenMessage, ...] = ()  # of each message, if any has been rewritten
 
-    @property
-    def is_ours(self) -> bool:
-        """Whether the messages stand where they are read."""
-        return self.key == "input_messages" and not self.shared and not self.written
-
     def of(self, index: int) -> str:
         """Return the name of a message."""
         if self.written:
@@ -44,6 +51,11 @@ class Wording(msgspec.Struct, frozen=True, gc=False):
         if index < self.shared:
             return f"the suite's input[{index}]"
         return f"{self.key}[{index - self.shared}]"
+
+    def moved(self, index: int) -> str:
+        """Return the name of a message; empty if it stands where it is read."""
+        is_ours = self.key == "input_messages" and not self.shared and not self.written
+        return "" if is_ours else self.of(index)
 
     def label(self, index: int) -> str:
         """Return what errors call a message and its case."""
@@ -140,18 +152,30 @@ def needs_text(files: Node, suite: str, label: str) -> MultiturnError:
     return InputError(what, where=files.key_place(suite, label))
 
 
-def rewrite(
+def _are_plain(messages: list[Node]) -> bool:
+    """Return whether all messages are texts of roles of ours, as most are; quick."""
+    for message in messages:
+        keys = message.children
+        if not isinstance(keys, dict) or keys.keys() != _OF_PLAIN or keys["content"].children:
+            return False
+        if keys["role"].scalar not in ROLES:
+            return False
+    return True
+
+
+def _rewrite(
     message: Node, check: KeyCheck, wording: Wording, index: int, read_as: dict[str, str]
 ) -> None:
     """Rewrite what is not ours in a message, in place; ``read_as`` gets what that is."""
     keys: dict[str, Node] = message.children
-    role, content, calls = value_at(keys, "role"), keys.get("content"), keys.get("tool_calls")
+    content, calls = keys.get("content"), keys.get("tool_calls")
+    role = keys["role"].scalar if "role" in keys else None
     if role == "function":
         what = "the role function is OpenAI's old form; write role: tool, with tool_call_id"
         raise InputError(what, where=keys["role"].place(check.name, wording.label(index)))
     if not keys.keys() <= OF_MESSAGES:
         check.refuse(message, "message", label=wording.label(index))
-    if (content is None or content.is_null) and calls is not None and calls.value:
+    if calls is not None and calls.value and (content is None or content.is_null):
         keys["content"] = content = list_of((), message.mark)
     if isinstance(role, str) and role in ROLE_NAMES:
         read_as[f"role {role}"] = ROLE_NAMES[role]
@@ -193,3 +217,238 @@ def _is_list(text: str) -> bool:
         return bool(msgspec.json.decode(text, type=list[_Message]))
     except (msgspec.MsgspecError, RecursionError):
         return False
+
+
+def as_ours(
+    messages: Node, check: KeyCheck, wording: Wording, repeats: Repeats, read_as: dict[str, str]
+) -> tuple[Node, Wording]:
+    """Return the messages of a case in our own form; ``read_as`` gets what is another tool's.
+
+    A user message of Anthropic's becomes a message for each result in it, and one for the rest.
+    """
+    if _are_plain(messages.children):
+        return messages, wording
+    if any(map(_has_more, messages.children)):
+        blocks = _Blocks(check, wording, repeats)
+        for index, message in enumerate(messages.children):
+            blocks.add(message, index)
+        names = [WrittenMessage(wording.of(at)) for at in range(len(messages.children))]
+        if blocks.written != names:
+            wording = structs.replace(wording, written=tuple(blocks.written))
+        messages = list_of(blocks.messages, messages.mark)
+    for index, message in enumerate(messages.children):
+        if isinstance(message.children, dict):
+            _rewrite(message, check, wording, index, read_as)
+    return messages, wording
+
+
+class _Blocks:
+    """Rewrites the messages of one case, and knows where each has been."""
+
+    def __init__(self, check: KeyCheck, wording: Wording, repeats: Repeats) -> None:
+        self.check = check
+        self.wording = wording
+        self.repeats = repeats
+        self.messages: list[Node] = []
+        self.written: list[WrittenMessage] = []
+        self.tools: dict[Any, Any] = {}  # the name of the tool of each call so far, by its id
+
+    def add(self, message: Node, index: int) -> None:
+        """Add a message, with each result in it as a message before it."""
+        label, name = self.wording.label(index), self.wording.of(index)
+        if not _has_more(message):
+            self._add(message, WrittenMessage(name))
+            return
+        segments = _segments_of(message)
+        first = _leading(segments, "tool_result")
+        for at, block in enumerate(segments[:first]):
+            result = self._result(block, message, f"{label}.content[{at}]")
+            self._add(result, WrittenMessage(f"{name}.content[{at}]"))
+        last = _leading(segments[::-1], "tool_use")
+        uses = segments[len(segments) - last :]
+        rest = segments[first : len(segments) - last]
+        for at, block in enumerate(rest, first):
+            if what := _MISPLACED.get(str(_type_of(block))):
+                where = block.place(self.check.name, f"{label}.content[{at}]")
+                raise MultiturnError(what, where=where)
+        if first and not rest and not uses:
+            self.check.check(message, "message", label=label)  # nobody else sees its keys
+            return
+        keys = dict(message.children)
+        if uses:
+            if value_at(keys, "tool_calls"):
+                raise self.check.both("tool_calls", "tool_use", uses[0], label)
+            at = first + len(rest)
+            calls = [self._use(use, message, label, at + each) for each, use in enumerate(uses)]
+            keys["tool_calls"] = list_of(calls, uses[0].mark)
+        elif isinstance(listed := keys.get("tool_calls"), Node) and listed.value:
+            keys["tool_calls"] = self._calls(listed, label)
+        if first or uses or any(_type_of(block) == "reasoning" for block in rest):
+            numbered = enumerate(rest, first)
+            content = [self._thought(block, f"{label}.content[{at}]") for at, block in numbered]
+            keys["content"] = list_of(content, message.children["content"].mark)
+        if value_at(keys, "tool_call_id") is not None:
+            self._answer(keys, label)
+        calls_at = first + len(rest) if uses else None
+        self._add(with_keys(message, keys), WrittenMessage(name, first, calls_at))
+
+    def _add(self, message: Node, written: WrittenMessage) -> None:
+        self.messages.append(message)
+        self.written.append(written)
+        calls = value_at(message.members, "tool_calls")
+        for call in calls if isinstance(calls, list) else ():
+            if isinstance(call, dict) and isinstance(call.get("id"), str):
+                self.tools[call["id"]] = call.get("name")
+
+    def _calls(self, listed: Node, label: str) -> Node:
+        """Return the calls of a list in our form; what is not a list of mappings stays as it is."""
+        if not isinstance(listed.value, list):
+            return listed
+        calls = [
+            self._call(call, f"{label}.tool_calls[{at}]") if isinstance(call.value, dict) else call
+            for at, call in enumerate(listed.children)
+        ]
+        return structs.replace(list_of(calls, listed.mark), key_mark=listed.key_mark)
+
+    def _call(self, call: Node, label: str) -> Node:
+        """Return a call of OpenAI's or inspect_ai's in our form."""
+        self.check.refuse(call, "call", label=label)
+        keys = dict(call.children)
+        kind = keys.pop("type", None)
+        if kind is not None and kind.value not in ("function", None):
+            what = (
+                f"only functions are called; leave out what has the type {quoted(str(kind.value))}"
+            )
+            raise MultiturnError(what, where=kind.place(self.check.name, label))
+        function = keys.pop("function", None)
+        if function is not None and isinstance(function.value, dict):
+            label = f"{label}.function"
+            self.check.check(function, "function", label=label)
+            for key in ("name", "arguments"):
+                if value_at(keys, key):
+                    raise self.check.both(key, f"function.{key}", function, label)
+            from multiturn.providers.openai.chat import call_keys
+
+            keys = call_keys(keys, function.children)
+        elif function is not None:
+            if value_at(keys, "name"):
+                raise self.check.both("name", "function", function, label)
+            keys["name"] = function
+        if isinstance(value_at(keys, "arguments"), str):
+            keys["arguments"] = self._parsed(keys["arguments"], label)
+        return with_keys(call, keys)
+
+    def _parsed(self, written: Node, label: str) -> Node:
+        """Return arguments that are written as a JSON text."""
+        where = written.place(self.check.name, label)
+        if self.repeats.add(values_in_json(written.value), written.mark):  # by aliases of the text
+            what = "the suite repeats too many values in arguments; write fewer calls by aliases"
+            raise RepeatsError(what, where=where)
+        try:
+            value = read_value(written.value)
+        except json.JSONDecodeError as error:
+            what = f"{_NO_OBJECT}: {error.msg}; correct them, or write a mapping"
+            raise MultiturnError(what, where=where) from None
+        except ValueError as error:
+            raise MultiturnError(f"{_NO_OBJECT}: {error}", where=where) from None
+        if not isinstance(value, dict):
+            raise MultiturnError(f"{_NO_OBJECT}; write {{}} for none", where=where)
+        size = len(written.value)  # nothing asks for the place of a value in it
+        return Node(value, written.mark, None, None, size, key_mark=written.key_mark)
+
+    def _use(self, block: Node, message: Node, label: str, at: int) -> Node:
+        """Return a call of Anthropic's in our form."""
+        from multiturn.providers.anthropic.messages import use_keys
+
+        label = f"{label}.content[{at}]"
+        self._check(block, "tool_use", label, message, "assistant")
+        return with_keys(block, use_keys(block.children))
+
+    def _result(self, block: Node, message: Node, label: str) -> Node:
+        """Return a result of Anthropic's as a message of a tool."""
+        from multiturn.providers.anthropic.messages import result_keys
+
+        self._check(block, "tool_result", label, message, "user")
+        keys = {"role": Node("tool", block.mark), **result_keys(block.children)}
+        if value_at(keys, "content") is None:
+            keys["content"] = list_of((), block.mark)
+        return with_keys(block, keys)
+
+    def _check(
+        self, block: Node, kind: str, label: str, message: Node | None = None, role: str = ""
+    ) -> None:
+        if message is not None and value_at(message.members, "role") != role:
+            what = f"{kind} is a part of a message with role: {role}; move it there"
+            raise MultiturnError(what, where=block.place(self.check.name, label))
+        self.check.check(block, kind, "block", label=label)
+        read_as(block, block_forms()[kind], where=self.check.name, label=label)
+
+    def _thought(self, block: Node, label: str) -> Node:
+        """Return a block of inspect_ai's reasoning as thinking; any other as it is."""
+        if _type_of(block) != "reasoning":
+            return block
+        self._check(block, "reasoning", label)
+        given = block.children
+        summary, redacted = value_at(given, "summary"), value_at(given, "redacted")
+        if summary and not redacted:
+            what = "summary is of reasoning that is redacted; leave it out"
+            raise MultiturnError(what, where=given["summary"].key_place(self.check.name, label))
+        kind = "redacted_thinking" if redacted and not summary else "thinking"
+        found = {"type": Node(kind, block.mark)}
+        found["data" if redacted else "thinking"] = given["reasoning"]
+        if summary:  # of OpenAI's models
+            found["thinking"] = given["summary"]
+        return with_keys(
+            block, found | {name: given[name] for name in ("signature", "vendor") if name in given}
+        )
+
+    def _answer(self, keys: dict[str, Node], label: str) -> None:
+        """Take what OpenAI and inspect_ai write in a result beside its id and its content."""
+        call_id = keys["tool_call_id"].value
+        is_known = isinstance(call_id, str) and call_id in self.tools  # else an error of its own
+        for key in ("name", "function"):
+            named = keys.pop(key, None)
+            if is_known and named is not None and named.value not in (None, self.tools[call_id]):
+                called = quoted(str(self.tools[call_id]))
+                what = f"{key}: the call {quoted(call_id)} is of {called}; correct one of them"
+                raise MultiturnError(what, where=named.place(self.check.name, label))
+        error = keys.pop("error", None)
+        if error is None or error.value is None:
+            return
+        said = error.children.get("message") if isinstance(error.children, dict) else error
+        if said is None or not isinstance(said.value, str):
+            what = "error must be a mapping with a message"
+            raise MultiturnError(what, where=error.place(self.check.name, label))
+        if value_at(keys, "content"):
+            raise self.check.both("content", "error", error, label)
+        keys |= {"content": said, "is_error": Node(True, error.mark)}
+
+
+def _has_more(message: Node) -> bool:
+    """Return whether a message has calls, a result, or blocks of other tools; quick, as few do."""
+    keys = message.members
+    if not _OF_CALLS.isdisjoint(keys) and (
+        value_at(keys, "tool_calls") or value_at(keys, "tool_call_id") is not None
+    ):
+        return True
+    for block in _segments_of(message):  # without a generator, as many messages are asked
+        kind = block.children.get("type") if isinstance(block.children, dict) else None
+        if kind is not None and kind.scalar in _BLOCKS:
+            return True
+    return False
+
+
+def _segments_of(message: Node) -> list[Node]:
+    content = message.members.get("content")
+    if content is None or content.is_null:
+        return []
+    return content.children if isinstance(content.children, list) else [content]
+
+
+def _type_of(block: Node) -> Any:
+    return value_at(block.members, "type")
+
+
+def _leading(blocks: list[Node], kind: str) -> int:
+    """Return how many blocks of a kind there are at the start."""
+    return next((at for at, block in enumerate(blocks) if _type_of(block) != kind), len(blocks))

@@ -6,15 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, NamedTuple
 
-from yaml.events import (
-    AliasEvent,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-    StreamEndEvent,
-)
+import yaml
 
 from multiturn.documents.input import open_rewindable
 from multiturn.documents.json_lines import Lines, is_json_lines, read_json_lines
@@ -51,28 +43,17 @@ def suite_documents(
     lines: Lines | None = None,
     repeats: Repeats | None = None,
 ) -> Iterator[Document]:
-    """Yield the documents of a suite; a ``.jsonl`` file is one, of which ``lines`` are a part."""
+    """Yield the documents of a suite, each with all of its keys.
+
+    A ``.jsonl`` file is one, of which ``lines`` are a part. In YAML, keys after the cases count for
+    all of them: if a line after ``evalcases`` begins at the margin, there may be such keys, and the
+    file is read twice.
+    """
     if is_json_lines(path):
         empty = next(read_documents("evalcases: []", name))
-        return iter([Document(empty, read_json_lines(file, name, lines))])
-    return stream_documents(Source(file, name), repeats)
-
-
-def read_list(data: bytes, name: str, repeats: Repeats) -> Iterator[Node]:
-    """Yield each case of a file in YAML that is a list of them, or ``evalcases`` with one."""
-    for document in _Stream(Source(io.BytesIO(data), name), repeats=repeats).suite(lists=True):
-        if document.cases is None or document.head.children.keys() - CASES:
-            what = "a file of cases is a list of them; name a suite itself"
-            raise InputError(what, where=document.head.place(name))
-        yield from document.cases  # type: ignore[misc]
-
-
-def stream_documents(source: Source, repeats: Repeats | None = None) -> Iterator[Document]:
-    """Yield each document of a suite, with all of its keys.
-
-    Keys after the cases count for all of them. If a line after ``evalcases`` begins at the margin,
-    there may be such keys, and the file is read twice.
-    """
+        yield Document(empty, read_json_lines(file, name, lines))
+        return
+    source = Source(file, name)
     heads: list[Node] | None = None
     for number, document in enumerate(_Stream(source, repeats=repeats).suite()):
         if document.cases is not None:
@@ -82,6 +63,15 @@ def stream_documents(source: Source, repeats: Repeats | None = None) -> Iterator
             if heads is not None and number < len(heads):
                 document = document._replace(head=heads[number])
         yield document
+
+
+def read_list(data: bytes, name: str, repeats: Repeats) -> Iterator[Node]:
+    """Yield each case of a file in YAML that is a list of them, or ``evalcases`` with one."""
+    for document in _Stream(Source(io.BytesIO(data), name), repeats=repeats).suite(lists=True):
+        if document.cases is None or document.head.children.keys() - CASES:
+            what = "a file of cases is a list of them; name a suite itself"
+            raise InputError(what, where=document.head.place(name))
+        yield from document.cases  # type: ignore[misc]
 
 
 def _heads(source: Source) -> list[Node]:
@@ -105,9 +95,9 @@ class _Stream(Reader):
         """Yield each document; one may be a list of cases, if ``lists`` are allowed."""
         for event in self.roots():
             kind = event.__class__
-            if kind is MappingStartEvent and event.anchor is None:
+            if kind is yaml.MappingStartEvent and event.anchor is None:
                 yield from self.root(event)
-            elif kind is SequenceStartEvent and event.anchor is None and lists:
+            elif kind is yaml.SequenceStartEvent and event.anchor is None and lists:
                 yield Document(Node(None, event.start_mark, None, {}), self.items(event))
             else:
                 yield Document(self.tree(event))
@@ -123,14 +113,14 @@ class _Stream(Reader):
         known: set[str] = set()  # its own keys; they win over merged ones
         merged: list[Node] = []
         self.depth += 1
-        while (key := self.event()).__class__ is not MappingEndEvent:
+        while (key := self.event()).__class__ is not yaml.MappingEndEvent:
             name = self.new_key(key, known)
             value = self.event()
             if name is MERGE:
                 merged += self.mappings(self.tree(value))
                 continue
             known.add(name)
-            is_list = value.__class__ is SequenceStartEvent and not value.anchor
+            is_list = value.__class__ is yaml.SequenceStartEvent and not value.anchor
             streams = name in CASES and is_list and not streamed
             child = Node(None, value.start_mark, None, []) if streams else self.tree(value)
             child.key_mark = key.start_mark
@@ -156,7 +146,7 @@ class _Stream(Reader):
         if event.tag is not None:
             self.check_tag(event, "seq")
         self.depth += 1
-        while (item := self.event()).__class__ is not SequenceEndEvent:
+        while (item := self.event()).__class__ is not yaml.SequenceEndEvent:
             values = self.values
             yield self.tree(item)
             self.values = values
@@ -213,17 +203,17 @@ def _entries(reader: Reader) -> Iterator[tuple[_Position, _Position, _Position]]
     """Yield, for each value, where its key or else itself begins, where it begins, and its end."""
     opened: list[tuple[_Position, _Position, bool]] = []  # collections, and whether they have keys
     key: _Position | None = None
-    while (event := reader.event()).__class__ is not StreamEndEvent:
+    while (event := reader.event()).__class__ is not yaml.StreamEndEvent:
         start, end = _position(event.start_mark), _position(event.end_mark)
-        is_scalar = isinstance(event, ScalarEvent | AliasEvent)
+        is_scalar = isinstance(event, yaml.ScalarEvent | yaml.AliasEvent)
         if is_scalar and opened and opened[-1][2] and key is None:
             key = start
             continue
-        if isinstance(event, MappingStartEvent | SequenceStartEvent):
-            opened.append((key or start, start, isinstance(event, MappingStartEvent)))
+        if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+            opened.append((key or start, start, isinstance(event, yaml.MappingStartEvent)))
         elif is_scalar:
             yield key or start, start, end
-        elif isinstance(event, MappingEndEvent | SequenceEndEvent):
+        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
             if start == end:  # without a bracket, it ends before the line of the next value
                 end = (end[0], 0)
             first, start, _ = opened.pop()

@@ -12,12 +12,13 @@ from multiturn.documents.input import check_path
 from multiturn.documents.json_lines import Lines, is_json_lines
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
+from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import InputError, MultiturnError, Place, RepeatsError, cut, quoted
 from multiturn.files.finding import Files, Texts
 from multiturn.files.paths import path_in, real_path, root_of
 from multiturn.logs import Notice, debug
 from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS, Case
-from multiturn.suites.case_files import LINES, Globs, cases_in_file, files_at, read_case
+from multiturn.suites.case_files import LINES, Globs, cases_in_file, files_at
 from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.guideline_patterns import UnusedPatterns, patterns_of
@@ -49,7 +50,8 @@ def files_of_cases(path: str) -> Iterator[str]:
             listed = head.members.get("evalcases")
             for node in document.cases or (listed.children if listed else ()):
                 if isinstance(node, Node) and isinstance(node.scalar, str):
-                    found = suite.matching(node.value.removeprefix("file://"))
+                    paths = suite.globs.files(node.value.removeprefix("file://"))
+                    found = [suite.files.find(path) for path in paths]
                     yield from (os.path.join(suite.files.root, each) for each in found)
 
 
@@ -237,9 +239,9 @@ class SuiteReader:
 
     def cases_of(self, named: Node, label: str, shared: Case) -> Iterator[SuiteItem]:
         """Yield each case of the file, or of the files of a glob, that a suite names for cases."""
-        written = named.value.removeprefix("file://")
         try:
-            for path in self.matching(written):
+            paths = self.globs.files(named.value.removeprefix("file://"))
+            for path in [self.files.find(path) for path in paths]:
                 for file, case_id in files_at(self.files, path):
                     yield from self.cases_in(file, case_id, shared)
         except RepeatsError:
@@ -264,7 +266,10 @@ class SuiteReader:
         inside = structs.replace(shared, file=name, files=files, id=case_id)
         repeats = self.dialect.repeats
         if case_id:
-            yield from self.case(read_case(text, name, repeats), "", inside, reader)
+            documents = list(read_documents(text, name, repeats=repeats))
+            if len(documents) != 1:
+                raise InputError("this must be one case", where=name)
+            yield from self.case(documents[0], "", inside, reader)
         else:
             has_vars = bool(self.dialect.variables.messages)
             index = -1
@@ -275,15 +280,6 @@ class SuiteReader:
                 yield Notice("suite.no_cases", Place(name), "the file has no cases; add one")
         yield from reader.keys.rest()
         repeats.before += len(text)
-
-    def matching(self, written: str) -> list[str]:
-        """Return the files of cases that a path or a glob names, relative to the root."""
-        if not Globs.is_glob(written):
-            return [self.files.find(written)]
-        found = self.globs.files(written)
-        if not found:
-            raise InputError(f"no file of cases matches {quoted(written)}")
-        return [self.files.find(path) for path in found]
 
     def no_cases(self, head: Node, found: str) -> MultiturnError:
         """Return the error for a document that is both a suite and a case, or neither."""

@@ -129,10 +129,8 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         defaults = find_defaults()[0]
         inline, target = defaults.inline_snapshots, defaults.snapshot_target
         provider = None if target is None else _provider(target, os.getcwd())
-        case, shared = (
-            reviewed_case(data, provider),
-            lists.shared_parameters(provider) if provider else {},
-        )
+        case = reviewed_case(data, provider)
+        shared = lists.shared_parameters(provider) if provider else {}
         digests = {} if inline else {path: (digest(text),) for path, text in case.files.items()}
         text = _with_files(snapshot_text(case, inline=inline, shared=shared), digests)
         text += lists.target_text(provider) if provider else ""
@@ -161,10 +159,7 @@ class PromptSnapshot(SingleFileSnapshotExtension):
             folder = "snapshots" if found is None else os.path.abspath(found)
         return str(config.rootpath / folder)
 
-    @classmethod
-    def discovery_dirname(cls, *, test_location: PyTestLocation) -> str:
-        """Return the folder of all snapshots."""
-        return cls.dirname(test_location=test_location)
+    discovery_dirname = dirname
 
     @classmethod
     def matches_test_location(
@@ -270,18 +265,16 @@ def _matches(pattern: str, folder: str) -> list[str]:
 def _params(path: str, selection: Selection, texts: Texts) -> list[Any]:
     suite = name_in_root(path, selection.root or root_of(path))
     params: list[Any] = []
-    broken: list[MultiturnError] = []
     wanted: set[str | None] = set()
+    number = 0  # of errors
     for outcome in read_suite(selection, path, texts):
         case: Case | BrokenCase | None = outcome.case
-        name = outcome.case_id
+        name = case_id = outcome.case_id
         if outcome.error is not None:
-            broken.append(outcome.error)
-            case, name = BrokenCase(outcome.error), name or f"error {len(broken)}"
-        elif name:
-            wanted.add(location_of(suite, name))
+            number += 1
+            case, case_id = BrokenCase(outcome.error), outcome.error.case_id
+            name = name or f"error {number}"
+        wanted.add(location_of(suite, case_id) if case_id else None)
         params.append(pytest.param(case, id=f"{suite} {name}"))
-    for error in broken:
-        wanted.add(location_of(suite, error.case_id) if error.case_id else None)
     _wanted.setdefault(suite, set()).update(wanted)
     return params

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from multiturn.documents.json_lines import mark_of, node_of
-from multiturn.documents.node import MAX_DEPTH
+from multiturn.documents.json_lines import node_of
+from multiturn.documents.node import MAX_DEPTH, Mark
 from multiturn.errors import MultiturnError, ProviderError, cut
 from multiturn.files.finding import Files
 from multiturn.model.case import Case
@@ -110,7 +110,7 @@ def case_in(given: Values, name: str, folder: Path | None = None) -> Case:
         MultiturnError: no suite can have such a case.
     """
     try:
-        node = node_of(given, mark_of(1, 0), MAX_DEPTH - _ABOVE)
+        node = node_of(given, Mark(0), MAX_DEPTH - _ABOVE)
     except ValueError as error:
         raise MultiturnError(str(error)) from None
     folder = folder or _NOWHERE
@@ -152,8 +152,7 @@ def _sent(trace: Trace, conversion: Conversion) -> tuple[Layout, Values]:
     settings: dict[str, Any] = {"name": "trace", "provider": trace.provider, "api_key": "-"}
     settings["model"] = trace.request.model or "unknown"
     provider: Any = kind.provider(kind.settings(**settings, **trace.target))
-    layout = Layout(conversion.prompt, request)
-    prepared = provider.prepared(layout, request)
+    layout, prepared = provider.lay_out(request, conversion.prompt)
     return layout, dict(msgspec.json.decode(provider.encode(provider.write(prepared))))
 
 

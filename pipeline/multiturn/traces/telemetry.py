@@ -12,6 +12,7 @@ from multiturn.model.turns import Turn
 from multiturn.providers import reading
 from multiturn.providers.reading import MediaReader
 from multiturn.providers.settings import Key, Keys, Values, read_settings
+from multiturn.providers.targets import KINDS
 from multiturn.traces.trace import Trace, parsed, suite_call, suite_tool
 
 INPUT = "gen_ai.input.messages"
@@ -27,21 +28,14 @@ _SETTINGS: Keys = {
         *("frequency_penalty", "presence_penalty"),
     )
 }
-# The value of gen_ai.provider.name, or of gen_ai.system before, and the provider that asks there.
-_PROVIDERS = {
-    "anthropic": "anthropic",
-    "gcp.gemini": "gemini",
-    "gcp.gen_ai": "gemini",
-    "gemini": "gemini",
-    "azure.ai.openai": "azure",
-}
 
 
 def read_telemetry(attributes: Values, media: MediaReader) -> Trace:
     """Return what the attributes of a span or an event say."""
     given = {key: parsed(value) for key, value in attributes.items() if key.startswith("gen_ai.")}
     named = given.get("gen_ai.provider.name", given.get("gen_ai.system"))
-    provider = _PROVIDERS.get(str(named), "openai")
+    kinds = (kind for kind, row in KINDS.items() if named in row.provider.telemetry_names)
+    provider = next(kinds, "openai")
     system = reading.texts(_pieces(given.get(SYSTEM)))
     messages = [
         each
@@ -139,7 +133,7 @@ def _turns(given: Values, provider: str, key: str, media: MediaReader) -> Iterat
     if role == "assistant":
         vendor = provider if provider in ("anthropic", "gemini") else "openai"
         reasoning = (part for part in parts if part.get("type") == "reasoning")
-        thoughts = [reading.read_thinking(vendor, part.get("content")) for part in reasoning]
+        thoughts = [reading.thinking_of(vendor, part.get("content")) for part in reasoning]
         calls = [
             reading.read_call(
                 part.get("id"),

@@ -6,30 +6,15 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, structs
+from msgspec import structs
 
 from multiturn.errors import MultiturnError, ProcessFailedError, ProviderError, cut
-from multiturn.model.request import (
-    GUIDELINES_HEADING,
-    InputFile,
-    ProviderRequest,
-    files_and_media,
-    guidelines_with_files,
-    question_of,
-    spoken_prompt,
-)
+from multiturn.model import request as requests
 from multiturn.model.turns import Part, Turn, is_blank, joined, separate_first
+from multiturn.providers import base
 from multiturn.providers.agents.command import ADVICE, hidden_values, inherited, run_command
-from multiturn.providers.base import (
-    Preview,
-    ProviderResponse,
-    Seconds,
-    Settings,
-    TargetProvider,
-    Wire,
-)
 from multiturn.providers.rules import broken, named
 from multiturn.providers.secrets import hide, secrets_among
 from multiturn.providers.settings import in_words
@@ -40,38 +25,35 @@ _SYSTEM_HEADING = "[[ ## System Prompt ## ]]"
 _CONVERSATION_HEADING = "[[ ## Conversation ## ]]"
 _MENTION = re.compile("(^|[\n\r\v\f\x85\u2028\u2029])@")
 
-Executable = Annotated[str, Meta(description="the agent's command line program.")]
-PassEnv = Annotated[
-    tuple[str, ...],
-    Meta(
-        description="globs of further environment variables that the agent inherits, besides PATH,"
-        " HOME and a few others."
-    ),
-]
+Written = Sequence[tuple[requests.InputFile, Path]]  # files, and where they are in the folder
 
 
-Written = Sequence[tuple[InputFile, Path]]  # files, and where they are in the folder
+class AgentSettings(base.Settings, frozen=True, kw_only=True):
+    """The settings of every target that starts an agent.
 
+    Attributes:
+        executable: the agent's command line program.
+        args: further arguments.
+        cwd: working folder; null for the current one.
+        env: environment variables; values of names such as API_KEY are hidden.
+        pass_env: globs of further environment variables that the agent inherits, besides PATH, HOME
+            and a few others.
+        timeout_seconds: how long one case may take.
+    """
 
-class AgentSettings(Settings, frozen=True, kw_only=True):
-    """The settings of every target that starts an agent."""
-
-    executable: Executable
-    args: Annotated[tuple[str, ...], Meta(description="further arguments.")] = ()
-    cwd: Annotated[str | None, Meta(description="working folder; null for the current one.")] = None
-    env: Annotated[
-        Mapping[str, str],
-        Meta(description="environment variables; values of names such as API_KEY are hidden."),
-    ] = {}
-    pass_env: PassEnv = ()
-    timeout_seconds: Annotated[Seconds, Meta(description="how long one case may take.")] = 1800
+    executable: str
+    args: tuple[str, ...] = ()
+    cwd: str | None = None
+    env: Mapping[str, str] = {}
+    pass_env: tuple[str, ...] = ()
+    timeout_seconds: base.Seconds = 1800
 
     def secrets(self) -> list[str]:
         """Return the values of variables in ``env`` that have the name of a key."""
         return secrets_among(self.env)
 
 
-class AgentProvider(TargetProvider):
+class AgentProvider(base.TargetProvider):
     """The base of providers that give an agent the transcript; subclasses define ``work``."""
 
     gets_instructions = True  # the system prompt, and the guidelines without a file
@@ -109,13 +91,13 @@ class AgentProvider(TargetProvider):
                 " install it, or set executable"
             )
 
-    def prompt(self, request: ProviderRequest) -> str:
+    def prompt(self, request: requests.ProviderRequest) -> str:
         """Return the question, after the system prompt and guidelines if the agent gets them."""
         if self.gets_instructions and (sections := list(_instructions(request))):
             return "\n\n".join((*sections, _CONVERSATION_HEADING, request.question))
         return request.question
 
-    def closing(self, files: tuple[InputFile, ...], folder: str) -> str:
+    def closing(self, files: tuple[requests.InputFile, ...], folder: str) -> str:
         """Return the end of the prompt: all that names the folder of the request."""
         text, named = "", file_names(files)
         for intro, use in (
@@ -130,14 +112,14 @@ class AgentProvider(TargetProvider):
                 text += "\n\n" + "\n".join((intro, *lines))
         return text
 
-    def wire(self, request: ProviderRequest) -> Wire:
+    def wire(self, request: requests.ProviderRequest) -> base.Wire:
         """Return the prompt, with a placeholder for the folder of the request."""
         if is_blank(request.question):
             raise ProviderError(broken("C1", "the transcript is empty; add a user message"))
         text, mentions = self.prompt(request), 0
         if "@" in text:  # much faster than the pattern, and almost always false
             text, mentions = _MENTION.subn(r"\1 @", text)
-        files = files_and_media(request)
+        files = requests.files_and_media(request)
         if addresses := [file.media.url for file in files if file.media and file.media.url]:
             what = f"{cut(addresses[0])} is an address; save it as a file, or write it as text"
             raise ProviderError(broken("F7", what))
@@ -156,7 +138,7 @@ class AgentProvider(TargetProvider):
         settings = self.settings
         env = (f"{name}={value}" for name, value in sorted(settings.env.items()))
         parameters = (settings.executable, settings.cwd or "", *settings.args, *env)
-        return Wire(
+        return base.Wire(
             provider=self.kind,
             model=getattr(settings, "model", ""),
             parameters=tuple(hide(text, self._of_target) for text in parameters),
@@ -166,19 +148,19 @@ class AgentProvider(TargetProvider):
             request=request,
         )
 
-    def preview(self, request: ProviderRequest) -> Preview:
+    def preview(self, request: requests.ProviderRequest) -> base.Preview:
         """Return the transcript, with the text around it, as one message."""
-        wire, question = self.wire(request), question_of(request)
+        wire, question = self.wire(request), requests.question_of(request)
         text = wire.shown.decode()
         before, found, after = text.partition(joined(question))
         shown = separate_first("", question) if found else ()  # a repair may have changed it
         parts = (self._around(before), *shown, self._around(after))
-        return Preview(messages=(Turn("user", parts),), repairs=wire.repairs)
+        return base.Preview(messages=(Turn("user", parts),), repairs=wire.repairs)
 
     def _around(self, text: str) -> Part:
         return Part("text", text, "", stage=self.kind)
 
-    async def ask(self, wire: Wire) -> ProviderResponse:
+    async def ask(self, wire: base.Wire) -> base.ProviderResponse:
         """Run the agent with a folder for the request, which is removed afterwards.
 
         The folder is in the working folder, where the agent may read.
@@ -209,50 +191,50 @@ class AgentProvider(TargetProvider):
             raise
         return structs.replace(answer, wire=body)
 
-    async def work(self, folder: Path, body: bytes, files: Written) -> ProviderResponse:
+    async def work(self, folder: Path, body: bytes, files: Written) -> base.ProviderResponse:
         """Return the agent's answer to a prompt; the folder of the request holds the files."""
         raise NotImplementedError
 
 
-def _instructions(request: ProviderRequest) -> Iterator[str]:
+def _instructions(request: requests.ProviderRequest) -> Iterator[str]:
     """Yield the system prompt that LLM APIs get, and the guidelines without a file, with headings.
 
     Guidelines of files are in the folder of the request, system messages in the question.
     """
-    system = spoken_prompt(request)
+    system = requests.spoken_prompt(request)
     messages = [m.content for m in request.chat_prompt or () if m.role == "system"]
     if not system and not messages and not request.guidelines:
         # With guidelines, it has them, too, and an agent gets those apart.
         system = request.system if request.system and not is_blank(request.system) else ""
     if system and (not messages or any(system in text for text in messages)):
         yield from (_SYSTEM_HEADING, system)
-    texts = [text for text, file in guidelines_with_files(request) if file is None]
+    texts = [text for text, file in requests.guidelines_with_files(request) if file is None]
     if texts:
-        yield from (GUIDELINES_HEADING, *texts)
+        yield from (requests.GUIDELINES_HEADING, *texts)
 
 
-def file_names(files: tuple[InputFile, ...]) -> list[tuple[InputFile, str]]:
+def file_names(files: tuple[requests.InputFile, ...]) -> list[tuple[requests.InputFile, str]]:
     """Return each file with its path in the folder of the request."""
     return [(file, f"files/{number}/{_name(file)}") for number, file in enumerate(files, 1)]
 
 
-def _name(file: InputFile) -> str:
+def _name(file: requests.InputFile) -> str:
     """Return a name of a file; of bytes in a suite, the one that their digest gives."""
     if file.media is not None and not file.resolved_path:
         return file.media.replace(path=None).name
     return _plain(os.path.basename(file.resolved_path))
 
 
-def _use(file: InputFile) -> str:
+def _use(file: requests.InputFile) -> str:
     return "guideline" if file.guideline else "text" if file.media is None else "media"
 
 
-def _meaning(file: InputFile) -> str:
+def _meaning(file: requests.InputFile) -> str:
     """Return what stands for a file in the conversation; empty for a text, which is there."""
     return "" if file.media is None else f" is {file.media.text}"
 
 
-def _bytes_of(file: InputFile) -> bytes:
+def _bytes_of(file: requests.InputFile) -> bytes:
     return file.text.encode("utf-8", "surrogatepass") if file.media is None else file.media.data
 
 

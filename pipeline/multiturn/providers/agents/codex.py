@@ -2,31 +2,26 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
 from multiturn.errors import MalformedReplyError, ProviderError
-from multiturn.providers.agents.agent import (
-    AgentProvider,
-    AgentSettings,
-    Executable,
-    PassEnv,
-    Written,
-)
+from multiturn.providers.agents.agent import AgentProvider, AgentSettings, Written
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.replies import counts
 
 
 class CodexSettings(AgentSettings, frozen=True, kw_only=True):
-    """The settings of a ``codex`` target."""
+    """The settings of a ``codex`` target.
 
-    executable: Executable = "codex"
-    pass_env: PassEnv = ("CODEX_API_KEY", "OPENAI_API_KEY")
-    model: Annotated[
-        str, Meta(description="the model to ask for; empty for Codex's own choice.")
-    ] = ""
+    Attributes:
+        model: the model to ask for; empty for Codex's own choice.
+    """
+
+    executable: str = "codex"
+    pass_env: tuple[str, ...] = ("CODEX_API_KEY", "OPENAI_API_KEY")
+    model: str = ""
 
 
 class CodexProvider(AgentProvider):

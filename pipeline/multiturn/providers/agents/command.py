@@ -12,12 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
-from multiturn.errors import (
-    MalformedReplyError,
-    ProcessFailedError,
-    ReplyTimeoutError,
-)
+from multiturn.errors import MalformedReplyError, ProcessFailedError, ReplyTimeoutError
 from multiturn.providers.agents import guard
 from multiturn.providers.base import LARGEST_ANSWER
 from multiturn.providers.secrets import hide, is_secret, passwords_in
@@ -147,12 +144,11 @@ class Output:
         os.close(self._reader)
 
 
-class Command:
+class Command(NamedTuple):
     """A command that runs under its guard, and its outputs."""
 
-    def __init__(self, process: Process, outputs: Sequence[Output]) -> None:
-        self.process = process
-        self.outputs = outputs
+    process: Process
+    outputs: Sequence[Output]
 
     async def end(self) -> None:
         """Have the guard end the command: SIGTERM, then SIGKILL after a grace period."""
@@ -245,15 +241,13 @@ async def run_command(
             kept.append(running)
             running.drain()
     if outputs[0].is_too_large:
-        what = f"{name} printed more than {LARGEST_ANSWER // 2**20} MiB"
-        raise MalformedReplyError(what)
+        raise MalformedReplyError(f"{name} printed more than {LARGEST_ANSWER // 2**20} MiB")
     end = _end_of(outputs, secrets)
     if is_late:
         what = f"{name} took more than {timeout_seconds:g} s (timeout_seconds){end}"
         raise ReplyTimeoutError(what)
     if process.returncode and (answer is None or not os.path.lexists(answer)):
-        what = f"{name} ended with exit code {process.returncode}{end}"
-        raise ProcessFailedError(what)
+        raise ProcessFailedError(f"{name} ended with exit code {process.returncode}{end}")
 
 
 async def _start(

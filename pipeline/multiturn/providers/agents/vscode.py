@@ -5,20 +5,12 @@ import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from msgspec import Meta
+from typing import TYPE_CHECKING, Literal
 
 from multiturn.errors import MalformedReplyError
 from multiturn.files.paths import FILE
 from multiturn.model.request import InputFile
-from multiturn.providers.agents.agent import (
-    AgentProvider,
-    AgentSettings,
-    Executable,
-    PassEnv,
-    Written,
-)
+from multiturn.providers.agents.agent import AgentProvider, AgentSettings, Written
 from multiturn.providers.base import LARGEST_ANSWER, ProviderResponse
 
 if TYPE_CHECKING:
@@ -26,24 +18,25 @@ if TYPE_CHECKING:
 
 
 class VSCodeSettings(AgentSettings, frozen=True, kw_only=True):
-    """The settings of a ``vscode`` target."""
+    """The settings of a ``vscode`` target.
 
-    executable: Executable = "code"
+    Attributes:
+        system: `include` sends the system prompt and guidelines without a file.
+    """
+
+    executable: str = "code"
     # Without them, a window opens nowhere, or not where the terminal is.
-    pass_env: PassEnv = (
+    pass_env: tuple[str, ...] = (
         *("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS"),
         "VSCODE_IPC_HOOK_CLI",
     )
-    system: Annotated[
-        Literal["omit", "include"],
-        Meta(description="`include` sends the system prompt and guidelines without a file."),
-    ] = "omit"
+    system: Literal["omit", "include"] = "omit"
 
 
 class InsidersSettings(VSCodeSettings, frozen=True, kw_only=True):
     """The settings of a ``vscode-insiders`` target."""
 
-    executable: Executable = "code-insiders"
+    executable: str = "code-insiders"
 
 
 class VSCodeProvider(AgentProvider):

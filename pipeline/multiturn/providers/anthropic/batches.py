@@ -56,6 +56,7 @@ class _Line(Struct):
 class AnthropicBatchApi(BatchApi):
     """The requests are not uploaded as a file first."""
 
+    batch_type, line_type = _Batch, _Line
     most_requests = 100_000
     most_bytes = 8_000_000  # 256 MB are allowed, but a request that fails is sent again as a whole
     frame = (b'{"requests":[', b",", b"]}")
@@ -92,7 +93,7 @@ class AnthropicBatchApi(BatchApi):
         async for batch in api.pages(get):  # the newest first
             if batch.id == part.after:
                 break
-            status = _status(batch)
+            status = self.status(batch)
             total = batch.request_counts.processing + (status.answered or 0)
             if batch.id in others or total != part.requests:
                 continue
@@ -110,25 +111,27 @@ class AnthropicBatchApi(BatchApi):
             await self.fetch(status, file)
             return set(api.places(file))
 
-    async def status_of(self, batch: str) -> api.BatchStatus:
+    def path_of(self, batch: str, action: str = "") -> str:
+        """Return the path of a batch, or of what is done with it."""
+        return "/".join(filter(None, (_PATH, quote(batch, safe=""), action)))
+
+    def status(self, batch: _Batch) -> api.BatchStatus:
         """Return the status and the counts, which are 0 until the batch has ended."""
-        return await self.provider.call("GET", f"{_PATH}/{quote(batch, safe='')}", _Batch, _status)
+        counts, state = batch.request_counts, batch.processing_status
+        return api.BatchStatus(
+            state=state,
+            ended=state == "ended",
+            answered=counts.succeeded + counts.errored + counts.canceled + counts.expired,
+            files=(batch.id,) if batch.results_url else (),
+        )
 
     async def fetch(self, status: api.BatchStatus, file: BinaryIO) -> None:
         """Write the results, fetched from the target's address: a URL in an answer gets no key."""
         for name in status.files:
-            await self.provider.download(f"{_PATH}/{quote(name, safe='')}/results", file)
+            await self.provider.download(self.path_of(name, "results"), file)
 
-    async def cancel(self, batch: str) -> None:
-        """Cancel a batch."""
-        path = f"{_PATH}/{quote(batch, safe='')}/cancel"
-        await self.provider.call("POST", path, _Batch, _status)
-
-    def read(self, line: bytes) -> ProviderResponse:
+    def answer(self, line: _Line) -> ProviderResponse:
         """Return the message of a request that succeeded."""
-        return self.received(line, _Line, self._answer)
-
-    def _answer(self, line: _Line) -> ProviderResponse:
         result = line.result
         if result.type == "succeeded":
             return self.provider.read_raw(result.message)
@@ -138,13 +141,3 @@ class AnthropicBatchApi(BatchApi):
         error = result.error.error
         limited = error is not None and error.type == "rate_limit_error"
         raise self.error(error, "rate_limit" if limited else "http")
-
-
-def _status(batch: _Batch) -> api.BatchStatus:
-    counts, state = batch.request_counts, batch.processing_status
-    return api.BatchStatus(
-        state=state,
-        ended=state == "ended",
-        answered=counts.succeeded + counts.errored + counts.canceled + counts.expired,
-        files=(batch.id,) if batch.results_url else (),
-    )

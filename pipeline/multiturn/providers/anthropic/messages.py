@@ -1,26 +1,70 @@
 """Requests in the form of Anthropic's Messages API."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 from multiturn.files.media import Base64, Media
 from multiturn.model.request import PreparedRequest, pieces_of
 from multiturn.model.settings import Choice, JsonSchema
 from multiturn.model.turns import Thinking, Tool, Turn
-from multiturn.providers import reading
-from multiturn.providers.anthropic.blocks import pieces, result_keys, segment_of, use_keys
+from multiturn.providers import reading, settings
 from multiturn.providers.reading import BodyForm, MediaReader, Piece
-from multiturn.providers.settings import (
-    Key,
-    Keys,
-    Values,
-    read_settings,
-    with_body,
-    write_settings,
-)
+from multiturn.providers.settings import Key, Values
 
-SPOKEN = ("system", "messages", "tools")  # keys of a body that messages and tools are in
+_V = TypeVar("_V")
+_Mapping = dict[str, Any]
+# The keys of each form; those that may be None may be missing.
+FORMS: Mapping[str, Mapping[str, Any]] = {
+    "text": {"type": str, "text": str},
+    "source": {"type": str, "source": _Mapping},
+    "source.base64": {"type": str, "data": str, "media_type": str},
+    "source.url": {"type": str, "url": str},
+    "source.text": {"type": str, "data": str, "media_type": str | None},
+    "tool_use": {"type": str, "id": str, "name": str, "input": _Mapping | None},
+    "tool_result": {
+        "type": str,
+        "tool_use_id": str,
+        "content": str | list[str | _Mapping] | _Mapping | None,
+        "is_error": bool | None,
+    },
+}
+
+
+def read_segment(block: Mapping[str, Any]) -> reading.Segment | None:
+    """Return a text or media as a segment of ours; None for any other block."""
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return reading.segment("text", text)
+        case {
+            "type": "image" | "document" as kind,
+            "source": {"type": "base64", "data": str(data), **keys},
+        }:
+            return reading.segment(kind, reading.data_uri(data, keys.get("media_type")))
+        case {"type": "image" | "document" as kind, "source": {"type": "url", "url": str(url)}}:
+            return reading.segment(kind, url)
+        case {"source": {"type": "text", "data": str(text)}}:
+            return reading.segment("text", text)
+    return None
+
+
+def use_keys(block: Mapping[str, _V]) -> dict[str, _V]:
+    """Return the keys of a call as ours.
+
+    >>> use_keys({"type": "tool_use", "id": "c1", "name": "now", "input": {}})
+    {'id': 'c1', 'name': 'now', 'arguments': {}}
+    """
+    names = {"id": "id", "name": "name", "input": "arguments"}
+    return {ours: block[theirs] for theirs, ours in names.items() if theirs in block}
+
+
+def result_keys(block: Mapping[str, _V]) -> dict[str, _V]:
+    """Return the keys of a result as those of our message of a tool."""
+    names = {"tool_use_id": "tool_call_id", "content": "content", "is_error": "is_error"}
+    return {ours: block[theirs] for theirs, ours in names.items() if theirs in block}
+
+
 _CHOICES = {"required": "any"}  # what the API calls them
 
 
@@ -34,16 +78,16 @@ def write_message(request: PreparedRequest) -> dict[str, Any]:
     if system and (caching := request.form.get("prompt_caching")):
         control = {"type": "ephemeral", **({"ttl": caching} if isinstance(caching, str) else {})}
         system = [{"type": "text", "text": system, "cache_control": control}]
-    settings = write_settings(request.settings, KEYS)
+    written = settings.write_settings(request.settings, KEYS)
     body = {
-        "max_tokens": settings.pop("max_tokens", None),
+        "max_tokens": written.pop("max_tokens", None),
         "messages": _messages(request.messages),
         "model": request.model,
         "system": system,
-        "temperature": settings.pop("temperature", None),
+        "temperature": written.pop("temperature", None),
         "tools": [_tool(tool) for tool in request.tools] or None,
     }
-    return with_body({**body, **settings}, request.settings)
+    return settings.with_body({**body, **written}, request.settings)
 
 
 def _messages(turns: Iterable[Turn]) -> list[dict[str, Any]]:
@@ -113,7 +157,7 @@ def _choice(choice: Choice) -> dict[str, Any]:
     return {"type": "tool", **choice}
 
 
-_READ = (*SPOKEN, "model")
+PROMPT = ("model", "system", "messages", "tools")  # keys of a body
 _NAMES_OF_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
@@ -121,7 +165,7 @@ def read_message(
     body: Mapping[str, Any], media: MediaReader = reading.read_media
 ) -> PreparedRequest:
     """Return the request that a body was written of."""
-    system = reading.texts(pieces(body.get("system")))
+    system = reading.texts(_pieces_in(body.get("system")))
     messages = (
         t for each in reading.mappings(body.get("messages")) for t in _read_turns(each, media)
     )
@@ -136,7 +180,7 @@ def read_message(
         system=reading.turn("system", system, media) if system else None,
         model=str(body.get("model") or ""),
         tools=tuple(reading.read_tool(each, "input_schema") for each in own),
-        settings=read_settings(body, KEYS, _READ),
+        settings=settings.read_settings(body, KEYS, PROMPT),
         form={"prompt_caching": caching} if caching else {},
     )
 
@@ -149,9 +193,9 @@ def _read_turns(given: Values, media: MediaReader) -> Iterator[Turn]:
             if block.get("type") == "tool_result":
                 keys = result_keys(block)
                 name, is_error = keys.get("tool_call_id"), keys.get("is_error")
-                said = pieces(keys.get("content"))
+                said = _pieces_in(keys.get("content"))
                 yield reading.turn("tool", said, media, answers=name, is_error=is_error)
-        spoken = [*pieces(content)]
+        spoken = [*_pieces_in(content)]
         if spoken or not isinstance(content, list):
             yield reading.turn("user", spoken, media)
     elif role == "assistant":
@@ -159,7 +203,7 @@ def _read_turns(given: Values, media: MediaReader) -> Iterator[Turn]:
         found = [piece for each in reading.mappings(listed) for piece in _read_block(each)]
         yield from reading.assistant_turns(found, media)
     elif role == "system":
-        yield reading.turn("system", reading.texts(pieces(content)), media)
+        yield reading.turn("system", reading.texts(_pieces_in(content)), media)
 
 
 def _read_block(block: Values) -> Iterator[Piece]:
@@ -167,19 +211,23 @@ def _read_block(block: Values) -> Iterator[Piece]:
     if block.get("type") == "tool_use":
         keys = use_keys(block)
         yield reading.read_call(keys.get("id"), keys.get("name"), keys.get("arguments") or {})
-    elif thoughts := read_thoughts(block):
+    elif thoughts := _thoughts(block):
         yield from thoughts
-    elif (found := segment_of(block)) is not None and found["type"] == "text":
+    elif (found := read_segment(block)) is not None and found["type"] == "text":
         yield found["value"]
 
 
-def read_thoughts(block: Values) -> list[Thinking]:
+def _thoughts(block: Values) -> list[Thinking]:
     """Return the thinking that a block is; none of any other block."""
     if block.get("type") == "thinking":
-        return [reading.read_thinking("anthropic", block.get("thinking"), block.get("signature"))]
+        return [reading.thinking_of("anthropic", block.get("thinking"), block.get("signature"))]
     if block.get("type") == "redacted_thinking":
-        return [reading.read_thinking("anthropic", data=block.get("data"))]
+        return [reading.thinking_of("anthropic", data=block.get("data"))]
     return []
+
+
+def _pieces_in(content: Any) -> Iterator[Any]:
+    return reading.pieces_of_blocks(content, read_segment)
 
 
 def _read_choice(choice: Any) -> Choice | None:
@@ -192,7 +240,7 @@ def _read_choice(choice: Any) -> Choice | None:
 
 
 def _write_format(form: Any) -> Values | None:
-    return {"type": "json_schema", "schema": form.schema} if form != "text" else None
+    return {"type": "json_schema", "schema": form.schema} if isinstance(form, JsonSchema) else None
 
 
 def _read_format(form: Any) -> JsonSchema | None:
@@ -209,7 +257,7 @@ def _read_budget(thinking: Any) -> int | None:
     return None
 
 
-KEYS: Keys = {
+KEYS: settings.Keys = {
     "max_output_tokens": Key("max_tokens"),
     "temperature": Key("temperature"),
     "parallel_tool_calls": Key(
@@ -247,16 +295,6 @@ def _likeness(body: Values) -> int:
     return 2 if is_claude or any(each in _BLOCKS for each in types) else 0
 
 
-def _same(body: Values) -> Values:
-    same: Values = reading.same_spelling(
-        body,
-        contents=("content", "system"),
-        defaults=(("is_error", False), ("type", "custom")),
-        programs=("input", "input_schema"),
-    )
-    return same
-
-
 def _settings(request: PreparedRequest) -> Values:
     found = dict(request.form)
     if request.settings.temperature is not None:
@@ -267,12 +305,18 @@ def _settings(request: PreparedRequest) -> Values:
 
 
 FORM = BodyForm(
-    _likeness,
+    write_message,
     read_message,
-    _same,
+    _likeness,
+    partial(
+        reading.same_spelling,
+        contents=("content", "system"),
+        defaults=(("is_error", False), ("type", "custom")),
+        programs=("input", "input_schema"),
+    ),
     _settings,
-    read_thoughts,
+    _thoughts,
     keys=KEYS,
     # From the types of anthropic 2.11.0, and of its older versions, on 22 November 2026.
-    closed=(*SPOKEN, "container", "context_management", "mcp_servers"),
+    closed=(*PROMPT, "container", "context_management", "mcp_servers"),
 )

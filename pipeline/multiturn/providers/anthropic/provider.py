@@ -10,17 +10,16 @@ from multiturn.files.media import MediaKind
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.model.turns import Call
 from multiturn.providers import layout as rules
-from multiturn.providers.anthropic.messages import FORM, SPOKEN, write_message
-from multiturn.providers.base import ProviderResponse, UpTo1, Wire
-from multiturn.providers.http import HttpProvider
-from multiturn.providers.http_settings import HttpSettings
+from multiturn.providers.anthropic.messages import FORM, PROMPT
+from multiturn.providers.base import ProviderResponse, UpTo1
+from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
-from multiturn.providers.replies import InputTokens, Typed, counts
+from multiturn.providers.replies import counts, of_types
 
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _IDS = rules.Names("T2", re.compile("[A-Za-z0-9_-]+"))
 # What the endpoint for counts takes, by anthropic 2.12.0 on 22 November 2026.
-_COUNTED = (*SPOKEN, "model", "output_config", "thinking", "tool_choice")
+_COUNTED = (*PROMPT, "output_config", "thinking", "tool_choice")
 _DEFAULT_LIMIT = 4096  # the API requires one
 _KINDS: tuple[MediaKind, ...] = ("image", "document")
 _LIMITS = (
@@ -30,40 +29,25 @@ _LIMITS = (
 
 
 class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
-    """The settings of an ``anthropic`` target."""
+    """The settings of an ``anthropic`` target.
 
-    base_url: Annotated[str | None, Meta(description="of a gateway; null for Anthropic's own.")] = (
-        None
-    )
-    api_version: Annotated[
-        str,
-        Meta(
-            description="sent as `anthropic-version`; temperatures need `2023-06-01` (A11).",
-            extra_json_schema={"pattern": _DAY},
-        ),
-    ] = "2026-10-21"
-    auth: Annotated[
-        Literal["bearer", "x-api-key"],
-        Meta(
-            description="the header with the key: `Authorization: Bearer`, or `x-api-key` for"
-            " gateways that read only that."
-        ),
-    ] = "bearer"
+    Attributes:
+        base_url: of a gateway; null for Anthropic's own.
+        api_version: sent as `anthropic-version`; temperatures need `2023-06-01` (A11).
+        auth: the header with the key: `Authorization: Bearer`, or `x-api-key` for gateways that
+            read only that.
+        later_system: `keep` sends system messages after a user message where they are, to models
+            that take them (A10).
+        prompt_caching: mark the system message for the provider's cache (A8): `true` keeps it for 5
+            minutes, `1h` for an hour.
+    """
+
+    base_url: str | None = None
+    api_version: Annotated[str, Meta(extra_json_schema={"pattern": _DAY})] = "2026-10-21"
+    auth: Literal["bearer", "x-api-key"] = "bearer"
     temperature: UpTo1 = None
-    later_system: Annotated[
-        Literal["refuse", "keep"],
-        Meta(
-            description="`keep` sends system messages after a user message where they are, to"
-            " models that take them (A10)."
-        ),
-    ] = "refuse"
-    prompt_caching: Annotated[
-        bool | Literal["1h"],
-        Meta(
-            description="mark the system message for the provider's cache (A8): `true` keeps it"
-            " for 5 minutes, `1h` for an hour."
-        ),
-    ] = False
+    later_system: Literal["refuse", "keep"] = "refuse"
+    prompt_caching: bool | Literal["1h"] = False
 
     def own_headers(self) -> dict[str, str]:
         """Return the header with the key, and the version of the API."""
@@ -87,9 +71,7 @@ class _Called(Struct, tag_field="type", tag="tool_use"):
     input: Any
 
 
-class AnthropicAnswer(Struct):
-    """An answer of the Messages API."""
-
+class _Answer(Struct):
     content: list[dict[str, Any]]
     stop_reason: str | None = None
     usage: Any = None
@@ -100,21 +82,16 @@ class AnthropicProvider(HttpProvider):
 
     kind = "anthropic"
     title = "Anthropic"
+    telemetry_names = ("anthropic",)
     path = "/v1/messages"
-    spoken_keys = SPOKEN
     body_forms = (FORM,)
     batch_api = "multiturn.providers.anthropic.batches:AnthropicBatchApi"
     counts_tokens = True
-    answer_type = AnthropicAnswer
+    own_server = "https://api.anthropic.com"
     tool_names = rules.Names("A12", re.compile("[A-Za-z0-9_-]{1,128}"))
     hottest = ("A9", 1)
     address_settings = ("base_url", "api_version")
     settings: AnthropicSettings
-
-    @property
-    def api_version(self) -> str:
-        """The version of the API: what models take depends on it."""
-        return self.settings.api_version
 
     def prepared(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
         """Return the messages as the Messages API takes them, and the parameters."""
@@ -122,9 +99,16 @@ class AnthropicProvider(HttpProvider):
         if keep:
             layout.take_first_system("A1", "A3")
         else:
-            layout.take_system("A1", "A3", self.keep_advice(layout))
+            refuses = self.abilities.takes("later_system").takes is False
+            keeps = "; so does later_system: keep of the target, if the model takes one"
+            layout.take_system("A1", "A3", "" if refuses else keeps)
         if layout.has_more:
-            self.repair_calls(layout, request)
+            rules.keep_thinking(layout, "anthropic", lambda block: block.signature or block.data)
+            rules.pair_results(layout)
+            rules.rename_ids(layout, _IDS)
+            if not request.tools and any(message.calls for message in layout.messages):
+                what = "sources disagree whether Anthropic takes calls in messages without tools"
+                layout.doubts.append(f"{what} (T7: litellm #27620, #24712); add tools to the case")
         if layout.has_media:
             rules.move_from_results(layout, lambda result, _: not result.is_error, "A17")
             rules.want_user_media(layout, "A13")
@@ -143,80 +127,42 @@ class AnthropicProvider(HttpProvider):
         if layout.want_user_last(self.abilities):
             layout.trim_end("A5")
         asked = self.asked(layout, request)
-        if asked.max_output_tokens is None:
-            asked = structs.replace(asked, max_output_tokens=_DEFAULT_LIMIT)
-        if asked.parallel_tool_calls is False and asked.tool_choice is None:
-            asked = structs.replace(asked, tool_choice="auto")  # which the API wants beside it
-        caching = self.settings.prompt_caching or None
-        return self.made(layout, request, asked, prompt_caching=caching)
-
-    def write(self, request: PreparedRequest) -> dict[str, Any]:
-        """Return the body."""
-        return write_message(request)
+        settings, caching = asked.settings, self.settings.prompt_caching
+        if settings.max_output_tokens is None:
+            settings = structs.replace(settings, max_output_tokens=_DEFAULT_LIMIT)
+        if settings.parallel_tool_calls is False and settings.tool_choice is None:
+            settings = structs.replace(settings, tool_choice="auto")  # the API wants one beside it
+        form = {"prompt_caching": caching} if caching else {}
+        return structs.replace(asked, settings=settings, form=form)
 
     @property
     def has_cache(self) -> bool | None:
         """Whether prefixes are cached: only if the target asks for it."""
         return super().has_cache if self.settings.prompt_caching else False
 
-    def repair_calls(self, layout: Layout, request: ProviderRequest) -> None:
-        """Repair calls, results and thinking."""
-        rules.keep_thinking(layout, "anthropic", lambda block: block.signature or block.data)
-        rules.pair_results(layout)
-        rules.rename_ids(layout, _IDS)
-        if not request.tools and any(message.calls for message in layout.messages):
-            what = "sources disagree whether Anthropic takes calls in messages without tools"
-            layout.doubts.append(f"{what} (T7: litellm #27620, #24712); add tools to the case")
-
-    def keep_advice(self, layout: Layout) -> str:
-        """Return the advice to keep a later system message, if the model may take it."""
-        if not layout.has_later_system() or self.abilities.takes("later_system").takes is False:
-            return ""
-        return "; so does later_system: keep of the target, if the model takes one"
-
-    @property
-    def server(self) -> str:
-        """The address that paths are appended to."""
-        return self.settings.base_url or "https://api.anthropic.com"
-
-    async def count(self, wire: Wire) -> int:
-        """Return the input tokens that Anthropic counts."""
-        assert wire.prepared is not None  # noqa: S101 - it is this provider's
-        body = self.write(wire.prepared)
+    def counting(self, request: PreparedRequest) -> tuple[str, dict[str, Any]]:
+        """Return the path and the body of the endpoint that counts."""
+        body = self.write(request)
         counted = {key: value for key, value in body.items() if key in _COUNTED}
-        return await self.call(
-            *("POST", "/v1/messages/count_tokens", InputTokens),
-            *(lambda found: found.input_tokens, counted),
-            what="count",
-        )
+        return "/v1/messages/count_tokens", counted
 
-    def read(self, answer: AnthropicAnswer) -> ProviderResponse:
+    def read(self, answer: Any) -> ProviderResponse:
         """Return the text blocks, the calls and the thinking."""
-        kinds = [block.type for block in msgspec.convert(answer.content, list[Typed])]
-        blocks = [
-            msgspec.convert(block, _Text | _Called)
-            for block, kind in zip(answer.content, kinds, strict=True)
-            if kind in ("text", "tool_use")
-        ]
+        said = msgspec.convert(answer, _Answer)
+        found = of_types(said.content, "text", "tool_use")
+        blocks = [msgspec.convert(block, _Text | _Called) for block in found]
+        calls = [block for block in blocks if isinstance(block, _Called)]
         return ProviderResponse(
             text="".join(block.text for block in blocks if isinstance(block, _Text)),
-            tool_calls=tuple(
-                Call(block.id, block.name, block.input)
-                for block in blocks
-                if isinstance(block, _Called)
-            ),
-            thinking=[
-                block
-                for block, kind in zip(answer.content, kinds, strict=True)
-                if kind in ("thinking", "redacted_thinking")
-            ],
+            tool_calls=tuple(Call(block.id, block.name, block.input) for block in calls),
+            thinking=of_types(said.content, "thinking", "redacted_thinking"),
             usage=counts(
-                answer.usage,
+                said.usage,
                 input_tokens="input_tokens+cache_read_input_tokens+cache_creation_input_tokens",
                 output_tokens="output_tokens",
                 cached_tokens="cache_read_input_tokens",
                 cache_write_tokens="cache_creation_input_tokens",
             ),
-            finish_reason=answer.stop_reason,
-            is_refusal=answer.stop_reason == "refusal",
+            finish_reason=said.stop_reason,
+            is_refusal=said.stop_reason == "refusal",
         )

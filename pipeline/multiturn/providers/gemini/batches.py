@@ -60,6 +60,7 @@ class GeminiBatchApi(BatchApi):
     """The requests are uploaded as files, and each batch has a token in its name."""
 
     provider: GeminiProvider
+    batch_type, line_type = _Batch, _Line
     most_requests = 1_000_000
     most_bytes = 2_000_000_000
 
@@ -121,11 +122,12 @@ class GeminiBatchApi(BatchApi):
                 return api.BatchSearch(batch.name)
         return api.BatchSearch()
 
-    async def status_of(self, batch: str) -> api.BatchStatus:
-        """Return the state; Gemini does not count."""
-        return await self.provider.call("GET", self._path(quote(batch)), _Batch, self._status)
+    def path_of(self, batch: str, action: str = "") -> str:
+        """Return the path of a batch, or of what is done with it."""
+        return self._path(quote(batch) + (action and f":{action}"))
 
-    def _status(self, batch: _Batch) -> api.BatchStatus:
+    def status(self, batch: _Batch) -> api.BatchStatus:
+        """Return the state; Gemini does not count."""
         state = batch.metadata.state.removeprefix("JOB_STATE_").removeprefix("BATCH_STATE_").lower()
         file = batch.metadata.output and batch.metadata.output.responses_file
         return api.BatchStatus(
@@ -143,13 +145,10 @@ class GeminiBatchApi(BatchApi):
 
     async def cancel(self, batch: str) -> None:
         """Cancel a batch."""
-        await self.provider.call("POST", self._path(f"{quote(batch)}:cancel"), object, bool)
+        await self.provider.call("POST", self.path_of(batch, "cancel"), object, bool)
 
-    def read(self, line: bytes) -> ProviderResponse:
+    def answer(self, line: _Line) -> ProviderResponse:
         """Return the response."""
-        return self.received(line, _Line, self._answer)
-
-    def _answer(self, line: _Line) -> ProviderResponse:
         if line.response is not None:
             return self.provider.read_raw(line.response)
         limited = line.error is not None and line.error.code in _LIMITED

@@ -15,18 +15,10 @@ from multiturn.files.media import EXTENSIONS, Base64, Media, kind_of_type
 from multiturn.model.request import PreparedRequest, pieces_of
 from multiturn.model.settings import Choice, JsonSchema
 from multiturn.model.turns import Call, Thinking, Tool, Turn
-from multiturn.providers import reading
+from multiturn.providers import reading, settings
 from multiturn.providers.reading import BodyForm, MediaReader, Piece
-from multiturn.providers.settings import (
-    Key,
-    Keys,
-    Values,
-    read_settings,
-    with_body,
-    write_settings,
-)
+from multiturn.providers.settings import Key, Values
 
-SPOKEN = ("systemInstruction", "contents", "tools")  # keys that messages and tools are in
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _ROLES = {"user": "user", "assistant": "model"}
 _TYPES = {f".{name}": media_type for media_type, name in EXTENSIONS.items()}
@@ -36,8 +28,8 @@ _NAMES_OF_TYPES = {"audio/mpeg": "audio/mp3"}  # what Gemini's guide calls them
 def write_content(request: PreparedRequest) -> dict[str, Any]:
     """Return the body of a request; the model is in its path."""
     system, form = request.system, request.settings.response_format
-    settings = write_settings(request.settings, KEYS)
-    config = settings.pop("generationConfig", {})
+    written = settings.write_settings(request.settings, KEYS)
+    config = written.pop("generationConfig", {})
     if form not in (None, "text"):
         config["responseMimeType"] = "application/json"
     if isinstance(form, JsonSchema):
@@ -47,10 +39,10 @@ def write_content(request: PreparedRequest) -> dict[str, Any]:
         "contents": _contents(request.messages),
         "systemInstruction": system and {"parts": [{"text": system.content}], "role": "user"},
         "tools": [{"functionDeclarations": declared}] if declared else None,
-        "toolConfig": settings.pop("toolConfig", None),
+        "toolConfig": written.pop("toolConfig", None),
         "generationConfig": config,
     }
-    return with_body({**body, **settings}, request.settings)
+    return settings.with_body({**body, **written}, request.settings)
 
 
 def _contents(messages: Iterable[Turn]) -> list[dict[str, Any]]:
@@ -115,7 +107,7 @@ def _choice(choice: Choice) -> dict[str, Any]:
 
 
 _MODES_READ = {mode: choice for choice, mode in _MODES.items()}
-_READ = (*SPOKEN, "model")
+_READ = ("systemInstruction", "contents", "tools", "model")
 _SNAKE = re.compile("_([a-z])")
 # Keys of what programs write, whose own keys and values are left as they are.
 OF_PROGRAMS = (
@@ -147,7 +139,7 @@ def read_content(
         system=reading.turn("system", system, media) if system else None,
         model=str(body.get("model") or ""),
         tools=tuple(reading.read_tool({**each, "parameters": _schema(each)}) for each in declared),
-        settings=structs.replace(read_settings(body, KEYS, _READ), response_format=form),
+        settings=structs.replace(settings.read_settings(body, KEYS, _READ), response_format=form),
     )
 
 
@@ -201,7 +193,7 @@ class _Reader:
     def _pieces(self, part: Values) -> Iterator[Piece]:
         if "functionCall" in part:
             yield self._call(part)
-        elif thoughts := read_thoughts(part):
+        elif thoughts := _thoughts(part):
             yield from thoughts
         else:
             yield from _pieces_in({"parts": [part]})
@@ -256,11 +248,11 @@ def _pieces_in(content: Any) -> Iterator[Any]:
                 yield {"type": kind_of_type(str(more.get("mimeType"))), "value": url}
 
 
-def read_thoughts(part: Values) -> list[Thinking]:
+def _thoughts(part: Values) -> list[Thinking]:
     """Return a part that is a thought as a block of thinking; none of any other part."""
     if part.get("thought") is not True:
         return []
-    return [reading.read_thinking("gemini", part.get("text"), part.get("thoughtSignature"))]
+    return [reading.thinking_of("gemini", part.get("text"), part.get("thoughtSignature"))]
 
 
 def _schema(given: Values) -> Any:
@@ -309,7 +301,7 @@ def _upper(word: str) -> str:
 
 
 _CONFIG = "generationConfig"
-KEYS: Keys = {
+KEYS: settings.Keys = {
     "temperature": Key(f"{_CONFIG}.temperature", float),
     "max_output_tokens": Key(f"{_CONFIG}.maxOutputTokens"),
     "tool_choice": Key("toolConfig.functionCallingConfig", _choice, _read_choice),
@@ -332,12 +324,12 @@ KEYS: Keys = {
 }
 
 
-def same_content(body: Values) -> Values:
+def _same(body: Values) -> Values:
     """Return a body in camelCase, with its contents as a list of mappings that have roles."""
     same: Values = camel(body)
     same["contents"] = [_with_role(each) for each in _listed(same.get("contents"))]
     same["systemInstruction"] = _with_role(same.get("systemInstruction"), role="user")
-    return same
+    return reading.same_spelling(same, defaults=(("thought", False),), programs=OF_PROGRAMS)
 
 
 def _with_role(content: Any, **role: str) -> Any:
@@ -347,27 +339,17 @@ def _with_role(content: Any, **role: str) -> Any:
     return {"role": "user", **content, **role} if isinstance(content, dict) else content
 
 
-def _likeness(body: Values) -> int:
-    return 4 if "contents" in body else 0
-
-
-def _same(body: Values) -> Values:
-    same: Values = reading.same_spelling(
-        same_content(body), defaults=(("thought", False),), programs=OF_PROGRAMS
-    )
-    return same
-
-
 FORM = BodyForm(
-    _likeness,
+    write_content,
     read_content,
+    lambda body: 4 if "contents" in body else 0,
     _same,
     lambda _: {},
-    read_thoughts,
+    _thoughts,
     keys=KEYS,
     # From the types of google-genai 3.4.0, on 22 November 2026; the API also takes snake_case.
     closed=(
-        *(*SPOKEN, "cachedContent", "cached_content", "generation_config"),
+        *(*_READ, "cachedContent", "cached_content", "generation_config"),
         *("system_instruction", "tool_config"),
     ),
 )

@@ -3,22 +3,21 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from multiturn.errors import ContentFilterError
 from multiturn.files.media import with_bytes
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.model.turns import Call
 from multiturn.providers import layout as rules
-from multiturn.providers.base import ProviderResponse, UpTo2, Wire
-from multiturn.providers.gemini.contents import FORM, SPOKEN, write_content
-from multiturn.providers.http import HttpProvider
-from multiturn.providers.http_settings import HttpSettings
+from multiturn.providers.base import ProviderResponse, UpTo2
+from multiturn.providers.gemini.contents import FORM
+from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.providers.replies import TokenCount, counts
 from multiturn.providers.tokens import Overhead
@@ -30,18 +29,19 @@ _LIMITS = (rules.Limit("G14", 100 * 2**20),)
 
 
 class GeminiSettings(HttpSettings, frozen=True, kw_only=True):
-    """The settings of a ``gemini`` target."""
+    """The settings of a ``gemini`` target.
 
-    base_url: Annotated[str | None, Meta(description="of a gateway; null for Google's own.")] = None
-    version: Annotated[str, Meta(description="of the API (G6).")] = "v1beta"
+    Attributes:
+        base_url: of a gateway; null for Google's own.
+        version: of the API (G6).
+        thought_signature: `skip` sends a stand-in where a model needs the signature of a call and
+            there is none (T5); the model may answer worse.
+    """
+
+    base_url: str | None = None
+    version: str = "v1beta"
     temperature: UpTo2 = None
-    thought_signature: Annotated[
-        Literal["refuse", "skip"],
-        Meta(
-            description="`skip` sends a stand-in where a model needs the signature of a call and"
-            " there is none (T5); the model may answer worse."
-        ),
-    ] = "refuse"
+    thought_signature: Literal["refuse", "skip"] = "refuse"
 
     def own_headers(self) -> dict[str, str]:
         """Return the header with the key, and how long the server may take."""
@@ -79,9 +79,7 @@ class _Feedback(Struct, rename="camel"):
     block_reason: str | None = None
 
 
-class GeminiAnswer(Struct, rename="camel"):
-    """An answer of generateContent."""
-
+class _Answer(Struct, rename="camel"):
     candidates: list[_Candidate] = []
     prompt_feedback: _Feedback | None = None
     usage_metadata: Any = None
@@ -92,8 +90,9 @@ class GeminiProvider(HttpProvider):
 
     kind = "gemini"
     title = "Gemini"
-    answer_type = GeminiAnswer
-    spoken_keys = SPOKEN
+    telemetry_names = ("gemini", "gcp.gemini", "gcp.gen_ai")
+    own_server = "https://generativelanguage.googleapis.com"
+    count_type = _Counted
     body_forms = (FORM,)
     batch_api = "multiturn.providers.gemini.batches:GeminiBatchApi"
     counts_tokens = True
@@ -112,7 +111,15 @@ class GeminiProvider(HttpProvider):
             rules.pair_results(layout)
             rules.name_joined(layout, "T4")
         if layout.has_media:
-            self.repair_media(layout)
+            takes = bool(self.abilities.takes("result_media").takes)
+            rules.move_from_results(layout, lambda _, media: takes and media.kind != "audio")
+            gif, what = "image/gif", "attach a PNG"
+            rules.want_types(layout, "G12", lambda media: media.media_type != gif, what)
+            rules.want_kinds(layout, self.abilities)
+            rules.want_sizes(layout, _LIMITS)
+            rules.without_detail(layout)
+            if any(media.url for media in rules.media_in(layout.messages)):
+                layout.judge(self.abilities.takes("addresses"), "attach the file itself")
         layout.drop_blank("G5")
         layout.tools_as_user("G3")
         layout.want_turns("G2")
@@ -126,33 +133,11 @@ class GeminiProvider(HttpProvider):
         asked = self.asked(layout, request)
         if any(tool.strict is not None for tool in request.tools):
             layout.repair("G9", "left out whether tools are strict")
-        return self.made(layout, request, asked)
-
-    def write(self, request: PreparedRequest) -> dict[str, Any]:
-        """Return the body."""
-        return write_content(request)
+        return asked
 
     def encode(self, body: dict[str, Any], hook: Callable[[Any], str] = with_bytes) -> bytes:
         """Return the body, in which characters outside ASCII are escaped."""
         return json.dumps(body, default=hook).encode()
-
-    def repair_media(self, layout: Layout) -> None:
-        """Refuse what the API, or the model, does not take of media, or move it after results."""
-        takes = bool(self.abilities.takes("result_media").takes)
-        rules.move_from_results(layout, lambda _, media: takes and media.kind != "audio")
-        rules.want_types(
-            layout, "G12", lambda media: media.media_type != "image/gif", "attach a PNG"
-        )
-        rules.want_kinds(layout, self.abilities)
-        rules.want_sizes(layout, _LIMITS)
-        rules.without_detail(layout)
-        if any(media.url for media in rules.media_in(layout.messages)):
-            layout.judge(self.abilities.takes("addresses"), "attach the file itself")
-
-    @property
-    def server(self) -> str:
-        """The address that paths are appended to."""
-        return self.settings.base_url or "https://generativelanguage.googleapis.com"
 
     @property
     def path(self) -> str:
@@ -169,18 +154,14 @@ class GeminiProvider(HttpProvider):
         model: str = self.settings.model
         return model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
 
-    async def count(self, wire: Wire) -> int:
-        """Return the input tokens that Google counts."""
-        assert wire.prepared is not None  # noqa: S101 - it is this provider's
-        whole = {"model": self.model_name, **self.write(wire.prepared)}
-        return await self.call(
-            *("POST", self.model_path("countTokens"), _Counted),
-            *(lambda found: found.total_tokens, {"generateContentRequest": whole}),
-            what="count",
-        )
+    def counting(self, request: PreparedRequest) -> tuple[str, dict[str, Any]]:
+        """Return the path and the body of the endpoint that counts."""
+        whole = {"model": self.model_name, **self.write(request)}
+        return self.model_path("countTokens"), {"generateContentRequest": whole}
 
-    def read(self, answer: GeminiAnswer) -> ProviderResponse:
+    def read(self, answer: Any) -> ProviderResponse:
         """Return the text of the first candidate, its calls, and apart from them its thoughts."""
+        answer = msgspec.convert(answer, _Answer)
         blocked = answer.prompt_feedback and answer.prompt_feedback.block_reason
         if blocked and not answer.candidates:
             raise ContentFilterError(f"the prompt was blocked: {blocked}")
@@ -189,9 +170,14 @@ class GeminiProvider(HttpProvider):
         candidate = answer.candidates[0]
         raw = (candidate.content and candidate.content.parts) or []
         parts = msgspec.convert(raw, list[_Part])
+        called = [(part.function_call, part.thought_signature) for part in parts]
+        calls = enumerate(((call, signed) for call, signed in called if call), 1)
         return ProviderResponse(
             text="".join(part.text for part in parts if not part.thought),
-            tool_calls=tuple(_calls(parts)),
+            tool_calls=tuple(
+                Call(call.id or f"call_{at}", call.name, call.args or {}, signed)
+                for at, (call, signed) in calls  # one without an id gets its number
+            ),
             thinking=[part for part in raw if part.get("thought")],
             usage=counts(
                 answer.usage_metadata,
@@ -211,10 +197,3 @@ def _want_base64(layout: Layout) -> None:
     wrong = [each for each in found if not _BASE64.fullmatch(each)]
     if wrong:
         layout.refuse("G11", f"write it as Gemini gave it; {wrong[0][:60]!r} is none")
-
-
-def _calls(parts: Iterable[_Part]) -> Iterator[Call]:
-    """Yield the calls among the parts of an answer; one without an id gets its number."""
-    called = [(part.function_call, part) for part in parts if part.function_call]
-    for at, (call, part) in enumerate(called, 1):
-        yield Call(call.id or f"call_{at}", call.name, call.args or {}, part.thought_signature)

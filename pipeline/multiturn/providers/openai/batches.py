@@ -70,6 +70,7 @@ class OpenAIBatchApi(BatchApi):
     """The requests are uploaded as files, and each batch has a token in its metadata."""
 
     provider: OpenAIProvider
+    batch_type, line_type = _Batch, _Line
     most_requests = 50_000
     most_bytes = 200_000_000
 
@@ -90,10 +91,8 @@ class OpenAIBatchApi(BatchApi):
 
     async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Upload a file for batches, and wait until it is processed."""
-        form = _form(part.token)
-        found = await self._file(
-            "POST", "/files", Upload(file, 0, file.seek(0, os.SEEK_END), *form), part.token
-        )
+        upload = Upload(file, 0, file.seek(0, os.SEEK_END), *_form(part.token))
+        found = await self._file("POST", "/files", upload, part.token)
         while found.status in _UNPROCESSED:
             await asyncio.sleep(1)
             found = await self._file("GET", f"/files/{quote(found.id, safe='')}")
@@ -141,14 +140,13 @@ class OpenAIBatchApi(BatchApi):
                 return api.BatchSearch(batch.id)
         return api.BatchSearch()
 
-    async def status_of(self, batch: str) -> api.BatchStatus:
+    def path_of(self, batch: str, action: str = "") -> str:
+        """Return the path of a batch, or of what is done with it."""
+        rest = action and f"/{action}"
+        return self.provider.versioned(f"/batches/{quote(batch, safe='')}{rest}")
+
+    def status(self, batch: _Batch) -> api.BatchStatus:
         """Return the status, the counts and the two files of results."""
-        return await self.provider.call("GET", self._path(batch), _Batch, self._status)
-
-    def _path(self, batch: str, action: str = "") -> str:
-        return self.provider.versioned(f"/batches/{quote(batch, safe='')}{action}")
-
-    def _status(self, batch: _Batch) -> api.BatchStatus:
         counts, errors = batch.request_counts, (batch.errors and batch.errors.data) or ()
         whys = (f"{error.code}: {error.message}" for error in errors)
         return api.BatchStatus(
@@ -166,15 +164,8 @@ class OpenAIBatchApi(BatchApi):
             await self.provider.download(self.provider.versioned(path), file)
             file.write(b"\n")
 
-    async def cancel(self, batch: str) -> None:
-        """Cancel a batch."""
-        await self.provider.call("POST", self._path(batch, "/cancel"), _Batch, self._status)
-
-    def read(self, line: bytes) -> ProviderResponse:
+    def answer(self, line: _Line) -> ProviderResponse:
         """Return the answer; an error is in the body of the response, or beside it."""
-        return self.received(line, _Line, self._answer)
-
-    def _answer(self, line: _Line) -> ProviderResponse:
         response = line.response
         if response is None or not response.status_code:
             raise self.error(line.error, "batch")

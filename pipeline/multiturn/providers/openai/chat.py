@@ -6,29 +6,74 @@ Many other tools use this form, too.
 import json
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
-from typing import Any
+from typing import Any, TypeVar
 
 from multiturn.errors import MultiturnError
-from multiturn.files.media import EXTENSIONS, Base64, Media, address_or_uri, file_name
+from multiturn.files.media import EXTENSIONS, Base64, Detail, Media, address_or_uri, file_name
 from multiturn.model.request import PreparedRequest, content_of
 from multiturn.model.settings import Choice
 from multiturn.model.turns import Call, Tool, Turn
-from multiturn.providers import reading
-from multiturn.providers.openai.blocks import call_keys, pieces
+from multiturn.providers import reading, settings
 from multiturn.providers.reading import BodyForm, MediaReader
-from multiturn.providers.settings import (
-    Key,
-    Keys,
-    Values,
-    read_format,
-    read_settings,
-    with_body,
-    write_format,
-    write_settings,
-)
+from multiturn.providers.settings import Key, Values
 
-LIMITS = ("max_completion_tokens", "max_tokens")
-SPOKEN = ("messages", "tools")  # keys of a body that the messages and the tools are in
+_V = TypeVar("_V")
+_Mapping = dict[str, Any]
+# The keys of each form; those that may be None may be missing.
+FORMS: Mapping[str, Mapping[str, Any]] = {
+    "text": {"type": str, "text": str},
+    "image_url": {"type": str, "image_url": _Mapping | str},
+    "image_url.image_url": {"url": str, "detail": Detail | None},
+    "file": {"type": str, "file": _Mapping},
+    "file.file": {"file_data": str, "filename": str | None},
+    "input_audio": {"type": str, "input_audio": _Mapping},
+    "input_audio.input_audio": {"data": str, "format": str},
+    "input_image": {"type": str, "image_url": str, "detail": Detail | None},
+    "input_file": {
+        "type": str,
+        **dict.fromkeys(("file_data", "file_url", "filename"), str | None),
+        "detail": Detail | None,
+    },
+}
+
+
+def read_segment(block: Mapping[str, Any]) -> reading.Segment | None:
+    """Return a text or media as a segment of ours; None for any other block."""
+    match block:
+        case {"type": "text" | "input_text" | "output_text", "text": str(text)}:
+            return reading.segment("text", text)
+        case {"type": "image_url", "image_url": {"url": str(url), **keys}}:
+            return reading.segment("image", url, keys)
+        case {"type": "image_url" | "input_image", "image_url": str(url), **keys}:
+            return reading.segment("image", url, keys)
+        case {"type": "file", "file": {"file_data": str(data), **keys}}:
+            return reading.segment("file", reading.data_uri(data), keys)
+        case {"type": "input_file", "file_data": str(data), **keys}:
+            return reading.segment("file", reading.data_uri(data), keys)
+        case {"type": "input_file", "file_url": str(url), **keys}:
+            return reading.segment("document", url, keys)
+        case {"type": "input_audio", "input_audio": {"data": str(data), **keys}}:
+            return reading.segment("audio", reading.data_uri(data, f"audio/{keys.get('format')}"))
+    return None
+
+
+def call_keys(call: Mapping[str, _V], function: Mapping[str, _V]) -> dict[str, _V]:
+    """Return the keys of a call as ours; ``function`` is what the call has under that key.
+
+    >>> call_keys({"id": "c1"}, {"name": "now", "arguments": "{}"})
+    {'id': 'c1', 'name': 'now', 'arguments': '{}'}
+    """
+    others = {key: value for key, value in call.items() if key not in ("type", "function")}
+    return {**others, **{key: function[key] for key in ("name", "arguments") if key in function}}
+
+
+def pieces(content: Any) -> Iterator[Any]:
+    """Yield the texts and the media of a content.
+
+    >>> [*pieces([{"type": "text", "text": "Hi"}, {"type": "image_url", "image_url": "a"}])]
+    ['Hi', {'type': 'image', 'value': 'a'}]
+    """
+    return reading.pieces_of_blocks(content, read_segment)
 
 
 def write_chat(request: PreparedRequest) -> dict[str, Any]:
@@ -38,18 +83,19 @@ def write_chat(request: PreparedRequest) -> dict[str, Any]:
     ``max_tokens``; and ``prompt_caching``, which marks the system message for the cache.
     """
     form = request.form
-    role, limit = form.get("system_role", ""), form.get("max_tokens_field", LIMITS[0])
+    role, limit = form.get("system_role", ""), form.get("max_tokens_field", _LIMITS[0])
     messages = [chat_message(each, role * (each.role == "system")) for each in request.messages]
-    settings = write_settings(request.settings, {**KEYS, "max_output_tokens": Key(limit)})
+    keys = {**KEYS, "max_output_tokens": Key(limit)}
+    written = settings.write_settings(request.settings, keys)
     body = {
         "messages": messages,
         "model": request.model,
-        limit: settings.pop(limit, None),
+        limit: written.pop(limit, None),
         "prompt_cache_options": caching_of(request, messages, "text"),
-        "temperature": settings.pop("temperature", None),
+        "temperature": written.pop("temperature", None),
         "tools": [chat_tool(tool) for tool in request.tools] or None,
     }
-    return with_body({**body, **settings}, request.settings)
+    return settings.with_body({**body, **written}, request.settings)
 
 
 def caching_of(request: PreparedRequest, messages: list[Any], text_type: str) -> Any:
@@ -144,6 +190,7 @@ def chat_tool(tool: Tool) -> dict[str, Any]:
 
 _OLD = ("functions", "function_call")
 _READ = ("messages", "model", "tools")
+_LIMITS = ("max_completion_tokens", "max_tokens")
 
 
 def read_chat(body: Mapping[str, Any], media: MediaReader = reading.read_media) -> PreparedRequest:
@@ -155,13 +202,15 @@ def read_chat(body: Mapping[str, Any], media: MediaReader = reading.read_media) 
     if old := [key for key in _OLD if body.get(key)]:
         raise MultiturnError(f"{old[0]} is OpenAI's old form, which is not read")
     given = [*reading.mappings(body.get("messages"))]
-    limits = [key for key in LIMITS if body.get(key) is not None]
+    limits = [key for key in _LIMITS if body.get(key) is not None]
     form = role_form(given)
     if limits[:1] == ["max_tokens"]:
         form["max_tokens_field"] = "max_tokens"
     functions = (each.get("function") for each in functions_of(body))
     caching = body.get("prompt_cache_options")
     is_ours = caching == {"mode": "explicit"}
+    read = (*_READ, *limits[1:], *(["prompt_cache_options"] if is_ours else []))
+    keys = {**KEYS, "max_output_tokens": Key((*limits, *_LIMITS)[0])}
     return PreparedRequest(
         messages=tuple(
             found
@@ -170,11 +219,7 @@ def read_chat(body: Mapping[str, Any], media: MediaReader = reading.read_media) 
         ),
         model=str(body.get("model") or ""),
         tools=tuple(reading.read_tool(each) for each in functions if isinstance(each, dict)),
-        settings=read_settings(
-            body,
-            {**KEYS, "max_output_tokens": Key((*limits, *LIMITS)[0])},
-            (*_READ, *limits[1:], *(["prompt_cache_options"] if is_ours else [])),
-        ),
+        settings=settings.read_settings(body, keys, read),
         form={**form, **({"prompt_caching": True} if is_ours else {})},
     )
 
@@ -241,7 +286,7 @@ def _stops(written: Any) -> Any:
     return tuple(written) if isinstance(written, list) else (written,)
 
 
-KEYS: Keys = {
+KEYS: settings.Keys = {
     "temperature": Key("temperature"),
     "tool_choice": Key("tool_choice", chat_choice, read_choice),
     "top_p": Key("top_p"),
@@ -250,7 +295,7 @@ KEYS: Keys = {
     "frequency_penalty": Key("frequency_penalty"),
     "presence_penalty": Key("presence_penalty"),
     "reasoning_effort": Key("reasoning_effort"),
-    "response_format": Key("response_format", write_format, read_format),
+    "response_format": Key("response_format", settings.write_format, settings.read_format),
     "parallel_tool_calls": Key("parallel_tool_calls"),
     "verbosity": Key("verbosity"),
     "service_tier": Key("service_tier"),
@@ -262,10 +307,7 @@ _ROLES = ("developer", "tool", "function")
 
 
 def _likeness(body: Values) -> int:
-    messages, tools = (
-        [*reading.mappings(body.get("messages"))],
-        [*reading.mappings(body.get("tools"))],
-    )
+    messages, tools = ([*reading.mappings(body.get(key))] for key in ("messages", "tools"))
     roles = [each.get("role") for each in messages]
     is_sure = (
         roles[:1] == ["system"]
@@ -276,30 +318,26 @@ def _likeness(body: Values) -> int:
     return 3 if is_sure else 1
 
 
-def _same(body: Values) -> Values:
+def _same(body: Values) -> Any:
     stop = {} if body.get("stop") is None else {"stop": [*_stops(body["stop"])]}
-    same: Values = reading.same_spelling(
+    return reading.same_spelling(
         {**body, **stop},
         contents=("content",),
         defaults=(("detail", "auto"), ("type", "function")),
         programs=("parameters",),
     )
-    return same
-
-
-def _settings(request: PreparedRequest) -> Values:
-    return dict(request.form)
 
 
 FORM = BodyForm(
-    _likeness,
+    write_chat,
     read_chat,
+    _likeness,
     _same,
-    _settings,
-    keys={**KEYS, "max_output_tokens": Key(LIMITS[0])},
+    lambda request: dict(request.form),
+    keys={**KEYS, "max_output_tokens": Key(_LIMITS[0])},
     # From the types of openai 3.52.0 on 22 November 2026.
     closed=(
-        *(*SPOKEN, *LIMITS, "audio", "functions", "function_call", "modalities", "prediction"),
+        *(*_READ, *_LIMITS, "audio", "functions", "function_call", "modalities", "prediction"),
         *("prompt_cache_options", "web_search_options"),
     ),
 )

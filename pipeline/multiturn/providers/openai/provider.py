@@ -1,38 +1,25 @@
 """OpenAI and servers with its API, by HTTP: messages are sent almost unchanged."""
 
 import re
+from contextlib import suppress
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import quote, urlencode, urlsplit
 
-from msgspec import Meta
-from msgspec.structs import force_setattr
+import msgspec
+from msgspec import Meta, Struct, structs
 
-from multiturn.errors import RefusedError
+from multiturn.errors import MalformedReplyError, RefusedError, provider_error
 from multiturn.files.media import MEDIA_KINDS
 from multiturn.model.request import PreparedRequest, ProviderRequest
-from multiturn.providers.base import ProviderResponse, UpTo2, Wire
-from multiturn.providers.http import HttpProvider
-from multiturn.providers.http_settings import API_KEY, HttpSettings
+from multiturn.model.turns import Call
+from multiturn.providers.base import ProviderResponse, UpTo2
+from multiturn.providers.http import API_KEY, HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout, Names, media_in, want_kinds
 from multiturn.providers.models import SERVERS
-from multiturn.providers.openai import chat, responses
-from multiturn.providers.openai.answers import (
-    ChatAnswer,
-    ResponsesAnswer,
-    answer_of_chat,
-    answer_of_response,
-)
-from multiturn.providers.openai.repairs import (
-    LOWEST_LIMIT,
-    MEDIA,
-    lay_out_for_chat,
-    lay_out_for_responses,
-    phases,
-    wanted_thinking,
-)
+from multiturn.providers.openai import chat, repairs, responses
 from multiturn.providers.reading import BodyForm
-from multiturn.providers.replies import InputTokens
+from multiturn.providers.replies import counts, of_types
 
 _OPENAI = "https://api.openai.com/v1"
 _OF_AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
@@ -53,47 +40,28 @@ def vendor_at(address: str) -> str:
 
 
 class OpenAIApiSettings(HttpSettings, frozen=True, kw_only=True):
-    """The settings of every target with OpenAI's APIs."""
+    """The settings of every target with OpenAI's APIs.
 
-    api: Annotated[
-        Literal["chat", "responses"],
-        Meta(
-            description="`responses` asks the Responses API, the only one of some models (O10);"
-            " nothing is stored there."
-        ),
-    ] = "chat"
-    system_as: Annotated[
-        Literal["item", "instructions"],
-        Meta(
-            description="with `api: responses`: whether the system message is an item of `input`,"
-            " or `instructions`."
-        ),
-    ] = "item"
-    system_role: Annotated[
-        Literal["system", "developer", "user"],
-        Meta(
-            description="what the model calls its system message (O2); `user` for chat templates"
-            " that take none (O14)."
-        ),
-    ] = "system"
-    roles: Annotated[
-        Literal["any", "alternate"] | None,
-        Meta(
-            description="`alternate` merges neighbors of one role, for chat templates in which user"
-            " and assistant must alternate (O13); null to warn where the model's may want that."
-        ),
-    ] = None
-    later_system: Annotated[
-        Literal["keep", "merge"],
-        Meta(
-            description="`merge` sends all system messages as one, the first message, for chat"
-            " templates that refuse any other (O5)."
-        ),
-    ] = "keep"
-    max_tokens_field: Annotated[
-        Literal["max_completion_tokens", "max_tokens"],
-        Meta(description="with `api: chat`: the key of the body that limits the output (O4)."),
-    ] = "max_completion_tokens"
+    Attributes:
+        api: `responses` asks the Responses API, the only one of some models (O10); nothing is
+            stored there.
+        system_as: with `api: responses`: whether the system message is an item of `input`, or
+            `instructions`.
+        system_role: what the model calls its system message (O2); `user` for chat templates that
+            take none (O14).
+        roles: `alternate` merges neighbors of one role, for chat templates in which user and
+            assistant must alternate (O13); null to warn where the model's may want that.
+        later_system: `merge` sends all system messages as one, the first message, for chat
+            templates that refuse any other (O5).
+        max_tokens_field: with `api: chat`: the key of the body that limits the output (O4).
+    """
+
+    api: Literal["chat", "responses"] = "chat"
+    system_as: Literal["item", "instructions"] = "item"
+    system_role: Literal["system", "developer", "user"] = "system"
+    roles: Literal["any", "alternate"] | None = None
+    later_system: Literal["keep", "merge"] = "keep"
+    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
 
     def __post_init__(self) -> None:
         """Refuse settings of the other API."""
@@ -105,17 +73,16 @@ class OpenAIApiSettings(HttpSettings, frozen=True, kw_only=True):
 
 
 class OpenAISettings(OpenAIApiSettings, frozen=True, kw_only=True):
-    """The settings of an ``openai`` target."""
+    """The settings of an ``openai`` target.
+
+    Attributes:
+        base_url: the server's address, up to `/v1`; by default OpenAI's own.
+        prompt_caching: mark the system message for the cache of models that want that (O9).
+    """
 
     api_key: Annotated[str | None, API_KEY] = None  # type: ignore[assignment]
-    base_url: Annotated[
-        str, Meta(description="the server's address, up to `/v1`; by default OpenAI's own.")
-    ] = _OPENAI
-
-    prompt_caching: Annotated[
-        bool,
-        Meta(description="mark the system message for the cache of models that want that (O9)."),
-    ] = False
+    base_url: str = _OPENAI
+    prompt_caching: bool = False
 
     def __post_init__(self) -> None:
         """Refuse to ask OpenAI, or Azure, without a key."""
@@ -125,6 +92,140 @@ class OpenAISettings(OpenAIApiSettings, frozen=True, kw_only=True):
             raise ValueError(what)
         if self.prompt_caching and self.system_as == "instructions":
             raise ValueError("prompt_caching marks an item; leave out system_as: instructions")
+
+
+def _call_of(call_id: str, name: str, arguments: Any) -> Call:
+    """Return a call of an answer; arguments that are no JSON object, as models write, stay text."""
+    with suppress(ValueError):
+        arguments = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
+    return Call(call_id, name, arguments)
+
+
+class _Function(Struct):
+    name: str
+    arguments: Any = None
+
+
+class _ChatCall(Struct):
+    id: str
+    function: _Function
+
+
+class _Message(Struct):
+    content: str | None = None
+    refusal: str | None = None
+    tool_calls: list[_ChatCall] | None = None
+
+
+class _Choice(Struct):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _ChatAnswer(Struct):
+    choices: Annotated[list[_Choice], Meta(min_length=1)]
+    usage: Any = None
+
+
+def _answer_of_chat(given: Any) -> ProviderResponse:
+    """Return the first choice of an answer; a refusal by the model is an answer, too."""
+    answer = msgspec.convert(given, _ChatAnswer)
+    choice = answer.choices[0]
+    message = choice.message
+    return ProviderResponse(
+        text=message.content or message.refusal or "",
+        tool_calls=tuple(
+            _call_of(call.id, call.function.name, call.function.arguments)
+            for call in message.tool_calls or ()
+        ),
+        usage=counts(
+            answer.usage,
+            input_tokens="prompt_tokens",
+            output_tokens="completion_tokens",
+            cached_tokens="prompt_tokens_details.cached_tokens",
+        ),
+        finish_reason=choice.finish_reason,
+        is_refusal=bool(message.refusal) or choice.finish_reason == "content_filter",
+    )
+
+
+_KINDS = {"rate_limit_exceeded": "rate_limit"}  # of errors, by the vendor's code
+
+
+class _Error(Struct):
+    code: str
+    message: str
+
+
+class _Text(Struct, tag_field="type", tag="output_text"):
+    text: str
+
+
+class _Refusal(Struct, tag_field="type", tag="refusal"):
+    refusal: str
+
+
+class _Said(Struct, tag_field="type", tag="message"):
+    content: list[_Text | _Refusal]
+
+
+class _Called(Struct, tag_field="type", tag="function_call"):
+    call_id: str
+    name: str
+    arguments: Any = None
+
+
+class _Incomplete(Struct):
+    reason: str | None = None
+
+
+class _ResponsesAnswer(Struct):
+    output: list[dict[str, Any]] | None = None
+    status: str | None = None  # other servers may leave it out
+    error: _Error | None = None
+    incomplete_details: _Incomplete | None = None
+    usage: Any = None
+
+
+def _answer_of_responses(given: Any) -> ProviderResponse:
+    """Return what an answer says; a refusal by the model is an answer, too.
+
+    Raises:
+        ProviderError: the vendor says that there is none.
+    """
+    answer = msgspec.convert(given, _ResponsesAnswer)
+    if error := answer.error:
+        kind = _KINDS.get(error.code, "http")
+        raise provider_error(kind, f"{error.code}: {error.message}")
+    if answer.status not in ("completed", "incomplete", None):
+        raise MalformedReplyError(f"the response is no answer: its status is {answer.status!r}")
+    if answer.output is None:
+        raise ValueError("there is no output")
+    found = of_types(answer.output, "message", "function_call")
+    items = [msgspec.convert(item, _Said | _Called) for item in found]
+    parts = [part for item in items if isinstance(item, _Said) for part in item.content]
+    said = "".join(part.text for part in parts if isinstance(part, _Text))
+    refused = "".join(part.refusal for part in parts if isinstance(part, _Refusal))
+    details = answer.incomplete_details
+    stopped = (details and details.reason) or answer.status
+    return ProviderResponse(
+        text=said or refused,
+        tool_calls=tuple(
+            _call_of(item.call_id, item.name, item.arguments)
+            for item in items
+            if isinstance(item, _Called)
+        ),
+        thinking=of_types(answer.output, "reasoning"),
+        usage=counts(
+            answer.usage,
+            input_tokens="input_tokens",
+            output_tokens="output_tokens",
+            cached_tokens="input_tokens_details.cached_tokens",
+            cache_write_tokens="input_tokens_details.cache_write_tokens",
+        ),
+        finish_reason=stopped,
+        is_refusal=bool(refused) or stopped == "content_filter",
+    )
 
 
 _COUNTED = ("model", "instructions", "input", "tools", "tool_choice")  # by the endpoint
@@ -154,11 +255,6 @@ class OpenAIProvider(HttpProvider):
         return bool(self.settings.api == "responses")
 
     @property
-    def server(self) -> str:
-        """The address that paths are appended to."""
-        return str(self.settings.base_url)
-
-    @property
     def endpoint(self) -> str:
         """The path of the API, as lines of batches have it."""
         return "/responses" if self.asks_responses else "/chat/completions"
@@ -172,68 +268,58 @@ class OpenAIProvider(HttpProvider):
         """Return a path with the version of the API, where that is part of it."""
         return path
 
-    @property
-    def form(self) -> BodyForm:
-        """That of the API."""
-        return responses.FORM if self.asks_responses else chat.FORM
-
-    @property
-    def spoken_keys(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Those of the API."""
-        return ("instructions", "input", "tools") if self.asks_responses else ("messages", "tools")
-
     def prepared(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
         """Return the messages, tool messages without a call as the user's (O1), and the rest."""
-        settings = self.settings
+        settings, abilities = self.settings, self.abilities
         if self.asks_responses:
-            lay_out_for_responses(layout, self.abilities)
+            repairs.lay_out_for_responses(layout, abilities)
         else:
-            self.want_chat(layout)
-            lay_out_for_chat(layout)
+            verdict = abilities.takes("chat")
+            # Where the address is not the vendor's, the server may convert.
+            if verdict.takes is False or (verdict.rows and self.vendor != SERVERS):
+                layout.judge(verdict, "set api: responses in the target")
+            repairs.lay_out_for_chat(layout)
         layout.want_turns("C1")
         if layout.has_media:
-            want_kinds(layout, self.abilities, MEDIA if self.asks_responses else MEDIA_KINDS)
-        self.lay_out_system(layout)
+            want_kinds(layout, abilities, repairs.MEDIA if self.asks_responses else MEDIA_KINDS)
+        if settings.later_system == "merge":
+            layout.merge_system("O5")
+        if settings.system_role == "user":
+            layout.system_as_user("O14")
+        layout.want_known_later_system(abilities, "set later_system: merge in the target")
         if settings.roles == "alternate":
             layout.alternate("O13")
         elif settings.roles is None:
-            layout.doubt_template(self.abilities)
-        layout.want_user_last(self.abilities)
+            layout.doubt_template(abilities)
+        layout.want_user_last(abilities)
         asked = self.asked(layout, request)
-        limit = asked.max_output_tokens
+        limit = asked.settings.max_output_tokens
         if limit is not None:
             self.want_limit(layout, limit)
         if request.tools and not self.asks_responses:
-            verdict = self.abilities.takes("tools_over_chat")
+            verdict = abilities.takes("tools_over_chat")
             if verdict.takes is False:
                 layout.judge(verdict, "set api: responses in the target")
         form: dict[str, Any] = {}
         if self.asks_responses:
-            if self.settings.system_as == "instructions":
+            if settings.system_as == "instructions":
                 layout.take_first_system("O17", "O17")
-            form["phases"] = phases(layout, self.abilities) or None
-            form["include"] = wanted_thinking(layout, self.abilities)
-        elif limit is not None and self.settings.max_tokens_field == "max_tokens":
+            form["phases"] = repairs.phases(layout, abilities)
+            form["include"] = repairs.wanted_thinking(layout, abilities)
+        elif limit is not None and settings.max_tokens_field == "max_tokens":
             form["max_tokens_field"] = "max_tokens"
         if self.asks_for_cache:
             advice = "leave out prompt_caching: this one caches prompts by itself"
-            layout.judge(self.abilities.takes("cache_breakpoints"), advice)
+            layout.judge(abilities.takes("cache_breakpoints"), advice)
             form["prompt_caching"] = True
-        if self.settings.system_role == "developer":
+        if settings.system_role == "developer":
             form["system_role"] = "developer"
-        return self.made(layout, request, asked, **form)
+        return structs.replace(asked, form={key: each for key, each in form.items() if each})
 
-    def write(self, request: PreparedRequest) -> dict[str, Any]:
-        """Return the body for the API that is asked."""
-        return (
-            responses.write_response(request) if self.asks_responses else chat.write_chat(request)
-        )
-
-    def want_chat(self, layout: Layout) -> None:
-        """Refuse a model that has no Chat Completions, where the address does not convert."""
-        verdict = self.abilities.takes("chat")
-        if verdict.takes is False or (verdict.rows and self.vendor != SERVERS):
-            layout.judge(verdict, "set api: responses in the target")
+    @property
+    def form(self) -> BodyForm:
+        """The form of the API that is asked."""
+        return self.body_forms[self.asks_responses]
 
     @cached_property
     def is_overhead_known(self) -> bool:
@@ -251,46 +337,28 @@ class OpenAIProvider(HttpProvider):
         """Whether the target wants the system message marked for the cache."""
         return bool(getattr(self.settings, "prompt_caching", False))  # Azure's have no such setting
 
-    def lay_out_system(self, layout: Layout) -> None:
-        """Send system messages as the target says."""
-        if self.settings.later_system == "merge":
-            layout.merge_system("O5")
-        if self.settings.system_role == "user":
-            layout.system_as_user("O14")
-        layout.want_known_later_system(self.abilities, "set later_system: merge in the target")
-
     def want_limit(self, layout: Layout, limit: int) -> None:
         """Refuse a limit that is too low, or whose name the model does not take."""
         if self.vendor == SERVERS:
             return
-        row = self.abilities.limit()
+        row = next(iter(self.abilities.rows("limit")), None)
         if self.asks_responses:
-            if limit < LOWEST_LIMIT:
+            if limit < repairs.LOWEST_LIMIT:
                 layout.refuse("O18", f"this one is {limit}")
         elif row and row.limit != self.settings.max_tokens_field:
             layout.refuse(row.rule or "C4", f"set max_tokens_field: {row.limit} in the target")
 
-    async def count(self, wire: Wire) -> int:
-        """Return the input tokens that OpenAI counts, of the request in the form of Responses."""
-        assert wire.prepared is not None  # noqa: S101 - it is this provider's
-        if any(media.kind == "audio" for media in media_in(wire.prepared.messages)):
+    def counting(self, request: PreparedRequest) -> tuple[str, dict[str, Any]]:
+        """Return the path and the body of the endpoint that counts, in the form of Responses."""
+        if any(media.kind == "audio" for media in media_in(request.messages)):
             raise RefusedError("OpenAI's endpoint counts no audio")
-        body = responses.write_response(wire.prepared)
+        body = responses.write_response(request)
         counted = {name: value for name in _COUNTED if (value := body.get(name))}
-        return await self.call(
-            *("POST", "/responses/input_tokens", InputTokens),
-            *(lambda found: found.input_tokens, counted),
-            what="count",
-        )
-
-    @property
-    def answer_type(self) -> type:  # type: ignore[override]
-        """That of the API."""
-        return ResponsesAnswer if self.asks_responses else ChatAnswer
+        return "/responses/input_tokens", counted
 
     def read(self, answer: Any) -> ProviderResponse:
         """Return what the API that was asked says."""
-        return answer_of_response(answer) if self.asks_responses else answer_of_chat(answer)
+        return _answer_of_responses(answer) if self.asks_responses else _answer_of_chat(answer)
 
 
 # Azure has the Responses API from version 2025-03-01-preview on (Aider #4029); this is the last one
@@ -299,24 +367,20 @@ _VERSIONS = {"chat": "2024-12-01-preview", "responses": "2025-04-01-preview"}
 
 
 class AzureSettings(OpenAIApiSettings, frozen=True, kw_only=True):
-    """The settings of an ``azure`` target."""
+    """The settings of an ``azure`` target.
 
-    endpoint: Annotated[str, Meta(description="`https://NAME.openai.azure.com`.")]
-    version: Annotated[
-        str | None,
-        Meta(
-            description="of the API; by default 2024-12-01-preview, and 2025-04-01-preview with"
-            " `api: responses`."
-        ),
-    ] = None
+    Attributes:
+        endpoint: `https://NAME.openai.azure.com`.
+        version: of the API; by default 2024-12-01-preview, and 2025-04-01-preview with `api:
+            responses`.
+        auth: the header with the key: `api-key`, or `Authorization: Bearer` for a token of
+            Microsoft Entra.
+    """
+
+    endpoint: str
+    version: str | None = None
     temperature: UpTo2 = None
-    auth: Annotated[
-        Literal["api-key", "bearer"],
-        Meta(
-            description="the header with the key: `api-key`, or `Authorization: Bearer` for a token"
-            " of Microsoft Entra."
-        ),
-    ] = "api-key"
+    auth: Literal["api-key", "bearer"] = "api-key"
 
     def own_headers(self) -> dict[str, str]:
         """Return the header with the key."""
@@ -326,13 +390,14 @@ class AzureSettings(OpenAIApiSettings, frozen=True, kw_only=True):
         """Fill in the version that has the API."""
         super().__post_init__()
         if self.version is None:
-            force_setattr(self, "version", _VERSIONS[self.api])
+            structs.force_setattr(self, "version", _VERSIONS[self.api])
 
 
 class AzureProvider(OpenAIProvider):
     """Sends the chat prompt to a deployment of Azure OpenAI."""
 
     kind = "azure"
+    telemetry_names = ("azure.ai.openai",)
     batch_api = "multiturn.providers.openai.batches:AzureBatchApi"
     counts_tokens = False
     address_settings = ("endpoint", "version")

@@ -8,28 +8,11 @@ from multiturn.errors import MultiturnError
 from multiturn.files.media import Media, address_or_uri, file_name
 from multiturn.model.request import PreparedRequest, content_of
 from multiturn.model.settings import Choice
-from multiturn.model.turns import Role, Thinking, Tool, Turn
-from multiturn.providers import reading
-from multiturn.providers.openai.blocks import pieces
-from multiturn.providers.openai.chat import (
-    caching_of,
-    functions_of,
-    read_choice,
-    role_form,
-    said_in,
-)
+from multiturn.model.turns import Thinking, Tool, Turn
+from multiturn.providers import reading, settings
+from multiturn.providers.openai import chat
 from multiturn.providers.reading import BodyForm, MediaReader, Piece
-from multiturn.providers.settings import (
-    Key,
-    Keys,
-    Values,
-    read_format,
-    read_settings,
-    schema_keys,
-    with_body,
-    write_format,
-    write_settings,
-)
+from multiturn.providers.settings import Key, Values
 
 
 def reasoning_items(thinking: Iterable[Thinking]) -> Iterator[tuple[str, list[Thinking]]]:
@@ -61,20 +44,20 @@ def write_response(request: PreparedRequest) -> dict[str, Any]:
         for at, turn in enumerate(request.messages)
         for item in response_items(turn, role * (turn.role == "system"), phase.get(at, ""))
     ]
-    caching = caching_of(request, items, "input_text")
-    settings = write_settings(request.settings, KEYS)
+    caching = chat.caching_of(request, items, "input_text")
+    written = settings.write_settings(request.settings, KEYS)
     body = {
         "instructions": request.system and request.system.content,
         "input": items,
         "model": request.model,
         "store": False,
         "include": form.get("include"),
-        "max_output_tokens": settings.pop("max_output_tokens", None),
+        "max_output_tokens": written.pop("max_output_tokens", None),
         "prompt_cache_options": caching,
-        "temperature": settings.pop("temperature", None),
+        "temperature": written.pop("temperature", None),
         "tools": [response_tool(tool) for tool in request.tools] or None,
     }
-    return with_body({**body, **settings}, request.settings)
+    return settings.with_body({**body, **written}, request.settings)
 
 
 def response_items(turn: Turn, role: str = "", phase: str = "") -> Iterator[dict[str, Any]]:
@@ -159,23 +142,23 @@ def response_choice(choice: Choice) -> str | dict[str, Any]:
 
 def _write_format(form: Any) -> Values:
     if isinstance(form, str):
-        return write_format(form)
-    return {"type": "json_schema", **schema_keys(form)}
+        return settings.write_format(form)
+    return {"type": "json_schema", **settings.schema_keys(form)}
 
 
-KEYS: Keys = {
+KEYS: settings.Keys = {
     "max_output_tokens": Key("max_output_tokens"),
     "temperature": Key("temperature"),
-    "tool_choice": Key("tool_choice", response_choice, read_choice),
+    "tool_choice": Key("tool_choice", response_choice, chat.read_choice),
     "top_p": Key("top_p"),
     "reasoning_effort": Key("reasoning.effort"),
-    "response_format": Key("text.format", _write_format, read_format),
+    "response_format": Key("text.format", _write_format, settings.read_format),
     "verbosity": Key("text.verbosity"),
     "parallel_tool_calls": Key("parallel_tool_calls"),
     "service_tier": Key("service_tier"),
 }
 _STORED = ("previous_response_id", "conversation", "prompt")
-_READ = ("instructions", "input", "include", "model", "tools")
+_READ = ("instructions", "input", "include", "model", "store", "tools")
 
 
 def read_response(
@@ -190,10 +173,10 @@ def read_response(
         what = "refers to messages that OpenAI stores; import a request that has all of them"
         raise MultiturnError(f"{stored[0]} {what}")
     items = [*reading.mappings(_items(body.get("input")))]
-    instructions = reading.texts(pieces(body.get("instructions")))
+    instructions = reading.texts(chat.pieces(body.get("instructions")))
     phases: dict[int, str] = {}
     messages = []
-    for at, (each, phase) in enumerate(_Reader(items, media).turns()):
+    for at, (each, phase) in enumerate(_turns(items, media)):
         messages.append(each)
         phases |= {at: phase} if phase else {}
     is_cached = body.get("prompt_cache_options") == {"mode": "explicit"}
@@ -201,71 +184,53 @@ def read_response(
         "phases": phases,
         "include": body.get("include"),
         "prompt_caching": is_cached,
-        **role_form(items),
+        **chat.role_form(items),
     }
     return PreparedRequest(
         messages=tuple(messages),
         system=reading.turn("system", instructions, media) if instructions else None,
         model=str(body.get("model") or ""),
-        tools=tuple(reading.read_tool(_strict(each)) for each in functions_of(body)),
-        settings=read_settings(
-            body, KEYS, (*_READ, "store", *(["prompt_cache_options"] if is_cached else []))
+        tools=tuple(reading.read_tool(_strict(each)) for each in chat.functions_of(body)),
+        settings=settings.read_settings(
+            body, KEYS, (*_READ, *(["prompt_cache_options"] if is_cached else []))
         ),
         form={name: given for name, given in form.items() if given},
     )
 
 
-class _Reader:
-    """Reads items: thinking, a text and calls in this order are one turn of the assistant's."""
+def _turns(items: Iterable[Values], media: MediaReader) -> Iterator[tuple[Turn, str]]:
+    """Yield each turn with its phase.
 
-    def __init__(self, items: Iterable[Values], media: MediaReader) -> None:
-        self._items, self._media = items, media
-        self._found: list[Piece] = []
-        self._phase, self._is_open = "", False  # whether there is a message of the assistant's
-
-    def turns(self) -> Iterator[tuple[Turn, str]]:
-        """Yield each turn with its phase."""
-        for at, item in enumerate(self._items):
-            kind, role = item.get("type", "message"), item.get("role")
-            is_said = kind == "message" and role == "assistant"
-            if kind == "function_call":
-                arguments = reading.decoded(item.get("arguments"), f"input[{at}].arguments")
-                self._add(reading.read_call(item.get("call_id"), item.get("name"), arguments))
-            elif kind == "reasoning" or is_said:
-                if (
-                    self._is_open and not all(isinstance(each, Thinking) for each in self._found)
-                ) or (is_said and self._is_open and not self._found):
-                    yield from self._done()
-                self._add(*(said_in(item) if is_said else read_reasoning(item)))
-                self._is_open = self._is_open or is_said
-                self._phase = item.get("phase") or "" if is_said else self._phase
-            else:
-                yield from self._done()
-                if kind == "function_call_output":
-                    yield self._turn("tool", item.get("output"), item.get("call_id")), ""
-                elif kind == "message" and role == "user":
-                    yield self._turn("user", item.get("content")), ""
-                elif kind == "message" and role in ("system", "developer"):
-                    yield (
-                        reading.turn(
-                            "system", reading.texts(pieces(item.get("content"))), self._media
-                        ),
-                        "",
-                    )
-        yield from self._done()
-
-    def _turn(self, role: Role, content: Any, answers: Any = None) -> Turn:
-        return reading.turn(role, pieces(content), self._media, answers=answers)
-
-    def _add(self, *found: Piece) -> None:
-        self._found += found
-        self._is_open = self._is_open or bool(found)
-
-    def _done(self) -> Iterator[tuple[Turn, str]]:
-        """Yield the turn of the assistant's, if there is one, and begin another."""
-        if self._is_open:
-            yield reading.turn("assistant", self._found, self._media), self._phase
-        self._found, self._phase, self._is_open = [], "", False
+    Thinking, a text and calls in this order are one turn of the assistant's.
+    """
+    found: list[Piece] | None = None  # of the assistant's turn; None where there is none
+    phase = ""
+    for at, item in enumerate(items):
+        kind, role = item.get("type", "message"), item.get("role")
+        is_said = kind == "message" and role == "assistant"
+        is_thought = kind == "reasoning"
+        if found is not None and kind != "function_call":
+            is_spoken = not all(isinstance(each, Thinking) for each in found)
+            if not (is_said or is_thought) or is_spoken or (is_said and not found):
+                yield reading.turn("assistant", found, media), phase
+                found, phase = None, ""
+        if kind == "function_call":
+            arguments = reading.decoded(item.get("arguments"), f"input[{at}].arguments")
+            call = reading.read_call(item.get("call_id"), item.get("name"), arguments)
+            found = [*(found or ()), call]
+        elif is_said:
+            found, phase = [*(found or ()), *chat.said_in(item)], item.get("phase") or ""
+        elif is_thought:
+            found = [*(found or ()), *read_reasoning(item)] or found
+        elif kind == "function_call_output":
+            said, answers = chat.pieces(item.get("output")), item.get("call_id")
+            yield reading.turn("tool", said, media, answers=answers), ""
+        elif kind == "message" and role == "user":
+            yield reading.turn("user", chat.pieces(item.get("content")), media), ""
+        elif kind == "message" and role in ("system", "developer"):
+            yield reading.turn("system", reading.texts(chat.pieces(item.get("content"))), media), ""
+    if found is not None:
+        yield reading.turn("assistant", found, media), phase
 
 
 def read_reasoning(item: Values) -> list[Thinking]:
@@ -275,8 +240,8 @@ def read_reasoning(item: Values) -> list[Thinking]:
     if not summary and not data:  # OpenAI has stored the rest
         return []
     first, *others = summary or [None]
-    found = [reading.read_thinking("openai", first, item.get("id"), data)]
-    return found + [reading.read_thinking("openai", text, item.get("id")) for text in others]
+    found = [reading.thinking_of("openai", first, item.get("id"), data)]
+    return found + [reading.thinking_of("openai", text, item.get("id")) for text in others]
 
 
 def _items(given: Any) -> list[Any]:
@@ -291,29 +256,20 @@ def _strict(given: Values) -> Values:
     return {"strict": True, **{key: value for key, value in given.items() if value is not None}}
 
 
-def same_response(body: Values) -> Values:
+def _same(body: Values) -> Values:
     """Return a body with its input as a list, and its tools as strict as the API takes them."""
     same = dict(body)
     if isinstance(same.get("tools"), list):
         same["tools"] = [
             _strict(each) if isinstance(each, dict) else each for each in same["tools"]
         ]
-    return {**same, "input": _items(body.get("input"))}
-
-
-def _likeness(body: Values) -> int:
-    return 4 if "input" in body else 0
-
-
-def _same(body: Values) -> Values:
-    same: Values = reading.same_spelling(
-        same_response(body),
+    return reading.same_spelling(
+        {**same, "input": _items(body.get("input"))},
         contents=("content", "instructions", "output"),
         types={"input_text": "text", "output_text": "text"},
         defaults=(("detail", "auto"), ("type", "function"), ("type", "message")),
         programs=("parameters",),
     )
-    return same
 
 
 def _settings(request: PreparedRequest) -> Values:
@@ -323,15 +279,13 @@ def _settings(request: PreparedRequest) -> Values:
 
 
 FORM = BodyForm(
-    _likeness,
+    write_response,
     read_response,
+    lambda body: 4 if "input" in body else 0,
     _same,
     _settings,
     read_reasoning,
     keys=KEYS,
     # From the types of openai 3.52.0 on 22 November 2026.
-    closed=(
-        *("conversation", "input", "instructions", "max_tool_calls"),
-        *("previous_response_id", "prompt", "prompt_cache_options", "tools", "truncation"),
-    ),
+    closed=(*_READ, *_STORED, "max_tool_calls", "prompt_cache_options", "truncation"),
 )
