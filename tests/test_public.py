@@ -32,7 +32,8 @@ PUBLIC = {
         *("ErrorDetail", "MultiturnError", "Pipeline", "PipelineError", "Place", "Step"),
         *("AccessError", "AttachmentError", "InputError", "OptionError", "OutsideRootError"),
         *("SegmentTypeError", "StageError"),
-        *("Explanation", "Fate", "Message", "Span", "TestMessage"),
+        *("Explanation", "Fate", "Message", "SentValue", "Span", "TestMessage"),
+        *("JsonSchema", "RequestSettings"),
         *("AxProvider", "Provider", "ProviderError", "ProviderRequest", "ProviderResponse"),
         *("Origins", "PreparedRequest"),
         *("Failure", "RawRequest", "TargetProvider", "Wire"),
@@ -124,7 +125,8 @@ def test_a_conversion_is_shown_in_a_few_lines() -> None:
     ]
     assert repr(Conversion(case)).count("\n") == 2
     request = ProviderRequest(question="Hi", settings=RequestSettings(temperature=0.0))
-    assert repr(request) == "ProviderRequest(\n    question='Hi',\n    temperature=0.0,\n)"
+    said = "question='Hi',\n    settings=RequestSettings(temperature=0.0),"
+    assert repr(request) == f"ProviderRequest(\n    {said}\n)"
 
 
 def test_the_page_of_the_api_has_the_docstrings_as_they_are() -> None:

@@ -24,6 +24,7 @@ from multiturn.errors import SegmentTypeError as SegmentTypeError
 from multiturn.errors import StageError as StageError
 from multiturn.explaining.explanation import Explanation as Explanation
 from multiturn.explaining.explanation import Fate as Fate
+from multiturn.explaining.explanation import SentValue as SentValue
 from multiturn.explaining.explanation import explain as explain
 from multiturn.explaining.spans import Message as Message
 from multiturn.explaining.spans import Span as Span
@@ -38,6 +39,8 @@ from multiturn.model.request import InputFile as InputFile
 from multiturn.model.request import Origins as Origins
 from multiturn.model.request import PreparedRequest as PreparedRequest
 from multiturn.model.request import ProviderRequest as ProviderRequest
+from multiturn.model.settings import JsonSchema as JsonSchema
+from multiturn.model.settings import RequestSettings as RequestSettings
 from multiturn.model.turns import Call as Call
 from multiturn.model.turns import Part as Part
 from multiturn.model.turns import Thinking as Thinking

@@ -130,7 +130,7 @@ class ExplainedSegment(Struct, frozen=True):
     why: str
 
 
-class ExplainedFact(Struct, frozen=True):
+class ExplainedValue(Struct, frozen=True):
     """A setting of a request, or a tool that the model may call.
 
     Attributes:
@@ -172,8 +172,8 @@ class ExplainLine(Struct, frozen=True):
     segments: tuple[ExplainedSegment, ...]
     target: str | None = None
     repairs: tuple[str, ...] = ()
-    settings: tuple[ExplainedFact, ...] = ()
-    tools: tuple[ExplainedFact, ...] = ()
+    settings: tuple[ExplainedValue, ...] = ()
+    tools: tuple[ExplainedValue, ...] = ()
 
 
 class ReportLine(Struct, frozen=True, kw_only=True):
@@ -269,7 +269,7 @@ def explain_line(found: Explanation) -> ExplainLine:
     system, question = _spans(found.system), _spans(found.question)
     settings, tools = (
         tuple(
-            ExplainedFact(
+            ExplainedValue(
                 each.name,
                 each.value,
                 each.origin,
@@ -277,9 +277,9 @@ def explain_line(found: Explanation) -> ExplainLine:
                 each.place.line or None,
                 each.changed_by,
             )
-            for each in facts
+            for each in values
         )
-        for facts in (found.settings, found.tools)
+        for values in (found.settings, found.tools)
     )
     target = found.target or None
     return ExplainLine(

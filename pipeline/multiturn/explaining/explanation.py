@@ -300,7 +300,7 @@ def _written(content: object, path: str | None, case: Case) -> str | Media | Non
     return None
 
 
-class Fact(Struct, frozen=True):
+class SentValue(Struct, frozen=True):
     """A setting of a request, or a tool that the model may call.
 
     Attributes:
@@ -318,27 +318,29 @@ class Fact(Struct, frozen=True):
     changed_by: str | None = None
 
 
-def _tools_of(conversion: Conversion) -> tuple[Fact, ...]:
+def _tools_of(conversion: Conversion) -> tuple[SentValue, ...]:
     """Return the tools that are sent."""
     case, found = conversion.case, []
     for tool in conversion.tools:
         stage, key = conversion.altered.get((None, tool.name)), tool_key(case, tool.name)
         place = Place(case.file or case.suite, tool.line) if key else Place()
-        found.append(_fact(tool.name, to_builtins(without_lines([tool])[0]), key, place, stage))
+        found.append(
+            _sent_value(tool.name, to_builtins(without_lines([tool])[0]), key, place, stage)
+        )
     return tuple(found)
 
 
-def _fact(name: str, value: Any, key: str, place: Place, stage: str | None) -> Fact:
+def _sent_value(name: str, value: Any, key: str, place: Place, stage: str | None) -> SentValue:
     changed = "" if stage is None else f"changed by {stage}"
     origin = ", ".join(filter(None, (f"{place}: {key}" if key else "", changed)))
     if not key and stage is not None:
         origin = f"added by {stage}"
-    return Fact(name, value, origin or "unknown origin (added by a stage)", place, stage)
+    return SentValue(name, value, origin or "unknown origin (added by a stage)", place, stage)
 
 
 def _settings_of(
     conversion: Conversion, sent: RequestSettings, provider: "TargetProvider | None" = None
-) -> tuple[Fact, ...]:
+) -> tuple[SentValue, ...]:
     """Return the settings that are sent, and those of the suite that are not."""
     case, asked = conversion.case, request_of(conversion).settings
     found = []
@@ -353,7 +355,7 @@ def _settings_of(
             key, place = "", Place()
         if now is None and stage is None and provider is not None:
             key, place = f"target {provider.name!r}", provider.place._replace(column=0)
-        found.append(_fact(name, to_builtins(value), key, place, stage))
+        found.append(_sent_value(name, to_builtins(value), key, place, stage))
     return tuple(found)
 
 
@@ -384,8 +386,8 @@ class Explanation(Struct, frozen=True):
     fates: tuple[Fate, ...]
     target: str = ""
     repairs: tuple[str, ...] = ()
-    settings: tuple[Fact, ...] = ()
-    tools: tuple[Fact, ...] = ()
+    settings: tuple[SentValue, ...] = ()
+    tools: tuple[SentValue, ...] = ()
 
     def __repr__(self) -> str:
         """Return one line: a notebook shows ``_repr_html_``, and ``print`` shows all of it."""
@@ -410,10 +412,10 @@ class Explanation(Struct, frozen=True):
             lines += [message.title, *_lines(message.shown)]
         if self.question or not self.target:
             lines += ["question", *_lines(self.question)]
-        for heading, facts in (("settings", self.settings), ("tools", self.tools)):
-            lines += [heading] if facts else []
-            for fact in facts:
-                lines += [f"  {fact.origin}", *(f"  | {line}" for line in _shown(fact))]
+        for heading, values in (("settings", self.settings), ("tools", self.tools)):
+            lines += [heading] if values else []
+            for each in values:
+                lines += [f"  {each.origin}", *(f"  | {line}" for line in _shown(each))]
         for heading, is_meant in (("where", False), ("as", True)):
             fates = [
                 f"  {fate.where}: {fate.fate}, {fate.why}"
@@ -424,12 +426,12 @@ class Explanation(Struct, frozen=True):
         return visible("\n".join(lines)) + "\n"
 
 
-def _shown(fact: Fact) -> list[str]:
+def _shown(each: SentValue) -> list[str]:
     """Return a setting or a tool as lines that people read."""
-    value = json.dumps(fact.value, ensure_ascii=False)
-    if isinstance(fact.value, dict):
-        value = json.dumps(fact.value, indent=2, ensure_ascii=False)
-    return f"{fact.name}: {'left out' if fact.value is None else value}".split("\n")
+    value = json.dumps(each.value, ensure_ascii=False)
+    if isinstance(each.value, dict):
+        value = json.dumps(each.value, indent=2, ensure_ascii=False)
+    return f"{each.name}: {'left out' if each.value is None else value}".split("\n")
 
 
 def _lines(texts: Spans) -> Iterator[str]:
@@ -456,8 +458,8 @@ def within(found: Explanation, extent: Extent) -> Explanation | None:
     fates = tuple(fate for fate in found.fates if extent.holds(fate.where))
     system, question = held(found.system), held(found.question)
     begun = extent._replace(around=frozenset())  # else the first setting is held for all others
-    settings = tuple(fact for fact in found.settings if begun.holds(fact.place))
-    tools = tuple(fact for fact in found.tools if extent.holds(fact.place))
+    settings = tuple(each for each in found.settings if begun.holds(each.place))
+    tools = tuple(each for each in found.tools if extent.holds(each.place))
     if not (chat or fates or system or question or settings or tools):
         return None
     parts = {"chat": chat, "fates": fates, "system": system, "question": question}
