@@ -224,8 +224,8 @@ def anthropic_body(number: int) -> Values:
         body["tools"] = [{"name": name, **_described(make, "input_schema")} for name in NAMES]
         forced = ({"type": "any"}, {"type": "tool", "name": "f"})
         parallel = make.others(disable_parallel_tool_use=make.some(0.5))
-        choices = ({"type": "none"}, {"type": "auto"} | parallel)
-        choices += () if thinks else tuple(each | parallel for each in forced)
+        choices: tuple[Values, ...] = ({"type": "none"}, {"type": "auto", **parallel})
+        choices += () if thinks else tuple({**each, **parallel} for each in forced)
         body |= make.others(tool_choice=make.one(*choices))
     return body
 

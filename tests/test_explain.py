@@ -722,19 +722,17 @@ def test_a_target_adds_its_settings_and_leaves_some_out(tmp_path: Path) -> None:
     line = json.loads(done.stdout)
     dry = commands.run("run", "s.eval.yaml", "--target", "t", "--dry-run", folder=tmp_path)
     body = json.loads(json.loads(dry.stdout)["wire"])
-    sent = {each["name"]: each["value"] for each in line["settings"] if each["value"] is not None}
-    assert sent == {name: body[name] for name in ("top_p", "stop", "seed")}
-    assert "temperature" not in body
-    (tool,) = line["tools"]
-    assert tool == {
-        "name": "weather",
-        "value": {"name": "weather", "description": "The weather."},
-        "origin": "s.eval.yaml:3: tools[0]",
-        "file": "s.eval.yaml",
-        "line": 3,
-        "changed_by": None,
+    sent = {
+        name: json.loads(each["text"]) for name, each in line["settings"].items() if each["text"]
     }
-    assert body["tools"] == [{"type": "function", "function": tool["value"]}]
+    assert sent == {name: body[name] for name in ("top_p", "stop", "seed")}
+    assert line["settings"]["temperature"]["text"] == ""
+    assert "temperature" not in body
+    tool = line["tools"]["weather"]
+    assert json.loads(tool["text"]) == {"name": "weather", "description": "The weather."}
+    assert (tool["file"], tool["line"], tool["key"]) == ("s.eval.yaml", 3, "tools[0]")
+    assert (tool["origin"], tool["changed_by"]) == ("s.eval.yaml:3: tools[0]", None)
+    assert body["tools"] == [{"type": "function", "function": json.loads(tool["text"])}]
 
 
 def test_a_line_with_a_setting_is_explained_alone(tmp_path: Path) -> None:

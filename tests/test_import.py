@@ -139,7 +139,7 @@ def test_the_settings_of_a_single_body_are_its_targets(kind: str, tmp_path: Path
             write_suite(cases, str(suite), attached)
         text = suite.read_text(encoding="utf-8")
         assert ("$" in text) or ("{{" in text) or "execution:" not in text
-        assert text.startswith("# The same requests again: ") is not said
+        assert text.startswith("# The same requests again: ") is (not said)
         (again,) = sent_again(suite, cases[0].target["provider"], [0])
         assert plain(again) == plain(body)
 

@@ -32,7 +32,7 @@ PUBLIC = {
         *("ErrorDetail", "MultiturnError", "Pipeline", "PipelineError", "Place", "Step"),
         *("AccessError", "AttachmentError", "InputError", "OptionError", "OutsideRootError"),
         *("SegmentTypeError", "StageError"),
-        *("Explanation", "Fate", "Message", "SentValue", "Span", "TestMessage"),
+        *("Explanation", "Fate", "Message", "Span", "TestMessage"),
         *("JsonSchema", "RequestSettings"),
         *("AxProvider", "Provider", "ProviderError", "ProviderRequest", "ProviderResponse"),
         *("Origins", "PreparedRequest"),

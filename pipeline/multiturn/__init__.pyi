@@ -24,7 +24,6 @@ from multiturn.errors import SegmentTypeError as SegmentTypeError
 from multiturn.errors import StageError as StageError
 from multiturn.explaining.explanation import Explanation as Explanation
 from multiturn.explaining.explanation import Fate as Fate
-from multiturn.explaining.explanation import SentValue as SentValue
 from multiturn.explaining.explanation import explain as explain
 from multiturn.explaining.spans import Message as Message
 from multiturn.explaining.spans import Span as Span

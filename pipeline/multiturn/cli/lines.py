@@ -130,26 +130,6 @@ class ExplainedSegment(Struct, frozen=True):
     why: str
 
 
-class ExplainedValue(Struct, frozen=True):
-    """A setting of a request, or a tool that the model may call.
-
-    Attributes:
-        name: of the setting, or of the tool.
-        value: what is sent; null for a setting of the suite that is left out.
-        origin: where it comes from, in words.
-        file: the file that has it; null for what a stage added.
-        line: line of that file, from 1.
-        changed_by: the last stage that changed it; null if none did.
-    """
-
-    name: str
-    value: Any
-    origin: str
-    file: File
-    line: _Line
-    changed_by: str | None
-
-
 class ExplainLine(Struct, frozen=True):
     """What `multiturn explain` prints of a case.
 
@@ -160,8 +140,8 @@ class ExplainLine(Struct, frozen=True):
         segments: in the order of the case.
         target: whose messages these are; null for the pipeline's own.
         repairs: what the rules of the target required.
-        settings: those that are sent, and those of the suite that are left out.
-        tools: what the model may call.
+        settings: by name; the text is JSON, and empty for one of the suite that is left out.
+        tools: what the model may call, by name; the text is JSON.
     """
 
     suite: Suite
@@ -172,8 +152,8 @@ class ExplainLine(Struct, frozen=True):
     segments: tuple[ExplainedSegment, ...]
     target: str | None = None
     repairs: tuple[str, ...] = ()
-    settings: tuple[ExplainedValue, ...] = ()
-    tools: tuple[ExplainedValue, ...] = ()
+    settings: dict[str, ExplainedSpan] = {}
+    tools: dict[str, ExplainedSpan] = {}
 
 
 class ReportLine(Struct, frozen=True, kw_only=True):
@@ -268,18 +248,8 @@ def explain_line(found: Explanation) -> ExplainLine:
     )
     system, question = _spans(found.system), _spans(found.question)
     settings, tools = (
-        tuple(
-            ExplainedValue(
-                each.name,
-                each.value,
-                each.origin,
-                each.place.file or None,
-                each.place.line or None,
-                each.changed_by,
-            )
-            for each in values
-        )
-        for values in (found.settings, found.tools)
+        dict(zip(each, _spans(tuple(each.values())), strict=True))
+        for each in (found.settings, found.tools)
     )
     target = found.target or None
     return ExplainLine(

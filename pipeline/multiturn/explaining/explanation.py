@@ -5,7 +5,7 @@ All of it is read off the finished Conversion, so a run that does not ask pays n
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -300,50 +300,32 @@ def _written(content: object, path: str | None, case: Case) -> str | Media | Non
     return None
 
 
-class SentValue(Struct, frozen=True):
-    """A setting of a request, or a tool that the model may call.
-
-    Attributes:
-        name: of the setting, or of the tool.
-        value: what is sent, as JSON has it; of a setting that is left out, None.
-        origin: where it comes from, in words.
-        place: where the suite, or the target, has it; nowhere for what a stage added.
-        changed_by: the last stage that changed it; None if none did.
-    """
-
-    name: str
-    value: Any
-    origin: str
-    place: Place = Place()
-    changed_by: str | None = None
-
-
-def _tools_of(conversion: Conversion) -> tuple[SentValue, ...]:
+def _tools_of(conversion: Conversion) -> dict[str, Span]:
     """Return the tools that are sent."""
-    case, found = conversion.case, []
+    case, found = conversion.case, {}
     for tool in conversion.tools:
         stage, key = conversion.altered.get((None, tool.name)), tool_key(case, tool.name)
         place = Place(case.file or case.suite, tool.line) if key else Place()
-        found.append(
-            _sent_value(tool.name, to_builtins(without_lines([tool])[0]), key, place, stage)
-        )
-    return tuple(found)
+        found[tool.name] = _value(without_lines([tool])[0], key, place, stage)
+    return found
 
 
-def _sent_value(name: str, value: Any, key: str, place: Place, stage: str | None) -> SentValue:
-    changed = "" if stage is None else f"changed by {stage}"
-    origin = ", ".join(filter(None, (f"{place}: {key}" if key else "", changed)))
-    if not key and stage is not None:
-        origin = f"added by {stage}"
-    return SentValue(name, value, origin or "unknown origin (added by a stage)", place, stage)
+def _value(value: Any, key: str, place: Place, stage: str | None) -> Span:
+    """Return a setting or a tool; without a key, a stage has added it."""
+    plain = to_builtins(value)
+    text = json.dumps(plain, ensure_ascii=False, indent=2 if isinstance(plain, dict) else None)
+    by, text = stage or "a stage", "" if value is None else text
+    if not key:
+        return Span(text, f"added by {by}", stage=stage or "")
+    changed = f", changed by {by}" if stage else ""
+    return Span(text, f"{place}: {key}{changed}", "", None, place, key, stage)
 
 
 def _settings_of(
     conversion: Conversion, sent: RequestSettings, provider: "TargetProvider | None" = None
-) -> tuple[SentValue, ...]:
+) -> dict[str, Span]:
     """Return the settings that are sent, and those of the suite that are not."""
-    case, asked = conversion.case, request_of(conversion).settings
-    found = []
+    case, asked, found = conversion.case, request_of(conversion).settings, {}
     for name in SETTINGS:
         given, now, value = (getattr(each, name) for each in (case.settings, asked, sent))
         if given is now is value is None:
@@ -351,12 +333,10 @@ def _settings_of(
         stage = conversion.settings_by if given != now else None
         known, key = case.places.get(f"execution.{name}", Place()), f"execution.{name}"
         place = Place(known.file or case.file or case.suite, known.line)
-        if given is None:
-            key, place = "", Place()
         if now is None and stage is None and provider is not None:
             key, place = f"target {provider.name!r}", provider.place._replace(column=0)
-        found.append(_sent_value(name, to_builtins(value), key, place, stage))
-    return tuple(found)
+        found[name] = _value(value, "" if given is None and stage else key, place, stage)
+    return found
 
 
 class Explanation(Struct, frozen=True):
@@ -374,8 +354,9 @@ class Explanation(Struct, frozen=True):
             the messages that is not in the prompt as it was written.
         target: the target that gets ``chat`` as it is here; empty for the pipeline's own.
         repairs: what the rules of that target required.
-        settings: those that are sent, with the target's own; and those of the suite that are not.
-        tools: what the model may call.
+        settings: those that are sent, with the target's own, by name; the text is JSON, and empty
+            of one of the suite that is left out.
+        tools: what the model may call, likewise.
     """
 
     suite: str
@@ -386,8 +367,8 @@ class Explanation(Struct, frozen=True):
     fates: tuple[Fate, ...]
     target: str = ""
     repairs: tuple[str, ...] = ()
-    settings: tuple[SentValue, ...] = ()
-    tools: tuple[SentValue, ...] = ()
+    settings: Mapping[str, Span] = {}
+    tools: Mapping[str, Span] = {}
 
     def __repr__(self) -> str:
         """Return one line: a notebook shows ``_repr_html_``, and ``print`` shows all of it."""
@@ -414,8 +395,9 @@ class Explanation(Struct, frozen=True):
             lines += ["question", *_lines(self.question)]
         for heading, values in (("settings", self.settings), ("tools", self.tools)):
             lines += [heading] if values else []
-            for each in values:
-                lines += [f"  {each.origin}", *(f"  | {line}" for line in _shown(each))]
+            for name, span in values.items():
+                text = f"{name}: {span.text or 'left out'}"
+                lines += _lines([structs.replace(span, text=text)])
         for heading, is_meant in (("where", False), ("as", True)):
             fates = [
                 f"  {fate.where}: {fate.fate}, {fate.why}"
@@ -426,15 +408,7 @@ class Explanation(Struct, frozen=True):
         return visible("\n".join(lines)) + "\n"
 
 
-def _shown(each: SentValue) -> list[str]:
-    """Return a setting or a tool as lines that people read."""
-    value = json.dumps(each.value, ensure_ascii=False)
-    if isinstance(each.value, dict):
-        value = json.dumps(each.value, indent=2, ensure_ascii=False)
-    return f"{each.name}: {'left out' if each.value is None else value}".split("\n")
-
-
-def _lines(texts: Spans) -> Iterator[str]:
+def _lines(texts: Iterable[Span]) -> Iterator[str]:
     for span in texts:
         if span.text.strip("\n"):
             facts = "" if span.media is None else f": {span.media.facts}"
@@ -458,12 +432,12 @@ def within(found: Explanation, extent: Extent) -> Explanation | None:
     fates = tuple(fate for fate in found.fates if extent.holds(fate.where))
     system, question = held(found.system), held(found.question)
     begun = extent._replace(around=frozenset())  # else the first setting is held for all others
-    settings = tuple(each for each in found.settings if begun.holds(each.place))
-    tools = tuple(each for each in found.tools if extent.holds(each.place))
+    settings = {name: each for name, each in found.settings.items() if begun.holds(each.place)}
+    tools = {name: each for name, each in found.tools.items() if extent.holds(each.place)}
     if not (chat or fates or system or question or settings or tools):
         return None
-    parts = {"chat": chat, "fates": fates, "system": system, "question": question}
-    return structs.replace(found, **parts, settings=settings, tools=tools)
+    found = structs.replace(found, chat=chat, fates=fates, settings=settings, tools=tools)
+    return structs.replace(found, system=system, question=question)
 
 
 def explain(conversion: Conversion) -> Explanation:
