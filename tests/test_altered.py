@@ -183,6 +183,17 @@ def test_an_edit_of_the_chat_that_changes_a_role_is_named() -> None:
     assert (found.error.what, found.error.where.line) == (what, 4)
 
 
+def test_an_edit_of_a_chat_that_is_left_out_is_explained() -> None:
+    @stage(requires={"chat"})
+    def late(conversion: Conversion) -> Conversion:
+        return conversion.edit_chat(as_users)
+
+    lone = Case(id="a", input_messages=(TestMessage("user", "Hi"),))
+    pipeline = laid_out("shipped").insert(late, after="omit_lone_prompt")
+    fates = explain(pipeline(Conversion(lone))).fates
+    assert [fate.fate for fate in fates] == ["shown"]
+
+
 @pytest.mark.parametrize(
     "edit",
     [

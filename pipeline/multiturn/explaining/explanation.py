@@ -237,7 +237,8 @@ def _fates_of_roles(conversion: Conversion) -> Iterator[Fate]:
 
     A notice of the stage about the message is the reason.
     """
-    case, whys = conversion.case, {each.message: each.why for each in conversion.notices}
+    case, about = conversion.case, (each for each in conversion.notices if each.content is None)
+    whys = {each.message: each.why for each in about if each.event != "thinking.dropped"}
     turns = by_message(conversion.turns)
     found = [
         (at, what, conversion.altered.get((at, what), ""), turns[at])
@@ -247,7 +248,7 @@ def _fates_of_roles(conversion: Conversion) -> Iterator[Fate]:
     ]
     view = conversion.chat_view
     while isinstance(view, Edited):
-        below, above = by_message(view.view(conversion)), by_message(view(conversion))
+        below, above = (by_message(it(conversion) or ()) for it in (view.view, view))
         both = ((at, turn) for at, turn in above.items() if at in below)
         found += [(at, it, view.stage, turn) for at, turn in both for it in unlike(below[at], turn)]
         view = view.view
