@@ -282,7 +282,15 @@ class Abilities(NamedTuple):
             yield self._replace(api_version=version)
 
     def rows(self, feature: str) -> tuple[Row, ...]:
-        """Return the rows about the model: those of the user's own, else those that ship."""
-        name = plain_name(self.model)
+        """Return the rows about the model: those of the user's own, else those that ship.
+
+        Those that name it with its date count more than those without it.
+        """
+        dated, plain = self.model.lower(), plain_name(self.model)
+        if dated != plain:
+            found = tuple(row for row in self._about(dated, feature) if dated in row.names)
+        return (dated != plain and found) or self._about(plain, feature)
+
+    def _about(self, name: str, feature: str) -> tuple[Row, ...]:
         own = tuple(row for row in self.own if row.is_about(name, feature, self.api_version))
         return own or _shipped_about(self.vendor, name, feature, self.api_version)

@@ -85,6 +85,9 @@ O24 | OpenAI | some models have no Responses API | page of gpt-audio
 O25 | OpenAI | max_output_tokens must not exceed what the model can write | forgecode #1185, opencode-ai #140
 O26 | OpenAI | some models take only some values of reasoning_effort, or none | openai-agents-python #2089, opencode #36141
 O27 | OpenAI | some models take top_p, stop, penalties and others only with some values, or not at all | zenn, RouterBase, litellm #28662
+O28 | OpenAI | some models take no system message | agent-framework #1077, litellm #5671
+O29 | OpenAI | some models take no JSON, or no JSON Schema, as the form of the answer | openai-node #439, midscene #259
+O30 | OpenAI | some names in the SDK are those of no model | SDK
 T1 | OpenAI | in Chat Completions, the id of a call must not exceed 40 characters | vercel/ai #5171, pydantic-ai #4389
 T2 | Anthropic | the id of a call must have only letters, digits, _ and - | bifrost #5097, nanobot #4356
 T3 | all | each call must have its result in the next turn, before any text | rivet #487, ogx #6367
