@@ -20,9 +20,9 @@ from providers.settings_judge import (
     anthropic_fields,
     bodies,
     gemini_fields,
-    openai_fields,
     judge,
     models,
+    openai_fields,
     verdict,
 )
 from vendors import PROVIDERS, chat
