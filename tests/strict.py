@@ -24,7 +24,8 @@ from strict_media import (
 
 # On the wire, by published probes: a temperature other than 1 is HTTP 400.
 ONLY_1 = ("o1", "o3", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5-nano", "gpt-5.5", "gpt-5.6-sol")
-NO_TEMPERATURE = ("gpt-6-astra",)
+ONLY_1 += ("gpt-6-astra",)  # as bolna #1019 says; tee-gateway #154 says that it takes none
+NO_TEMPERATURE = ("gpt-6-sol",)
 NO_MAX_TOKENS = ("o1", "o3", "o3-mini", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5-nano")
 NO_CHAT = ("gpt-5-codex", "gpt-5.3-codex", "gpt-5.1-codex-max")
 NO_REASONING = ("gpt-4o", "gpt-4o-mini", "gpt-4.1-mini", "gpt-5-chat")

@@ -38,6 +38,7 @@ from multiturn.providers.openai.provider import (
     OpenAISettings,
 )
 from multiturn.providers.secrets import hide, is_secret
+from multiturn.suites.calls import check_finite
 from multiturn.suites.settings import read_format
 
 VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
@@ -74,9 +75,9 @@ def environment(path: Path) -> dict[str, str]:
 class Values(Struct):
     """Reads the values of a target, and fills in every ``${{ NAME }}``.
 
-    If typed, numbers, booleans and null are such; otherwise all values are text. Unless the
-    provider sends, a placeholder stands for a key or an address whose variable is not set and
-    that is not needed.
+    If typed, and in ``body``, numbers, booleans and null are such; otherwise all values are text.
+    Unless the provider sends, a placeholder stands for a key or an address whose variable is not
+    set and that is not needed.
     """
 
     where: str
@@ -96,11 +97,12 @@ class Values(Struct):
             return {key: self.read(child, f"{label}.{key}") for key, child in items}
         if isinstance(node.children, list):
             return [self.read(child, label) for child in node.children]
-        if node.value is None or (self.typed and not isinstance(node.value, str)):
+        is_typed = self.typed or label.startswith("body.")
+        if node.value is None or (is_typed and not isinstance(node.value, str)):
             return node.value
         place = node.place(self.where, label)
         written: str = node.source or node.value
-        is_unlike = not self.typed and _UNLIKE.fullmatch(written)
+        is_unlike = not is_typed and _UNLIKE.fullmatch(written)
         if is_unlike or "${{" in VARIABLE.sub("", written):
             raise MultiturnError("a variable is written as ${{ NAME }}", where=place)
         if not self.sends and label not in self.needed and shapes_no_body(label):
@@ -345,6 +347,8 @@ def _provider(
         values = [str(value) for key, value in settings.items() if key not in ("name", "provider")]
         quoted = [repr(value) for value in values if value not in known and len(value) > 3]
         raise MultiturnError(hide(error.what, [*quoted, *secrets]), where=error.where) from None
+    if getattr(read, "body", None):
+        check_finite(node.children["body"], "body", where, label)
     if isinstance(getattr(read, "response_format", None), dict):
         folder = folders(Path(where))[0].absolute()
         place = node.children["response_format"]
