@@ -67,7 +67,7 @@ def request_of(sample: Sample, beside: dict[str, Any]) -> ProviderRequest:
     if sample.setting == "system":
         messages.insert(0, ("system", sample.value))
     is_tool = sample.setting in ("tool_choice", "parallel_tool_calls")
-    tools = (Tool(**TOOL, parameters=SCHEMA, strict=None),) if is_tool else ()
+    tools = (Tool(TOOL["name"], TOOL["description"], SCHEMA),) if is_tool else ()
     return chat(*messages, tools=tools, **beside, **settings_of(sample))
 
 
