@@ -14,9 +14,10 @@ from msgspec import Struct, structs
 from multiturn.documents.imports import is_foreign
 from multiturn.documents.input import check_path, read_small
 from multiturn.documents.node import Node
-from multiturn.documents.validation import read_as
+from multiturn.documents.validation import check_finite, read_as
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, Place, did_you_mean, option
+from multiturn.files.answers import read_format
 from multiturn.files.finding import Files
 from multiturn.model.request import PreparedRequest, ProviderRequest, message_of
 from multiturn.model.settings import OTHER_NAMES
@@ -38,8 +39,6 @@ from multiturn.providers.openai.provider import (
     OpenAISettings,
 )
 from multiturn.providers.secrets import hide, is_secret
-from multiturn.suites.calls import check_finite
-from multiturn.suites.settings import read_format
 
 VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
