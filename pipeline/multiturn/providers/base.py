@@ -422,7 +422,6 @@ class ChatProvider(TargetProvider, AxProvider):
         """Return what would be sent for a request, unless the vendor's rules refuse it."""
         layout, prepared = self.lay_out(request)
         self.warn_once(layout.doubts)
-        repairs = layout.done()
         body = self.write(prepared)
         return Wire(
             provider=self.kind,
@@ -430,7 +429,7 @@ class ChatProvider(TargetProvider, AxProvider):
             parameters=self.address(),
             shown=self.encode(body, without_bytes),
             complete=partial(self.encode, body) if layout.has_media else None,
-            repairs=repairs,
+            repairs=layout.done(),
             request=request,
             prepared=prepared,
         )
@@ -438,13 +437,12 @@ class ChatProvider(TargetProvider, AxProvider):
     def preview(self, request: ProviderRequest) -> Preview:
         """Return the messages after the repairs, and the other keys of the body."""
         layout, prepared = self.lay_out(request)
-        repairs = layout.done()
         bare = structs.replace(prepared, messages=(), system=None, tools=())
         others = {key: value for key, value in self.write(bare).items() if value != []}
         return Preview(
             messages=prepared.spoken,
             parameters=others,
-            repairs=repairs,
+            repairs=layout.done(),
             doubts=tuple(layout.doubts),
         )
 
