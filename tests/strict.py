@@ -24,7 +24,8 @@ from strict_media import (
 
 # On the wire, by published probes: a temperature other than 1 is HTTP 400.
 ONLY_1 = ("o1", "o3", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5-nano", "gpt-5.5", "gpt-5.6-sol")
-NO_TEMPERATURE = ("gpt-6-astra",)
+ONLY_1_OR_NONE = ("gpt-6-astra",)  # by bolna #1019 only 1, by tee-gateway #154 none
+NO_TEMPERATURE = ("gpt-6-sol",)
 NO_MAX_TOKENS = ("o1", "o3", "o3-mini", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5-nano")
 NO_CHAT = ("gpt-5-codex", "gpt-5.3-codex", "gpt-5.1-codex-max")
 NO_REASONING = ("gpt-4o", "gpt-4o-mini", "gpt-4.1-mini", "gpt-5-chat")
@@ -356,7 +357,7 @@ def _judge_temperature(model: str, temperature: float | None) -> None:
     if plain(model, NO_TEMPERATURE):
         what = "Unsupported parameter: 'temperature' is not supported with this model."
         raise RefusedError(what, "temperature")
-    if temperature != 1 and plain(model, ONLY_1):
+    if temperature != 1 and plain(model, (*ONLY_1, *ONLY_1_OR_NONE)):
         what = f"Unsupported value: 'temperature' does not support {temperature:g} with this"
         what += " model. Only the default (1) value is supported."
         raise RefusedError(what, "temperature", "unsupported_value")

@@ -1,9 +1,11 @@
 """Targets: the file that names providers, and the settings of the one that is asked."""
 
 import os
+from json import loads
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
@@ -123,7 +125,8 @@ def test_a_targets_file_beside_a_suite_starts_nothing(folder: Path) -> None:
     )
     write_suite(folder, ["Hello"], "evals/a.eval.yaml")
     done = run("evals", folder=folder)
-    assert (done.returncode, done.stderr) == (0, "1 answered, 0 reused, 0 failed, 0 retried\n")
+    said = "1 answered, 0 reused, 0 failed, 0 retried; 1 sent with repairs: C9\n"
+    assert (done.returncode, done.stderr) == (0, said)
     done = run("evals", "--target", "t", folder=folder)
     assert (done.returncode, done.stdout) == (2, "")
     assert "no target 't'" in done.stderr
@@ -198,23 +201,114 @@ def test_without_a_name_the_target_is_the_projects() -> None:
         load_target()
 
 
-def test_an_unknown_key_is_a_warning_and_no_error() -> None:
-    key, name = "temper", "temperature"
-    target = "name: t, provider: openai, api_key: abcdef, model: m"
-    write(f"- {{{target},\n  {key}: 0.5}}\n- {{name: u, provider: echo, x: 1}}\n")
-    with capture_logs() as logs:
-        assert load_target("t").name == "t"
-    (log,) = logs
-    assert (log["event"], log["log_level"]) == ("target.unknown_key", "warning")
-    assert log["where"] == "targets.yaml:2:3"
-    assert log["why"] == f'unknown key "{key}"; did you mean "{name}"?'
-
-
-@pytest.mark.parametrize("key", ["max_tokens", "max_completion_tokens"])
-def test_what_an_api_calls_a_setting_is_an_error_with_our_name(key: str) -> None:
-    write(f"- {{name: t, provider: openai, api_key: abcdef, model: m, {key}: 1}}")
-    with pytest.raises(MultiturnError, match=f'unknown key "{key}"; did you mean "max_output_tok'):
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [
+        ("temper", "temperature"),
+        ("max_tokens", "max_output_tokens"),
+        ("max_completion_tokens", "max_output_tokens"),
+        ("stop_sequences", "stop"),
+        ("thinkingConfig", "reasoning_tokens"),
+        ("extra_body", "body"),
+    ],
+)
+def test_an_unknown_key_is_an_error_with_the_nearest_name_and_names_body(
+    key: str, near: str
+) -> None:
+    write(f"- {{name: t, provider: openai, api_key: abcdef, model: m,\n  {key}: 1}}")
+    with pytest.raises(MultiturnError) as caught:
         load_target("t")
+    assert str(caught.value) == (
+        f'targets.yaml:2:3: unknown key "{key}"; did you mean "{near}"?;'
+        " what only one vendor has is written in body"
+    )
+
+
+def test_a_target_without_a_model_has_no_body_to_name() -> None:
+    write("- {name: t, provider: codex, top_p: 1}")
+    with pytest.raises(MultiturnError, match='unknown key "top_p"') as caught:
+        load_target("t")
+    assert "body" not in str(caught.value)
+
+
+SCHEMA = '{"type": "object", "properties": {"river": {"type": "string"}}}'
+OPENAI = "name: t, provider: openai, api_key: abcdef, base_url: https://api.openai.com/v1"
+
+
+def body_of(**given: Any) -> Any:
+    return msgspec.json.decode(load_target("t").wire(chat(("user", "Hello"), **given)).body)
+
+
+def test_each_setting_of_a_target_is_sent() -> None:
+    write(
+        f"- {{{OPENAI}, model: gpt-4o, default_system: omit, temperature: 0.5, top_p: 0.25,"
+        " max_output_tokens: 64, stop: [END, STOP], seed: 3, frequency_penalty: 1,"
+        " presence_penalty: -1, response_format: json, service_tier: flex,"
+        " body: {logit_bias: {'50256': -100}, logprobs: true, more: [null, 1.5, '2']}}"
+    )
+    assert body_of() == {
+        "messages": [{"role": "user", "content": "Hello"}],
+        "model": "gpt-4o",
+        "temperature": 0.5,
+        "top_p": 0.25,
+        "max_completion_tokens": 64,
+        "stop": ["END", "STOP"],
+        "seed": 3,
+        "frequency_penalty": 1,
+        "presence_penalty": -1,
+        "response_format": {"type": "json_object"},
+        "service_tier": "flex",
+        "logit_bias": {"50256": -100},
+        "logprobs": True,
+        "more": [None, 1.5, "2"],
+    }
+    assert body_of(stop=("END",), temperature=0)["stop"] == ["END"]
+
+
+@pytest.mark.parametrize("path", ["targets.yaml", ".agentv/targets.yaml"])
+def test_a_schema_is_a_file_beside_the_targets_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Or beside the folder of AgentV's; from wherever it is called."""
+    write(f"- {{{OPENAI}, model: gpt-4o, response_format: {{schema: forms/river.json}}}}", path)
+    (folder / "forms").mkdir()
+    (folder / "forms/river.json").write_text(SCHEMA)
+    (folder / "evals").mkdir()
+    monkeypatch.chdir(folder / "evals")
+    wanted = {"type": "json_schema", "json_schema": {"name": "answer", "schema": loads(SCHEMA)}}
+    assert body_of()["response_format"] == wanted
+
+
+@pytest.mark.parametrize(
+    ("written", "error"),
+    [
+        ("stop: END", "targets.yaml:2:8: target 't': stop must be a list, not text"),
+        (
+            "response_format: {schema: ../river.json}",
+            "targets.yaml:2:28: target 't'.response_format: '../river.json' is outside the root",
+        ),
+        (
+            "response_format: {schema: river.json}",
+            "targets.yaml:2:28: target 't'.response_format: no file 'river.json'",
+        ),
+        (
+            "response_format: {scheme: river.json}",
+            "targets.yaml:2:20: target 't'.response_format: there is no 'schema', but \"scheme\"",
+        ),
+        ("body: {x: .nan}", "targets.yaml:2:8: target 't': body"),
+        ("top_p: 1.5", "targets.yaml:2:9: target 't': top_p must be 1 or less"),
+        (
+            "verbosity: loud",
+            "targets.yaml:2:13: target 't': there is no verbosity",
+        ),
+    ],
+)
+def test_a_setting_that_cannot_be_is_an_error(folder: Path, written: str, error: str) -> None:
+    (folder.parent / "river.json").write_text(SCHEMA)
+    write(f"- {{{OPENAI}, model: gpt-4o,\n {written}}}")
+    with pytest.raises(MultiturnError) as caught:
+        load_target("t")
+    assert str(caught.value).startswith(error)
 
 
 WARM = chat(("user", "Hello"), temperature=0)
@@ -238,9 +332,79 @@ def test_what_is_not_known_of_a_model_is_said_once() -> None:
     ]
 
 
+def test_each_setting_that_is_not_known_is_said_once_for_all_cases() -> None:
+    """Whatever its value; nothing is said of those that each API has, as no row refuses them."""
+    write(f"- {{{OPENAI}, model: gpt-9, top_p: 0.5, stop: [END], service_tier: auto}}")
+    target, notices = load_target("t"), list[Notice]()
+    with warnings_to(notices.append):
+        for value in (0, 0.5, 0.5):
+            target.wire(chat(("user", f"Hello {value}"), temperature=value, seed=1))
+    assert [notice.why for notice in notices] == [
+        "not known whether gpt-9 takes a temperature; say model_takes: {temperature: true}, or"
+        " temperature: omit",
+        "not known whether gpt-9 takes top_p; say model_takes: {top_p: true}, or leave out top_p",
+        "not known whether gpt-9 takes seed; say model_takes: {seed: true}, or leave out seed",
+    ]
+
+
+def test_another_server_takes_what_its_documentation_names() -> None:
+    write(
+        "- {name: t, provider: openai, model: qwen3, base_url: http://localhost:1234/v1,"
+        " temperature: 0.5, top_p: 0.5, stop: [END], seed: 3, frequency_penalty: 1,"
+        " presence_penalty: 1, response_format: json, body: {top_k: 40}}"
+    )
+    notices = list[Notice]()
+    with warnings_to(notices.append):
+        assert body_of()["top_k"] == 40
+    assert notices == []
+
+
+def test_a_setting_that_the_model_ignores_is_left_out() -> None:
+    write(
+        "- {name: t, provider: gemini, api_key: abcdef, model: gemini-3.6-flash,"
+        " temperature: 0.5, top_p: 0.5, top_k: 3, seed: 4}"
+    )
+    wire = load_target("t").wire(HELLO)
+    assert wire.repairs[1:] == (
+        "G8: left out the temperature 0.5, which the model ignores",
+        "G8: left out the top_p 0.5, which the model ignores",
+        "G8: left out the top_k 3, which the model ignores",
+    )
+    assert msgspec.json.decode(wire.body)["generationConfig"] == {"seed": 4}
+
+
+def test_a_row_may_hold_for_some_settings_only() -> None:
+    """Temperatures of a model that does not think, or thinks little, or of which nobody knows."""
+    rows = "".join(
+        f"- {{names: [gpt-9], when: {{reasoning_effort: {efforts}}},"
+        f" takes: {{temperature: {word}}}, source: us, seen: 2026-11-22}}\n"
+        for efforts, word in (("[unset, none]", "yes"), ("[high]", "no"))
+    )
+    write(f"targets:\n- {{{OPENAI}, model: gpt-9, temperature: 0.5}}\nmodels:\n{rows}")
+    target, notices = load_target("t"), list[Notice]()
+    with warnings_to(notices.append):
+        assert body_of()["temperature"] == 0.5
+        assert notices == []
+        with pytest.raises(MultiturnError, match="C4: a target gets only what it is said to take"):
+            target.wire(chat(("user", "Hello"), reasoning_effort="high"))
+        notices.clear()
+        target.wire(chat(("user", "Hello"), reasoning_effort="low"))
+    assert [notice.why.partition(";")[0] for notice in notices] == [
+        "not known whether gpt-9 takes a temperature"
+    ]
+
+
+def test_a_row_that_holds_for_a_setting_that_there_is_not_is_an_error() -> None:
+    row = "{names: [a], when: {effort: [low]}, takes: {seed: no}, source: us, seen: 2026-11-22}"
+    write(f"targets: [{NEW}}}]\nmodels: [{row}]\n")
+    with pytest.raises(MultiturnError, match="when has no 'effort'; choose from: temperature"):
+        load_target("t")
+
+
 def test_what_sources_dispute_is_said_with_them() -> None:
     models = "".join(
-        f"- {{names: [gemini-9], temperature: {word}, source: {who}, seen: 2026-11-22}}\n"
+        f"- {{names: [gemini-9], takes: {{temperature: {word}}},"
+        f" source: {who}, seen: 2026-11-22}}\n"
         for word, who in (("yes", "Ann"), ("no", "Bob"))
     )
     write(f"targets:\n- {NEW}}}\nmodels:\n{models}")

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from multiturn import ProviderError
+from multiturn import ChatMessage, ProviderError
 from multiturn.logs import Notice, warnings_to
-from multiturn.providers.models import plain_name, shipped_rows
+from multiturn.model.settings import JsonSchema
+from multiturn.model.turns import Thinking, Tool
+from multiturn.providers.models import FEATURES, Abilities, plain_name, shipped_rows
+from multiturn.providers.rules import RULES
 from vendors import PROVIDERS, chat
 
 USER, ASSISTANT, SYSTEM = ("user", "Hello"), ("assistant", "Hi"), ("system", "Late.")
@@ -23,6 +26,12 @@ TARGETS: dict[str, tuple[str, dict[str, Any]]] = {
     "anthropic now": ("anthropic", {"api_version": "2026-10-21", "later_system": "keep"}),
     "gemini": ("gemini", {}),
 }
+TOOLS = (Tool("now"),)
+HELLO = ChatMessage("user", "Hello")
+SIGNED = Thinking("Hm.", signature="c2ln", vendor="anthropic")
+THOUGHT = (HELLO, ChatMessage("assistant", "", thinking=(SIGNED,)), HELLO)
+LATE = (ChatMessage("system", "Be brief."), HELLO)
+SCHEMA = JsonSchema(schema={"type": "object"}, strict=True)
 REQUESTS = {
     "none": chat(USER),
     "zero": chat(USER, temperature=0),
@@ -64,7 +73,7 @@ def test_what_a_model_takes(vendor: str, model: str, expected: list[str]) -> Non
         old_name = (
             {"max_tokens_field": "max_tokens"} if name == "limit" and kind == "openai" else {}
         )
-        provider = PROVIDERS[kind](**settings, **old_name, model=model)
+        provider = PROVIDERS[kind](**settings, **old_name, model=model, default_system="omit")
         found.append(outcome(provider, request))
     assert found == expected
 
@@ -74,13 +83,88 @@ def test_the_table_has_at_least_60_models() -> None:
 
 
 def test_every_row_has_a_feature_its_source_and_the_day() -> None:
-    others = {"names", "source", "seen", "whole", "rule", "api_version"}
+    others = {"names", "source", "seen", "whole", "rule", "when", "api_version"}
     for rows in shipped_rows().values():
         for row in rows:
             features = {*row.__struct_fields__} - others
             assert any(getattr(row, feature) is not None for feature in features)
             assert re.fullmatch(r"2026-\d\d-\d\d", row.seen)
             assert len(row.source) > 5
+
+
+def test_each_rule_of_a_row_is_one_and_each_refusal_has_one() -> None:
+    """Those of `*` among them; a row of a list or a number refuses other values."""
+    for rows in shipped_rows().values():
+        for row in rows:
+            assert not row.rule or row.rule in RULES
+            may_refuse = [word for word in row.takes.values() if word not in ("yes", "ignored")]
+            is_left_out = {"encrypted_thinking", "result_media", "phase"} >= row.takes.keys()
+            assert row.rule or not may_refuse or is_left_out, row
+
+
+# What a request says where each feature stands.
+VALUES = {"stop": "['END']", "tool_choice": "required"}
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+@pytest.mark.parametrize("model", ["gpt-4o", "claude-opus-5-5", "gemma-3-27b-it", "of-ours"])
+def test_the_word_of_a_target_wins(feature: str, model: str) -> None:
+    """Over what each vendor's rows say of each feature."""
+    for vendor in shipped_rows():
+        for said in (True, False):
+            abilities = Abilities(vendor, model, {feature: said})
+            verdict = abilities.takes(feature, VALUES.get(feature, "0.5"))
+            assert (verdict.takes, verdict.rule, verdict.is_ignored) == (said, "C4", False)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "model", "feature", "request_"),
+    [
+        ("openai", "gpt-5.6-sol", "tools_over_chat", {"tools": TOOLS}),
+        ("openai", "gpt-audio", "only_text", {}),
+        ("openai", "gpt-5-codex", "chat", {}),
+        ("responses", "gpt-5.1-mini", "responses", {}),
+        ("openai", "o1-mini", "system_message", {"chat_prompt": LATE}),
+        ("openai", "o1-mini", "tools", {"tools": TOOLS}),
+        ("openai", "gpt-4o-2024-05-13", "response_format", {"response_format": SCHEMA}),
+        ("openai", "gpt-4o-2024-05-13", "max_output_tokens", {"max_output_tokens": 4097}),
+        ("openai", "gpt-4o", "reasoning_effort", {"reasoning_effort": "low"}),
+        ("openai", "o3", "parallel_tool_calls", {"tools": TOOLS, "parallel_tool_calls": False}),
+        ("openai", "o3", "stop", {"stop": ("END",)}),
+        ("openai", "gpt-5", "top_p", {"top_p": 0.5}),
+        ("openai", "gpt-4o", "verbosity", {"verbosity": "low"}),
+        ("openai", "gpt-4o", "service_tier", {"service_tier": "cheap"}),
+        (
+            *("anthropic", "claude-opus-5-5", "forced_tool_choice"),
+            {"tools": TOOLS, "tool_choice": "required"},
+        ),
+        ("anthropic", "claude-opus-4-5", "max_output_tokens", {"max_output_tokens": 64_001}),
+        ("anthropic", "claude-haiku-4-5", "reasoning_effort", {"reasoning_effort": "low"}),
+        ("anthropic", "claude-opus-4-7", "reasoning_tokens", {"reasoning_tokens": 2048}),
+        ("anthropic", "claude-haiku-4-5", "top_p", {"temperature": 0, "top_p": 0.5}),
+        ("anthropic", "claude-3-opus-20240229", "response_format", {"response_format": SCHEMA}),
+        ("anthropic", "claude-opus-4-5", "only_thinking", {"chat_prompt": THOUGHT}),
+        ("gemini", "gemma-3-27b-it", "system_message", {"chat_prompt": LATE}),
+        ("gemini", "gemma-3-27b-it", "tools", {"tools": TOOLS}),
+        ("gemini", "gemini-2.5-pro", "frequency_penalty", {"frequency_penalty": 0.5}),
+        ("gemini", "gemini-2.5-pro", "presence_penalty", {"presence_penalty": 0.5}),
+        ("gemini", "gemini-3.8-flash", "reasoning_effort", {"reasoning_effort": "minimal"}),
+    ],
+)
+def test_what_a_row_refuses_is_sent_where_the_target_says_so(
+    vendor: str, model: str, feature: str, request_: dict[str, Any]
+) -> None:
+    kind, settings = TARGETS[vendor]
+    given = chat(USER, **request_)
+
+    def told(**takes: bool) -> str:
+        target = {**settings, "model": model, "default_system": "omit", "model_takes": takes}
+        return outcome(PROVIDERS[kind](**target), given)
+
+    rules = {row.rule for row in shipped_rows()[vendor.replace("responses", "openai")]}
+    assert told() in rules - {""}
+    assert told(**{feature: True}) == "ok"
+    assert told(**{feature: False}) == "C4"
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,8 @@ CASES: dict[str, tuple[str, dict[str, Any], ProviderRequest]] = {
     ),
     "gpt-5.5": ("openai", {"model": "gpt-5.5"}, chat(U, temperature=0.5)),
     "gpt-5.6": ("openai", {"model": "gpt-5.6-sol"}, chat(U, temperature=0)),
-    "gpt-6": ("openai", {"model": "gpt-6-astra"}, chat(U, temperature=1)),
+    "gpt-6": ("openai", {"model": "gpt-6-sol"}, chat(U, temperature=1)),
+    "gpt-6-astra": ("openai", {"model": "gpt-6-astra"}, chat(U, temperature=0)),
     "a fine-tuned model": ("openai", {"model": "ft:gpt-5-mini:acme::1"}, chat(U, temperature=0)),
     "another": ("openai", {"model": "ft:o4-mini-2025-04-16:acme::1"}, chat(U, temperature=0)),
     "the old name of the limit": (
@@ -63,7 +64,7 @@ CASES: dict[str, tuple[str, dict[str, Any], ProviderRequest]] = {
     ),
     "a model without Chat Completions": ("openai", {"model": "gpt-5-codex"}, chat(U)),
     "gpt-6 at the Responses API": (
-        *("responses", {"model": "gpt-6-astra"}),
+        *("responses", {"model": "gpt-6-sol"}),
         chat(U, temperature=1),
     ),
     "a final model turn of Flash-Lite": (
@@ -128,7 +129,15 @@ MODELS = {
         "claude-3-5-sonnet-latest",
     ),
     "gemini": ("gemini-2.5-flash", "gemini-3.5-flash-lite", "gemini-3.8-flash"),
-    "openai": ("gpt-4o", "o3", "gpt-5-mini", "gpt-5.6-sol", "gpt-6-astra", "ft:gpt-5:a::1"),
+    "openai": (
+        "gpt-4o",
+        "o3",
+        "gpt-5-mini",
+        "gpt-5.6-sol",
+        "gpt-6-astra",
+        "gpt-6-sol",
+        "ft:gpt-5:a::1",
+    ),
     "responses": ("gpt-4o", "o3", "gpt-5.3-codex", "gpt-5.4", "gpt-6-astra", "gpt-7"),
 }
 

@@ -1,5 +1,6 @@
 """Nodes to structs: msgspec checks the shape, and what it finds is said with its place."""
 
+import json
 import re
 import types
 import typing
@@ -150,3 +151,12 @@ def must_be(expected: str, got: str) -> str:
     words = [types.get(name, f"a {name}") for name in expected.split(" | ") if name != "null"]
     wanted = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
     return f"must be {wanted}, not {types.get(got, f'a {got}')}"
+
+
+def check_finite(written: Node, key: str, name: str, label: str) -> None:
+    """Refuse ``.inf`` and ``.nan``, which JSON does not have."""
+    try:
+        json.dumps(written.value, allow_nan=False)
+    except ValueError:
+        what = f"{key}: a number in it is not finite, and JSON cannot hold it; quote it"
+        raise MultiturnError(what, where=written.place(name, label)) from None

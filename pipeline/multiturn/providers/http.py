@@ -134,7 +134,10 @@ def _of_tools(layout: Layout, request: ProviderRequest, asked: RequestSettings) 
     return asked
 
 
-USED_FEATURES = ("system_message", "only_text", "only_thinking", "tools", "forced_tool_choice")
+USED_FEATURES = (
+    *("system_message", "only_text", "only_thinking", "tools", "tools_over_chat"),
+    "forced_tool_choice",
+)
 
 
 def used_features(
@@ -148,7 +151,7 @@ def used_features(
     if any(t.thinking and not t.parts and not t.calls for t in layout.messages):
         yield "only_thinking"
     if request.tools:
-        yield "tools"
+        yield from ("tools", "tools_over_chat")
         if asked.tool_choice == "required" or isinstance(asked.tool_choice, Mapping):
             yield "forced_tool_choice"
 
@@ -239,10 +242,12 @@ class HttpProvider(ChatProvider):
         return RequestSettings(**{key: each for key, each in said.items() if each != "omit"})
 
     @cached_property
-    def _refused(self) -> dict[str, Verdict]:
-        """What the model is known to refuse of what ``used_features`` yields."""
-        found = {name: self.abilities.takes(name) for name in USED_FEATURES}
-        return {name: verdict for name, verdict in found.items() if verdict.takes is False}
+    def _judged(self) -> set[str]:
+        """What is said of the model, of what ``used_features`` yields."""
+        said = {*self.settings.model_takes}
+        known = {name for name in USED_FEATURES if name in said or self.abilities.rows(name)}
+        is_chat = getattr(self.settings, "api", "chat") == "chat"
+        return known if is_chat else known - {"tools_over_chat"}
 
     def asked(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
         """Return what is asked for; the layout takes what the vendor or the model refuses."""
@@ -257,15 +262,17 @@ class HttpProvider(ChatProvider):
         if asked.temperature is not None:
             self._want_temperature(layout, asked.temperature)
         ignored: dict[str, None] = {}
+        abilities = self.abilities._replace(asked=asked)
         for name, value in asked.said().items():
             if name == "body":
                 for wrong in wrong_body(value, self.form.keys, self.form.closed):
                     layout.refuse("C11", wrong)
-            elif self._ignores(layout, name, value):
+            elif self._ignores(layout, abilities, name, value):
                 ignored[name] = None
-        for feature in used_features(layout, request, asked) if self._refused else ():
-            if feature in self._refused:
-                layout.judge(self._refused[feature], words_of(feature)[1])
+        for feature in used_features(layout, request, asked) if self._judged else ():
+            verdict = abilities.takes(feature)
+            if feature in self._judged and (verdict.takes is False or verdict.rows):
+                layout.judge(verdict, words_of(feature)[1])
         return PreparedRequest(
             messages=(),  # those of the layout, once all repairs are done
             model=self.settings.model,
@@ -273,7 +280,7 @@ class HttpProvider(ChatProvider):
             settings=structs.replace(asked, **ignored) if ignored else asked,
         )
 
-    def _ignores(self, layout: Layout, name: str, value: Any) -> bool:
+    def _ignores(self, layout: Layout, abilities: Abilities, name: str, value: Any) -> bool:
         """Return whether the model ignores a setting; the layout takes what is refused."""
         key, word = self.form.keys.get(name), in_words(value)
         if key is None or (key.values and word not in key.values):
@@ -282,10 +289,10 @@ class HttpProvider(ChatProvider):
             otherwise = f"; choose from: {', '.join(key.values)}" if key else otherwise
             layout.refuse("C10", f"leave out {said}{otherwise}")
             return False
-        verdict = self.abilities.takes(name, word)
+        verdict = abilities.takes(name, word)
         if verdict.is_ignored:
             layout.repair(verdict.rule, f"left out the {name} {word}, which the model ignores")
-        elif verdict.takes is not None or self.abilities.is_said(name):
+        elif verdict.takes is not None or verdict.rows or abilities.is_said(name):
             layout.judge(verdict, self._advice(name, word, verdict))
         return verdict.is_ignored
 
@@ -293,9 +300,10 @@ class HttpProvider(ChatProvider):
         """Return how to avoid a setting that the model does not take."""
         if name != "temperature":
             allowed = [row.takes[name] for row in verdict.rows]
-            words = {word for each in allowed if isinstance(each, tuple) for word in each}
-            other = f", or set one of {', '.join(sorted(words))}" if words else ""
-            return f"leave out {name} {value}{other}"
+            words = [word for each in allowed if isinstance(each, tuple) for word in each]
+            other = f", or set one of {', '.join(dict.fromkeys(words))}" if words else ""
+            most = [each for each in allowed if each[:5] in ("only ", "up to")]
+            return f"leave out {name} {value}{other}" + (f"; it may be {most[0]}" if most else "")
         advice = "set temperature: omit in the target"
         if verdict.takes is False and verdict.rows:
             for version in self.abilities.other_versions():

@@ -13,7 +13,8 @@ from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, did_you_mean
-from multiturn.model.settings import SETTINGS
+from multiturn.model.settings import SETTINGS, RequestSettings
+from multiturn.providers.settings import in_words
 from multiturn.providers.tokens import Tokenizer
 
 SERVERS = "servers"  # the key of models.yaml for other servers with OpenAI's API
@@ -30,15 +31,16 @@ _CONTENT: Mapping[str, tuple[str, str]] = {
     "audio": ("an audio file", "use a model that does"),
     "addresses": ("an address of media", "attach the file itself"),
     "chat": ("a request of Chat Completions", "api: responses"),
+    "responses": ("a request of the Responses API", "api: chat"),
     "phase": ("a phase", "{phase: false}"),
     "encrypted_thinking": ("", ""),
     "result_media": ("", ""),
-    "system_message": ("", "write it in the first user message"),
-    "only_text": ("", "use another model, or attach audio"),
+    "system_message": ("a system message", "write it in the first user message"),
+    "only_text": ("a prompt without audio", "use another model, or attach audio"),
     "only_thinking": ("", "give the assistant's message a text, or leave it out"),
-    "tools": ("", "use a model that does"),
-    "tools_over_chat": ("", "set api: responses in the target"),
-    "forced_tool_choice": ("", "use tool_choice: auto"),
+    "tools": ("tools", "use a model that does"),
+    "tools_over_chat": ("tools over Chat Completions", "set api: responses in the target"),
+    "forced_tool_choice": ("a forced tool_choice", "set tool_choice: auto"),
 }
 # Settings that each API has: only what a source refuses of them is said.
 _QUIET = {"max_output_tokens", "stop", "tool_choice", "parallel_tool_calls", "service_tier"}
@@ -88,6 +90,7 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         estimate: about how many tokens they make of each that o200k_base makes, if there is no
             published tokenizer.
         cache_minimum: from how many tokens on a prefix is cached.
+        when: the settings of requests that it holds for: for each its values, `set` or `unset`.
         rule: the id of the rule that a refusal names.
         api_version: the version of the API that this holds for; null for any.
     """
@@ -106,6 +109,7 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     whole: bool = False
     estimate: Annotated[float, Meta(gt=0)] | None = None
     cache_minimum: Annotated[int, Meta(gt=0)] | None = None
+    when: Mapping[str, tuple[str, ...]] = {}
     rule: str = ""
     api_version: str | None = None
 
@@ -117,6 +121,18 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if isinstance(words, str) and not _WORDS.fullmatch(words):
                 choices = "yes, no, ignored, only 1, up to 64000, or a list of values"
                 raise ValueError(f"takes: {name} must not be {words!r}; write {choices}")
+        for name in self.when:
+            if name not in SETTINGS:
+                raise ValueError(f"when has no {name!r}; {did_you_mean(name, SETTINGS)}")
+
+    def holds(self, asked: RequestSettings) -> bool:
+        """Return whether it holds for a request with these settings."""
+        for name, values in self.when.items():
+            value = getattr(asked, name)
+            words = {"unset"} if value is None else {"set", in_words(value)}
+            if words.isdisjoint(values):
+                return False
+        return True
 
     def is_about(self, model: str, feature: str, api_version: str | None) -> bool:
         """Return whether the row says something of a model, given by its plain name."""
@@ -217,6 +233,7 @@ class Abilities(NamedTuple):
     said: Mapping[str, bool] = {}  # ``model_takes`` of the target
     own: tuple[Row, ...] = ()
     api_version: str | None = None
+    asked: RequestSettings = RequestSettings()  # of the request
 
     @property
     def name(self) -> str:
@@ -227,7 +244,7 @@ class Abilities(NamedTuple):
         """Return whether the model takes a feature, or a value of a setting, in words."""
         if feature in self.said:
             return Verdict(feature, self.name, self.said[feature])
-        rows = self.rows(feature)
+        rows = tuple(row for row in self.rows(feature) if row.holds(self.asked))
         found = {_is_taken(row.takes[feature], value) for row in rows}
         # A vendor's own server is not in between here: what that refuses may pass.
         is_hearsay = self.vendor == SERVERS and not any(row in self.own for row in rows)
@@ -265,7 +282,15 @@ class Abilities(NamedTuple):
             yield self._replace(api_version=version)
 
     def rows(self, feature: str) -> tuple[Row, ...]:
-        """Return the rows about the model: those of the user's own, else those that ship."""
-        name = plain_name(self.model)
+        """Return the rows about the model: those of the user's own, else those that ship.
+
+        Those that name it with its date count more than those without it.
+        """
+        dated, plain = self.model.lower(), plain_name(self.model)
+        if dated != plain:
+            found = tuple(row for row in self._about(dated, feature) if dated in row.names)
+        return (dated != plain and found) or self._about(plain, feature)
+
+    def _about(self, name: str, feature: str) -> tuple[Row, ...]:
         own = tuple(row for row in self.own if row.is_about(name, feature, self.api_version))
         return own or _shipped_about(self.vendor, name, feature, self.api_version)

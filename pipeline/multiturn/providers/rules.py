@@ -24,13 +24,23 @@ A7 | Anthropic | for some models, temperature must not be set | rocketride-serve
 A8 | Anthropic | caching is asked for by cache_control on a block | SDK
 A9 | Anthropic | a temperature must not exceed 1 | API reference
 A10 | Anthropic | some models take system after user, and last or before assistant | pydantic-ai #5706, #6765, bifrost #5931
-A11 | Anthropic | since API version 2026-10-21, temperature must not be set | migration guide, SDK 2.11
+A11 | Anthropic | since API version 2026-10-21, temperature, top_p and top_k must not be set | migration guide, SDK 2.11
 A12 | Anthropic | the name of a tool must have 1 to 128 letters, digits, _ and - | home-assistant/core #147760, claude-code #96152
 A13 | Anthropic | an assistant message must not have images or documents | Semoss #2323, migration guide
 A14 | Anthropic | a message must not have audio | SDK
 A15 | Anthropic | an image must not exceed 5 MB (5,242,880 bytes) in base64 | claude-code #10612, gptme #185
 A16 | Anthropic | a request must not exceed 32 MB | guide to vision, as in claude-cli #323; soleur #3350
 A17 | Anthropic | the result of a call that failed must be only text | vellum-assistant #18387
+A18 | Anthropic | some models take no tool_choice that forces a call | claude-cookbooks #854, vercel/ai #21364
+A20 | Anthropic | an assistant message must not be only thinking | forgecode #2107, #3071
+A21 | Anthropic | max_output_tokens must not exceed what the model can write | claude-code #24451, litellm #15715
+A22 | Anthropic | reasoning_tokens must be 1,024 or more, and less than max_output_tokens | SDK
+A23 | Anthropic | some models take no reasoning_tokens | sim #5020, What's new in Fable 5.2
+A24 | Anthropic | some models take only some values of reasoning_effort, or none | SDK, hive-mind #1876
+A25 | Anthropic | some models take no temperature beside top_p, and only 1 while they think | lobehub #9523, modelparams.dev #305
+A26 | Anthropic | some models take no top_p and top_k | Haiku 5.5 guide
+A27 | Anthropic | some models take no JSON Schema of the answer | claude-mods
+A28 | Anthropic | service_tier must be auto or standard_only | SDK
 G1 | Gemini | system must go into system_instruction, or not at all | inspect_ai
 G2 | Gemini | contents must not be empty | litellm #13769
 G3 | Gemini | user and model must alternate | autogen #2900
@@ -38,13 +48,17 @@ G4 | Gemini | the first turn must be user; for some models, the last one, too | 
 G5 | Gemini | text parts must not be empty | inspect_ai
 G6 | Gemini | proxies and some fields want v1beta, not v1 | LiteLLM 1.106
 G7 | Gemini | a temperature must not exceed 2 | API reference
-G8 | Gemini | some models ignore a temperature | opencode #38924
+G8 | Gemini | some models ignore temperature, top_p and top_k | opencode #38924
 G9 | Gemini | a tool cannot be strict | SDK
 G10 | Gemini | the name of a tool must begin with a letter or _, and have no more than 128 letters, digits, _ . : - | SDK, ccs #25
 G11 | Gemini | a signature must be base64 | SDK
 G12 | Gemini | an image must be PNG, JPEG or WebP | vscode #286628, gemini-ai #3
 G13 | Gemini | some models take no address of a file | baml #1548, laravel/ai #927
 G14 | Gemini | a request must not exceed 100 MB | guide to file input methods, as in bifrost #3367
+G15 | Gemini | some models take neither a system message nor tools | cherry-studio #3242, adk-python #3900, #2857
+G17 | Gemini | some models take no penalties | cookbook #1290, vercel/ai #8943
+G18 | Gemini | some models take only some values of reasoning_effort, or reasoning_tokens in its place | guide to thinking
+G19 | Gemini | service_tier must be standard, flex or priority | SDK
 O1 | OpenAI | tool must follow an assistant's tool call | OpenManus #744
 O2 | OpenAI | some models want developer, not system | litellm #7961
 O3 | OpenAI | a filtered prompt is HTTP 400, content_filter | Azure docs
@@ -66,6 +80,14 @@ O19 | OpenAI | in Chat Completions, images, documents and audio must be in user 
 O20 | OpenAI | in Chat Completions, a document or audio must not be an address | SDK, pydantic-ai #4445
 O21 | OpenAI | in the Responses API, images and documents must be in user messages or results | openhuman #3624, rust-genai #119
 O22 | OpenAI | in the Responses API, a message must not have audio | SDK
+O23 | OpenAI | in Chat Completions, some models need audio in a message | cherry-studio #1179, truefoundry/models #822
+O24 | OpenAI | some models have no Responses API | page of gpt-audio
+O25 | OpenAI | max_output_tokens must not exceed what the model can write | forgecode #1185, opencode-ai #140
+O26 | OpenAI | some models take only some values of reasoning_effort, or none | openai-agents-python #2089, opencode #36141
+O27 | OpenAI | some models take top_p, stop, penalties and others only with some values, or not at all | zenn, RouterBase, litellm #28662
+O28 | OpenAI | some models take no system message | agent-framework #1077, litellm #5671
+O29 | OpenAI | some models take no JSON, or no JSON Schema, as the form of the answer | openai-node #439, midscene #259
+O30 | OpenAI | some names in the SDK are those of no model | SDK
 T1 | OpenAI | in Chat Completions, the id of a call must not exceed 40 characters | vercel/ai #5171, pydantic-ai #4389
 T2 | Anthropic | the id of a call must have only letters, digits, _ and - | bifrost #5097, nanobot #4356
 T3 | all | each call must have its result in the next turn, before any text | rivet #487, ogx #6367
@@ -77,6 +99,7 @@ T8 | all | thinking must go only to the vendor that signed it, with its signatur
 T9 | OpenAI | a reasoning item must be there once, encrypted, before a text or a call | vercel/ai #7543, #7099, #7883, openai-agents-python #569, cockpit-tools #2090
 T10 | OpenAI | in the Responses API, the id of a call must not exceed 64 characters | fastllm #45, Aether #829
 T11 | OpenAI | some models want the phase of an assistant's text | SDK 3.52, opencode #15528
+T12 | OpenAI | in Chat Completions, some models take no tools | litellm #34569, genkit #6303, bolna #1019
 M1 | all | a system message must not have images, documents or audio | SDKs
 M2 | all | some models take no images, documents or audio | models.yaml
 M3 | Anthropic, Gemini | an image has no detail | SDKs

@@ -14,9 +14,10 @@ from msgspec import Struct, structs
 from multiturn.documents.imports import is_foreign
 from multiturn.documents.input import check_path, read_small
 from multiturn.documents.node import Node
-from multiturn.documents.validation import read_as
+from multiturn.documents.validation import check_finite, read_as
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, Place, did_you_mean, option
+from multiturn.files.answers import read_format
 from multiturn.files.finding import Files
 from multiturn.model.request import PreparedRequest, ProviderRequest, message_of
 from multiturn.model.settings import OTHER_NAMES
@@ -38,7 +39,6 @@ from multiturn.providers.openai.provider import (
     OpenAISettings,
 )
 from multiturn.providers.secrets import hide, is_secret
-from multiturn.suites.settings import read_format
 
 VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
@@ -101,7 +101,7 @@ class Values(Struct):
             return node.value
         place = node.place(self.where, label)
         written: str = node.source or node.value
-        is_unlike = not self.typed and _UNLIKE.fullmatch(written)
+        is_unlike = not is_typed and _UNLIKE.fullmatch(written)
         if is_unlike or "${{" in VARIABLE.sub("", written):
             raise MultiturnError("a variable is written as ${{ NAME }}", where=place)
         if not self.sends and label not in self.needed and shapes_no_body(label):
@@ -346,6 +346,8 @@ def _provider(
         values = [str(value) for key, value in settings.items() if key not in ("name", "provider")]
         quoted = [repr(value) for value in values if value not in known and len(value) > 3]
         raise MultiturnError(hide(error.what, [*quoted, *secrets]), where=error.where) from None
+    if getattr(read, "body", None):
+        check_finite(node.children["body"], "body", where, label)
     if isinstance(getattr(read, "response_format", None), dict):
         folder = folders(Path(where))[0].absolute()
         place = node.children["response_format"]

@@ -1,11 +1,10 @@
 """Tools, their calls and results, and thinking, as a suite has them in our own form."""
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 from multiturn.documents.node import Node, with_keys
-from multiturn.documents.validation import read_as
+from multiturn.documents.validation import check_finite, read_as
 from multiturn.errors import MultiturnError, cut, did_you_mean, nearest, quoted
 from multiturn.model.case import TestMessage
 from multiturn.model.turns import Call, Thinking, Tool, unpaired
@@ -119,15 +118,6 @@ def check_name(written: Node, key: str, name: str, label: str) -> None:
         what = f"{key} has a line break or a character that nobody sees; remove it"
     if what:
         raise MultiturnError(what, where=written.place(name, label))
-
-
-def check_finite(written: Node, key: str, name: str, label: str) -> None:
-    """Refuse ``.inf`` and ``.nan``, which JSON does not have."""
-    try:
-        json.dumps(written.value, allow_nan=False)
-    except ValueError:
-        what = f"{key}: a number in it is not finite, and JSON cannot hold it; quote it"
-        raise MultiturnError(what, where=written.place(name, label)) from None
 
 
 def _call(call: Node, check: KeyCheck, label: str) -> Call:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from multiturn.documents.node import Node
-from multiturn.documents.validation import read_as
+from multiturn.documents.validation import check_finite, read_as
 from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
 from multiturn.files.media import FILE_TYPES
@@ -151,7 +151,7 @@ class CaseReader:
         prompt, tools = self._system_prompt(node, label), calls.read_tools(node, self.keys, label)
         said = node.children
         for key in filter(said.__contains__, _JSON_KEYS):
-            calls.check_finite(said[key], key, self.name, label)
+            check_finite(said[key], key, self.name, label)
         metadata = value_at(said, "metadata") or {}
         for key in MetadataKeys.__struct_fields__:
             metadata.pop(key, None)

@@ -197,22 +197,6 @@ class ChosenKeys(Struct, forbid_unknown_fields=True):
     name: str
 
 
-class FormatKeys(Struct):
-    """The keys of a JSON Schema that answers must follow.
-
-    Attributes:
-        schema: the JSON Schema, or the path of a file with one.
-        name: what the model is told that the answer is.
-        description: what it is for.
-        strict: whether the vendor must hold the model to it.
-    """
-
-    schema: Any
-    name: str | None = None
-    description: str | None = None
-    strict: bool | None = None
-
-
 class ExecutionKeys(RequestSettings, frozen=True, kw_only=True):
     """The keys of ``execution``."""
 

@@ -1,14 +1,13 @@
 """The settings under ``execution`` of a suite or a case."""
 
-from multiturn.documents.json_lines import read_value
 from multiturn.documents.node import Node
-from multiturn.documents.validation import read_as
-from multiturn.errors import InputError, MultiturnError
+from multiturn.documents.validation import check_finite, read_as
+from multiturn.errors import InputError
+from multiturn.files.answers import read_format
 from multiturn.files.finding import Files
-from multiturn.model.settings import OTHER_NAMES, SETTINGS, JsonSchema, RequestSettings
-from multiturn.suites.calls import check_finite
+from multiturn.model.settings import OTHER_NAMES, SETTINGS, RequestSettings
 from multiturn.suites.keys import KeyCheck
-from multiturn.suites.schema import ChosenKeys, ExecutionKeys, FormatKeys
+from multiturn.suites.schema import ChosenKeys, ExecutionKeys
 
 # What AgentV has there, by the schema of its suites in November 2026: nothing of it is sent.
 _OF_AGENTV = frozenset(
@@ -19,7 +18,6 @@ _OF_AGENTV = frozenset(
         *("trials", "workers", "workspace"),
     }
 )
-_MOST_BYTES = 1_048_576  # of a file with a JSON Schema
 
 
 def read_settings(owner: Node, files: Files, check: KeyCheck, label: str = "") -> RequestSettings:
@@ -49,34 +47,3 @@ def read_settings(owner: Node, files: Files, check: KeyCheck, label: str = "") -
             execution.children["response_format"], files, check.name, label
         )
     return RequestSettings(**said)
-
-
-def read_format(node: Node, files: Files, name: str, label: str) -> str | JsonSchema:
-    """Return the form that an answer must have, also as OpenAI's APIs write it."""
-    kinds = {"text": "text", "json_object": "json"}
-    kind = node.children.get("type")
-    if kind is not None and kind.value in kinds:
-        return kinds[kind.value]
-    label = f"{label}.response_format"
-    inner = node.children.get("json_schema", node)
-    keys = read_as(inner, FormatKeys, where=name, label=label)
-    schema, path = keys.schema, ""
-    if isinstance(schema, str):
-        path, place = schema, inner.children["schema"].place(name, label)
-        try:
-            text = files.read(files.find(path), _MOST_BYTES)
-            schema = read_value(text)
-        except MultiturnError as error:
-            raise InputError(error.what, where=place) from None
-        except ValueError as error:
-            raise InputError(f"{path} is not JSON: {error}", where=place) from None
-    if not isinstance(schema, dict):
-        what = "schema must be a JSON Schema, as {type: object, …}, or the path of a file with one"
-        raise InputError(what, where=inner.children["schema"].place(name, label))
-    return JsonSchema(
-        schema=schema,
-        name=keys.name or "answer",
-        description=keys.description or "",
-        strict=keys.strict,
-        path=path,
-    )

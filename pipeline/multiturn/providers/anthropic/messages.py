@@ -257,6 +257,7 @@ def _read_budget(thinking: Any) -> int | None:
     return None
 
 
+_EFFORTS = ("low", "medium", "high", "xhigh", "max")
 KEYS: settings.Keys = {
     "max_output_tokens": Key("max_tokens"),
     "temperature": Key("temperature"),
@@ -267,7 +268,7 @@ KEYS: settings.Keys = {
     "top_p": Key("top_p"),
     "top_k": Key("top_k"),
     "stop": Key("stop_sequences", list, tuple),
-    "reasoning_effort": Key("output_config.effort"),
+    "reasoning_effort": Key("output_config.effort", values=_EFFORTS),
     "reasoning_tokens": Key(
         "thinking", lambda most: {"type": "enabled", "budget_tokens": most}, _read_budget
     ),

@@ -21,6 +21,7 @@ _IDS = rules.Names("T2", re.compile("[A-Za-z0-9_-]+"))
 # What the endpoint for counts takes, by anthropic 2.12.0 on 22 November 2026.
 _COUNTED = (*PROMPT, "output_config", "thinking", "tool_choice")
 _DEFAULT_LIMIT = 4096  # the API requires one
+_LEAST_THOUGHT = 1024
 _KINDS: tuple[MediaKind, ...] = ("image", "document")
 _LIMITS = (
     rules.Limit("A15", 5 * 2**20, ("image",), is_for_each=True),
@@ -130,6 +131,9 @@ class AnthropicProvider(HttpProvider):
         settings, caching = asked.settings, self.settings.prompt_caching
         if settings.max_output_tokens is None:
             settings = structs.replace(settings, max_output_tokens=_DEFAULT_LIMIT)
+        most, thought = settings.max_output_tokens, settings.reasoning_tokens
+        if thought is not None and not _LEAST_THOUGHT <= thought < (most or 0):
+            layout.refuse("A22", f"this one is {thought}, of {most}")
         if settings.parallel_tool_calls is False and settings.tool_choice is None:
             settings = structs.replace(settings, tool_choice="auto")  # the API wants one beside it
         form = {"prompt_caching": caching} if caching else {}

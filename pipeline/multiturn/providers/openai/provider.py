@@ -274,11 +274,12 @@ class OpenAIProvider(HttpProvider):
         if self.asks_responses:
             repairs.lay_out_for_responses(layout, abilities)
         else:
-            verdict = abilities.takes("chat")
-            # Where the address is not the vendor's, the server may convert.
-            if verdict.takes is False or (verdict.rows and self.vendor != SERVERS):
-                layout.judge(verdict, "set api: responses in the target")
             repairs.lay_out_for_chat(layout)
+        verdict = abilities.takes(settings.api)
+        # Where the address is not the vendor's, the server may convert.
+        if verdict.takes is False or (verdict.rows and self.vendor != SERVERS):
+            other = "chat" if self.asks_responses else "responses"
+            layout.judge(verdict, f"set api: {other} in the target")
         layout.want_turns("C1")
         if layout.has_media:
             want_kinds(layout, abilities, repairs.MEDIA if self.asks_responses else MEDIA_KINDS)
@@ -296,10 +297,6 @@ class OpenAIProvider(HttpProvider):
         limit = asked.settings.max_output_tokens
         if limit is not None:
             self.want_limit(layout, limit)
-        if request.tools and not self.asks_responses:
-            verdict = abilities.takes("tools_over_chat")
-            if verdict.takes is False:
-                layout.judge(verdict, "set api: responses in the target")
         form: dict[str, Any] = {}
         if self.asks_responses:
             if settings.system_as == "instructions":
