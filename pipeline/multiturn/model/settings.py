@@ -22,7 +22,7 @@ class JsonSchema(Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omi
         name: what the model is told that the answer is.
         description: what it is for.
         strict: whether the vendor must hold the model to it; None for the vendor's own default.
-        path: the file that has it, as the suite wrote it; empty if it stands in the suite.
+        path: of the file that has it, from the root; empty if it stands in the suite.
     """
 
     schema: Mapping[str, Any]
@@ -75,6 +75,12 @@ class RequestSettings(
     body: Mapping[str, Any] | None = None
 
     __repr__ = brief
+
+    @property
+    def schema_path(self) -> str:
+        """The path of the file with the JSON Schema of the answer; empty if there is none."""
+        form = self.response_format
+        return form.path if isinstance(form, JsonSchema) else ""
 
     def said(self) -> dict[str, Any]:
         """Return the settings that are said, by name."""

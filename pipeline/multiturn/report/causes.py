@@ -19,6 +19,7 @@ from multiturn.files.media import Media
 from multiturn.logs import warnings_to
 from multiturn.model.case import PROMPT_KEY, Case
 from multiturn.model.conversion import Conversion
+from multiturn.model.settings import SETTINGS, RequestSettings
 from multiturn.model.turns import without_lines
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.registry import find_stage
@@ -32,7 +33,7 @@ from multiturn.text import first_of
 
 SEVERAL = "one or several of "
 UNKNOWN_CODE = "the code of a stage"  # of a module that a stage imports
-TARGET = "the settings of the target, or the rules of its API"
+TARGET_CODE = "the rules of the target's API, or its code"
 _MOST = 4  # possible causes of a case that are undone one by one
 _FAILS = b""  # in place of a digest: the case cannot be converted so
 
@@ -62,6 +63,7 @@ class Undoing:
         changes: what is different in it; one whose undoing makes no legal pipeline cannot be
             undone.
         provider: of the target whose prompts are compared; None for those of the pipeline.
+        of_target: what has changed in the target, in words.
     """
 
     def __init__(
@@ -69,7 +71,9 @@ class Undoing:
         pipeline: Pipeline,
         changes: Iterable[Cause],
         provider: TargetProvider | None = None,
+        of_target: str = "",
     ) -> None:
+        self.of_target = of_target
         self._pipeline, self._provider = pipeline, provider
         self._pipelines: dict[tuple[str, ...], Pipeline | None] = {(): pipeline}
         self._texts = Texts()  # of the attached files as they are on disk
@@ -147,12 +151,12 @@ def causes(
         return
     found: list[Cause] = []
     if _messages(new) == _messages(old):
-        sides = new.files.keys(), old.files.keys()
+        sides = [side.files.keys() - {side.case.settings.schema_path} for side in (new, old)]
         found += (Cause(f"{path} is found now") for path in sorted(sides[0] - sides[1]))
         found += (Cause(f"{path} is no longer found") for path in sorted(sides[1] - sides[0]))
     possible = [
         *_of_suite(entry, new, old),
-        *_of_target(new, old),
+        *_of_target(new, old, undoing.of_target),
         *_of_pipeline(undoing.changes, new, old),
     ]
     groups = causes_with_effect(
@@ -224,22 +228,44 @@ def _of_suite(entry: CaseSummary, new: ReviewedCase, old: ReviewedCase) -> Itera
     if new.request.tools != old.request.tools:
         tools = old.case.tools
         yield Cause(f"tools of {entry.suite}", edit=lambda case: replace(case, tools=tools))
-    asked = old.case.settings
-    if new.case.settings != asked:
-        yield Cause(f"settings of {entry.suite}", edit=lambda case: replace(case, settings=asked))
+    yield from _of_settings(entry.suite, new, old)
     globs, were = new.case.guideline_patterns, old.case.guideline_patterns
     if globs != were:
         words = f"guideline patterns: {', '.join(were) or 'none'} → {', '.join(globs) or 'none'}"
         yield Cause(words, edit=lambda case: replace(case, guideline_patterns=were))
 
 
-def _of_target(new: ReviewedCase, old: ReviewedCase) -> Iterator[Cause]:
+def _of_settings(suite: str, new: ReviewedCase, old: ReviewedCase) -> Iterator[Cause]:
+    """Yield the file of a JSON Schema that has changed, and the other settings."""
+    was, now = old.case.settings, new.case.settings
+    names, path = {name for name in SETTINGS if getattr(was, name) != getattr(now, name)}, ""
+    if (
+        now.schema_path == was.schema_path
+        and now.schema_path in new.files.keys() & old.files.keys()
+    ):
+        path = now.schema_path
+    if path and new.files[path] != old.files[path]:
+        words = change_in_words(path, old.files[path], new.files[path], has_lines=True)
+        edit = partial(_settings_as_they_were, was, {"response_format"})
+        yield Cause(words, file=path, edit=edit)
+        names -= {"response_format"}
+    if names:
+        edit = partial(_settings_as_they_were, was, names)
+        yield Cause(f"settings of {suite}", edit=edit)
+
+
+def _settings_as_they_were(was: RequestSettings, names: Iterable[str], case: Case) -> Case:
+    settings = replace(case.settings, **{name: getattr(was, name) for name in names})
+    return replace(case, settings=settings)
+
+
+def _of_target(new: ReviewedCase, old: ReviewedCase, words: str) -> Iterator[Cause]:
     """Yield what may have changed what a target gets, but not the pipeline's prompt."""
     if new.sent is None or old.sent is None:
         return
     is_same = (new.messages, new.request.input_files) == (old.messages, old.request.input_files)
     if new.sent.parameters != old.sent.parameters or is_same:
-        yield Cause(TARGET)
+        yield Cause(words)
 
 
 def _key_as_it_was(key: str, text: str | None, case: Case) -> Case:

@@ -111,8 +111,13 @@ class Change(Struct, frozen=True, kw_only=True):
     is_compared: bool = True  # the lines have both sides, not only the new one
 
     def __str__(self) -> str:
-        """Return what it is with the cases that have it, in words."""
-        return f"{self.what} ({name_cases(self.cases)})"
+        """Return what it is with the cases that have it, in words; that of a target has none."""
+        return f"{self.what} ({name_cases(self.cases)})" if self.cases else self.what
+
+    @property
+    def is_of_target(self) -> bool:
+        """Whether it is what ``target.lock`` has, and not a case or an attached file."""
+        return bool(self.files) and self.files[0].case is None
 
     @property
     def growth_in_words(self) -> str:

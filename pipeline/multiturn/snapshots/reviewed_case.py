@@ -22,6 +22,7 @@ from multiturn.providers.base import TargetProvider
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.locations import Key, suite_of
 from multiturn.snapshots.privilege import Promotion, promotions_of
+from multiturn.suites.settings import LARGEST_SCHEMA
 
 
 class SentPrompt(Struct, frozen=True, kw_only=True):
@@ -30,7 +31,7 @@ class SentPrompt(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]  # as the target gets them
     parameters: Mapping[str, Any]  # what else the body says
     repairs: tuple[str, ...]  # what the target's rules required
-    is_as_given: bool  # they are the messages before repairs, or the transcript
+    is_as_given: bool  # they are the messages before repairs, ids included, or the transcript
 
 
 class ReviewedCase(Struct, frozen=True, kw_only=True):
@@ -94,15 +95,16 @@ def reviewed_case(conversion: Conversion, provider: TargetProvider | None = None
     """
     case, files = conversion.case, conversion.case.files
     parts = [part for turn in conversion.prompt for part in turn.parts]
+    request = request_of(conversion)
     return ReviewedCase(
         suite=suite_of(case),
         case=replace(case, files=None),
-        request=request_of(conversion),
+        request=request,
         messages=spans.messages_of(conversion),
         tools=spans.definitions_of(conversion),
         question=spans.question_spans(conversion),
         folder=None if files is None else _relative(files.folders[0], files.root),
-        files=_files_on_disk(conversion),
+        files=_files_on_disk(conversion, request.settings.schema_path),
         promoted=frozenset(promotions_of(conversion)),
         shown=frozenset(part.key for part in parts if part.key is not None),
         sent=None if provider is None else sent_to(provider, conversion),
@@ -130,23 +132,35 @@ def sent_to(provider: TargetProvider, conversion: Conversion) -> SentPrompt:
     given = spans.in_spans(conversion.sent, case)
     messages = given if preview.messages is None else spans.in_spans(preview.messages, case)
     # An agent that gets nothing but the transcript gets what the snapshot has as the question.
-    known = (_texts(given), [("user", conversion.question)])
+    known: tuple[object, ...] = _said(given), [("user", conversion.question, {}, [])]
     return SentPrompt(
         messages=messages,
         parameters=preview.parameters,
         repairs=preview.repairs,
-        is_as_given=_texts(messages) in known,
+        is_as_given=_said(messages) in known,
     )
 
 
-def _texts(messages: Iterable[Message]) -> list[tuple[str, str]]:
-    return [(message.role, spans.joined_text(message.shown)) for message in messages]
+def _said(messages: Iterable[Message]) -> list[tuple[str, str, Any, list[Media]]]:
+    """Return all that is sent of messages: also the ids of calls, which no text shows."""
+    return [
+        (
+            each.role,
+            spans.joined_text(each.spans),
+            each.data,
+            [s.media for s in each.spans if s.media],
+        )
+        for each in messages
+    ]
 
 
-def _files_on_disk(conversion: Conversion) -> dict[str, Attached]:
+def _files_on_disk(conversion: Conversion, schema: str) -> dict[str, Attached]:
     """Return each attached file as it is on disk (rule 3), by its path in the root."""
     files = conversion.case.files
     paths = [file.resolved_path for file in conversion.input_files if file.resolved_path]
+    if files is not None and schema:
+        files.read(schema, LARGEST_SCHEMA)
+        paths.append(schema)
     known = {path: files.known(path) for path in paths} if files is not None else {}
     return {
         path: file.replace(path=path) if isinstance(file, Media) else file

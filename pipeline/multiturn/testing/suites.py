@@ -130,7 +130,7 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         inline, target = defaults.inline_snapshots, defaults.snapshot_target
         provider = None if target is None else _provider(target, os.getcwd())
         case = reviewed_case(data, provider)
-        shared = lists.shared_parameters(provider) if provider else {}
+        shared = lists.shared_repairs(provider) if provider else ()
         digests = {} if inline else {path: (digest(text),) for path, text in case.files.items()}
         text = _with_files(snapshot_text(case, inline=inline, shared=shared), digests)
         text += lists.target_text(provider) if provider else ""
