@@ -130,7 +130,7 @@ class AnthropicProvider(HttpProvider):
         settings, caching = asked.settings, self.settings.prompt_caching
         if settings.max_output_tokens is None:
             settings = structs.replace(settings, max_output_tokens=_DEFAULT_LIMIT)
-        if settings.parallel_tool_calls is False and settings.tool_choice is None:
+        if settings.parallel_tool_calls is not None and settings.tool_choice is None:
             settings = structs.replace(settings, tool_choice="auto")  # the API wants one beside it
         form = {"prompt_caching": caching} if caching else {}
         return structs.replace(asked, settings=settings, form=form)
