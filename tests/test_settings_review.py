@@ -20,6 +20,7 @@ from multiturn.providers.settings import write_settings
 from providers.test_pairs import APIS, TAKEN, VALUES
 from repositories import commit, git
 from running import by_id, records, write_target
+from test_one_prompt import PROMPT_KEYS
 
 HI = [{"role": "user", "content": "Hi"}]
 TOOLS = [{"name": "now", "description": "The time.", "parameters": {"type": "object"}}]
@@ -121,11 +122,6 @@ def test_a_changed_setting_is_one_difference_that_names_it(
         assert bool(privileges) is (name == "body")
 
 
-NO_SETTINGS = (
-    *("messages", "input", "contents", "system", "instructions", "systemInstruction", "tools"),
-)
-
-
 @pytest.mark.parametrize("api", APIS)
 def test_what_is_shown_of_settings_and_tools_is_the_body(tmp_path: Path, api: str) -> None:
     chance = random.Random(api)
@@ -143,7 +139,7 @@ def test_what_is_shown_of_settings_and_tools_is_the_body(tmp_path: Path, api: st
         lock = recorded(tmp_path, "target.lock")
         for plan, line in zip(planned, shown, strict=True):
             body = json.loads(plan["wire"])
-            said = {key: each for key, each in body.items() if key not in NO_SETTINGS}
+            said = {key: each for key, each in body.items() if key not in PROMPT_KEYS}
             assert line["parameters"] == said
             assert line.get("tools", []) == (TOOLS if line["id"] == "case-1" else [])
             assert ("The time." in json.dumps(body.get("tools"))) is (line["id"] == "case-1")
@@ -238,6 +234,15 @@ def test_a_schema_that_only_moves_into_a_file_changes_the_snapshot(folder: Path)
     (line,) = (line for line in differences(folder) if line["key"])
     assert line["file"] == "snapshots/a/case-0.yaml"
     assert "-    path: answer.json" in line["diff"]
+
+
+def test_the_entry_of_a_schema_stays_while_another_suite_has_it(folder: Path) -> None:
+    (folder / "a.eval.yaml").rename(folder / "b.eval.yaml")
+    run(folder, "snapshot", "b.eval.yaml", "--target", "t")
+    write_all(folder, "openai", {}, [{}])
+    lock = recorded(folder, "files.lock")
+    run(folder, "snapshot", "a.eval.yaml", "--target", "t")
+    assert recorded(folder, "files.lock") == lock != {}
 
 
 def test_snapshots_with_all_texts_have_the_schema(folder: Path) -> None:
