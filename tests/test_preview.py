@@ -321,7 +321,8 @@ sent:
     - "O1: sent a tool message as a user message that begins with [Tool]:"
 """
     )
-    assert recorded(folder, "ends").endswith(f'input_files: []\nsent:\n  repairs:\n    - "{ADDED}"\n')
+    only = f'input_files: []\nsent:\n  repairs:\n    - "{ADDED}"\n'
+    assert recorded(folder, "ends").endswith(only)
     assert (folder / "snapshots/target.lock").read_text() == (
         '# What the target is sent of a case that only says "Hi"; each snapshot has what is'
         " different.\n---\ntarget: gpt\nprovider: openai\ndefault_system: send\n"

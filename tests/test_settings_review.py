@@ -228,6 +228,19 @@ def test_a_changed_schema_is_a_cause_and_a_difference_of_a_report(
     assert lines["case-1"]["causes"] == wanted[:1]
 
 
+def test_a_case_with_a_schema_in_a_file_has_no_causes_that_are_none(folder: Path) -> None:
+    options = ("report", "a.eval.yaml", "--against", "HEAD", "--format", "json")
+    evalcases = json.loads((folder / "a.eval.yaml").read_text())["evalcases"]
+    evalcases[0]["input_messages"] = [{"role": "user", "content": "Bye"}]
+    suite = {"guideline_patterns": ["*.rules.md"], "evalcases": evalcases}
+    write(folder, {"a.eval.yaml": json.dumps(suite)})  # the patterns match nothing
+    lines = by_id(run(folder, *options))
+    assert lines["case-0"]["causes"] == ["a.eval.yaml line 1: the messages of 'case-0'"]
+    write_all(folder, "openai", {}, [FORM, FORM, FORM])
+    lines = by_id(run(folder, *options))
+    assert lines["case-2"]["causes"] == ["settings of a.eval.yaml"]
+
+
 def test_a_schema_that_only_moves_into_a_file_changes_the_snapshot(folder: Path) -> None:
     inline = {"response_format": {"schema": SCHEMA, "name": "place"}}
     write_all(folder, "openai", {}, [inline, FORM, {}])
