@@ -161,9 +161,7 @@ def test_text_shows_repairs_above_the_messages(folder: Path) -> None:
 def test_explain_keeps_origins_through_repairs(folder: Path) -> None:
     options = ("--case", "search", "--target", "claude")
     shown = run(folder, "explain", "a.eval.yaml", *options)
-    assert shown.startswith(
-        f"a.eval.yaml · search · claude\n  repaired {ADDED}\n  repaired A1: "
-    )
+    assert shown.startswith(f"a.eval.yaml · search · claude\n  repaired {ADDED}\n  repaired A1: ")
     assert (
         "user\n  a.eval.yaml:4\n  | Find it\n  added by rule A1\n  | [Tool]: \n"
         "  a.eval.yaml:5\n  | found\n"

@@ -33,7 +33,6 @@ from multiturn.text import first_of
 
 SEVERAL = "one or several of "
 UNKNOWN_CODE = "the code of a stage"  # of a module that a stage imports
-TARGET_CODE = "the rules of the target's API, or its code"
 _MOST = 4  # possible causes of a case that are undone one by one
 _FAILS = b""  # in place of a digest: the case cannot be converted so
 
@@ -63,7 +62,6 @@ class Undoing:
         changes: what is different in it; one whose undoing makes no legal pipeline cannot be
             undone.
         provider: of the target whose prompts are compared; None for those of the pipeline.
-        of_target: what has changed in the target, in words.
     """
 
     def __init__(
@@ -71,10 +69,9 @@ class Undoing:
         pipeline: Pipeline,
         changes: Iterable[Cause],
         provider: TargetProvider | None = None,
-        of_target: str = "",
     ) -> None:
-        self.of_target = of_target
         self._pipeline, self._provider = pipeline, provider
+        self.target = "" if provider is None else provider.name
         self._pipelines: dict[tuple[str, ...], Pipeline | None] = {(): pipeline}
         self._texts = Texts()  # of the attached files as they are on disk
         self.changes = [
@@ -156,7 +153,7 @@ def causes(
         found += (Cause(f"{path} is no longer found") for path in sorted(sides[1] - sides[0]))
     possible = [
         *_of_suite(entry, new, old),
-        *_of_target(new, old, undoing.of_target),
+        *_of_target(new, old, undoing.target),
         *_of_pipeline(undoing.changes, new, old),
     ]
     groups = causes_with_effect(
@@ -238,34 +235,29 @@ def _of_suite(entry: CaseSummary, new: ReviewedCase, old: ReviewedCase) -> Itera
 def _of_settings(suite: str, new: ReviewedCase, old: ReviewedCase) -> Iterator[Cause]:
     """Yield the file of a JSON Schema that has changed, and the other settings."""
     was, now = old.case.settings, new.case.settings
-    names, path = {name for name in SETTINGS if getattr(was, name) != getattr(now, name)}, ""
-    if (
-        now.schema_path == was.schema_path
-        and now.schema_path in new.files.keys() & old.files.keys()
-    ):
-        path = now.schema_path
-    if path and new.files[path] != old.files[path]:
-        words = change_in_words(path, old.files[path], new.files[path], has_lines=True)
-        edit = partial(_settings_as_they_were, was, {"response_format"})
-        yield Cause(words, file=path, edit=edit)
+    names = {name for name in SETTINGS if getattr(was, name) != getattr(now, name)}
+    path = now.schema_path if now.schema_path == was.schema_path else ""
+    then, file = old.files.get(path), new.files.get(path)
+    if then is not None and file is not None and then != file:
+        words = change_in_words(path, then, file, has_lines=True)
+        yield Cause(words, path, edit=partial(_as_they_were, was, ["response_format"]))
         names -= {"response_format"}
     if names:
-        edit = partial(_settings_as_they_were, was, names)
-        yield Cause(f"settings of {suite}", edit=edit)
+        yield Cause(f"settings of {suite}", edit=partial(_as_they_were, was, names))
 
 
-def _settings_as_they_were(was: RequestSettings, names: Iterable[str], case: Case) -> Case:
-    settings = replace(case.settings, **{name: getattr(was, name) for name in names})
-    return replace(case, settings=settings)
+def _as_they_were(was: RequestSettings, names: Iterable[str], case: Case) -> Case:
+    settings = {name: getattr(was, name) for name in names}
+    return replace(case, settings=replace(case.settings, **settings))
 
 
-def _of_target(new: ReviewedCase, old: ReviewedCase, words: str) -> Iterator[Cause]:
+def _of_target(new: ReviewedCase, old: ReviewedCase, target: str) -> Iterator[Cause]:
     """Yield what may have changed what a target gets, but not the pipeline's prompt."""
     if new.sent is None or old.sent is None:
         return
     is_same = (new.messages, new.request.input_files) == (old.messages, old.request.input_files)
     if new.sent.parameters != old.sent.parameters or is_same:
-        yield Cause(words)
+        yield Cause(f"settings of the target {target}")
 
 
 def _key_as_it_was(key: str, text: str | None, case: Case) -> Case:

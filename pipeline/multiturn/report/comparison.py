@@ -2,30 +2,22 @@
 
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Literal, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
-from toolz import unique
 
 from multiturn.errors import quoted
 from multiturn.files.media import Media
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
-from multiturn.report.causes import (
-    TARGET_CODE,
-    UNKNOWN_CODE,
-    Cause,
-    Undoing,
-    causes,
-    pipeline_changes,
-)
+from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, causes, pipeline_changes
 from multiturn.report.sides import CaseSummary, ReportSide
 from multiturn.snapshots import attached_files, changes, privilege, snapshot_file
 from multiturn.snapshots.attached_files import Attached, media_among
-from multiturn.snapshots.changes import Change, ChangeGroups, FileChange
-from multiturn.snapshots.lists import TARGET, known_of, target_privileges
+from multiturn.snapshots.changes import TARGET, Change, ChangeGroups, FileChange
+from multiturn.snapshots.lists import known_of, target_privileges
 from multiturn.snapshots.locations import Key, digest, location_of
 from multiturn.snapshots.privilege import PrivilegeChange, PromotedLock, Promotion
 from multiturn.snapshots.renames import renames
@@ -149,9 +141,7 @@ def compare(
         found = [Comparison("failed" if c.error else "same", c) for c in now.cases.values()]
     else:
         errors += (f"at {against}: {each}" for each in then.errors if each not in errors)
-        is_same = then.pipeline.lock == now.pipeline.lock
-        why = TARGET_CODE if is_same else f"settings of the target {now.pipeline.target}"
-        undoing = Undoing(pipeline, pipeline_changes(then.pipeline, now.pipeline), provider, why)
+        undoing = Undoing(pipeline, pipeline_changes(then.pipeline, now.pipeline), provider)
         found = list(_comparisons(now, then, undoing))
         if now.pipeline.name != then.pipeline.name:
             pipeline_words.append(f"{now.pipeline.name} in place of {then.pipeline.name}")
@@ -327,7 +317,6 @@ class ReportChanges:
         self.locks = [promoted_in(side) for side in (report.then, report.now) if side]
         self.promoted = promotions(report.now, report.then) if report.then else {}
         self.targets = [side.pipeline for side in (report.then, report.now) if side]
-        self.of_target: dict[Key, tuple[str, ...]] = {}  # causes of the cases that it has changed
         self.files: dict[str, _File] = {}
         self.media_before: dict[str, str] = {}  # digests, by path
         self.attached_before: set[str] = set()  # files, by cases that are not the same
@@ -335,17 +324,7 @@ class ReportChanges:
 
     def changes(self) -> list[Change]:
         """Return the changes of the cases that were added."""
-        old, new = self.targets[0].lock, self.targets[-1].lock
-        if self.of_target and old != new:
-            privileges = tuple(each.words for each in target_privileges(old, new))
-            file = FileChange(TARGET, None, old, new, privileges=privileges)
-            self.groups.add(file, *map(snapshot_file.plain_text, file.texts))
-        changes = self.groups.changes(self.changed_files())
-        cases, causes = tuple(self.of_target), tuple(unique(chain(*self.of_target.values())))
-        return [
-            replace(each, cases=cases, causes=causes) if each.is_of_target else each
-            for each in changes
-        ]
+        return self.groups.changes(self.changed_files())
 
     def takes(self, comparison: Comparison) -> bool:
         """Return whether a case may have a change."""
@@ -363,14 +342,11 @@ class ReportChanges:
         for path in changed:
             self.add_file(path, comparison, was.get(path), new)
         if (file := self.snapshot_change(comparison, old, new)) is None:
-            if old and new and old.sent != new.sent:
-                self.of_target[new.key] = comparison.causes
             return
         # A file that changed has a change of its own, with its cause and its privilege.
         own_causes = {comparison.files.get(path) for path in changed}
         others = tuple(each for each in comparison.causes if each not in own_causes)
-        of_target = target_privileges(self.targets[0].lock, self.targets[-1].lock)
-        own = {each.identity for each in (*self.promoted.values(), *of_target) if not each.is_new}
+        own = {each.identity for each in self.promoted.values() if not each.is_new}
         privileges = tuple(str(p) for p in comparison.privileges if p.identity not in own)
         before, after = ((*side.prompt, *side.tools) if side else () for side in (old, new))
         growth = changes.prompt_growth(before, after, was, {**was, **files})
@@ -381,14 +357,19 @@ class ReportChanges:
     def snapshot_change(
         self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
     ) -> FileChange | None:
-        """Return how the snapshot of a case differs; None if only files that it names do."""
+        """Return how the snapshot of a case differs, or else ``target.lock``.
+
+        None if only files that it names do.
+        """
         key, was, name = comparison.case.key, comparison.was, location_of(*comparison.case.key)
         records = [
             case and snapshot_record(case, shared=target.shared)
             for case, target in zip((old, new), self.targets, strict=True)
         ]
+        locks = [target.lock for target in self.targets]
         if records[0] == records[1]:
-            return None
+            is_other = locks[0] != locks[1] and old and new and old.sent != new.sent
+            return FileChange(TARGET, key, *locks) if is_other else None
         before, now = (snapshot_file.plain_text_of(record) if record else "" for record in records)
         if before == now and was is None:  # only the size of an image or the like
             return None

@@ -39,6 +39,7 @@ Kind = Literal["file", "privilege", State]
 
 # Dangerous ones are always first. Then comes what changes most prompts with least to read.
 _ORDER: tuple[Kind, ...] = ("file", "changed", "renamed", "new", "removed")
+TARGET = "target.lock"
 _NAMED = 3  # cases that are named where there are many
 
 
@@ -113,11 +114,6 @@ class Change(Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         """Return what it is with the cases that have it, in words; that of a target has none."""
         return f"{self.what} ({name_cases(self.cases)})" if self.cases else self.what
-
-    @property
-    def is_of_target(self) -> bool:
-        """Whether it is what ``target.lock`` has, and not a case or an attached file."""
-        return bool(self.files) and self.files[0].case is None
 
     @property
     def growth_in_words(self) -> str:
@@ -200,7 +196,9 @@ class ChangeGroups:
         identity, lines = _compare(file, old, new)
         group = self._groups.setdefault(identity, _Group(snapshot_file.with_short_digests(lines)))
         group.files.append(file)
-        _add(group.key, file.case, *((old, new) if old != new else ()))
+        case = None if os.path.basename(file.name) == TARGET else file.case
+        if case or len(group.files) == 1:  # a report has it for each case that the target changes
+            _add(group.key, case, *((old, new) if old != new else ()))
 
     def changes(self, attached: Iterable[Change]) -> list[Change]:
         """Return each change once: the dangerous ones first, then those of most cases.

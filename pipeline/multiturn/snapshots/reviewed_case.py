@@ -132,7 +132,7 @@ def sent_to(provider: TargetProvider, conversion: Conversion) -> SentPrompt:
     given = spans.in_spans(conversion.sent, case)
     messages = given if preview.messages is None else spans.in_spans(preview.messages, case)
     # An agent that gets nothing but the transcript gets what the snapshot has as the question.
-    known: tuple[object, ...] = _said(given), [("user", conversion.question, {}, [])]
+    known = (_said(given), [("user", conversion.question, {})])
     return SentPrompt(
         messages=messages,
         parameters=preview.parameters,
@@ -141,17 +141,9 @@ def sent_to(provider: TargetProvider, conversion: Conversion) -> SentPrompt:
     )
 
 
-def _said(messages: Iterable[Message]) -> list[tuple[str, str, Any, list[Media]]]:
+def _said(messages: Iterable[Message]) -> list[tuple[str, str, Any]]:
     """Return all that is sent of messages: also the ids of calls, which no text shows."""
-    return [
-        (
-            each.role,
-            spans.joined_text(each.spans),
-            each.data,
-            [s.media for s in each.spans if s.media],
-        )
-        for each in messages
-    ]
+    return [(each.role, spans.joined_text(each.spans), each.data) for each in messages]
 
 
 def _files_on_disk(conversion: Conversion, schema: str) -> dict[str, Attached]:

@@ -303,7 +303,7 @@ class SnapshotUpdate:
                 self.files[at] = replace(file, privileges=tuple(words), growth=growth)
             elif file.location == lists.TARGET and file.old and file.new:
                 words = [each.words for each in lists.target_privileges(file.old, file.new)]
-                named |= {(each, ""): [] for each in words}
+                named = {(each, ""): [] for each in words} | named
                 self.files[at] = replace(file, privileges=tuple(words))
             # The other lists have digests, which say nothing.
             if check and (file.case or file.location == lists.TARGET):
