@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from multiturn.documents.validation import LARGEST_NUMBER
 from multiturn.text import brief
@@ -81,6 +82,15 @@ class RequestSettings(
         """The path of the file with the JSON Schema of the answer; empty if there is none."""
         form = self.response_format
         return form.path if isinstance(form, JsonSchema) else ""
+
+    def with_schema_of(self, others: "RequestSettings") -> "RequestSettings":
+        """Return these settings with the JSON Schema of others that is of the same file."""
+        form, other = self.response_format, others.response_format
+        if not isinstance(form, JsonSchema) or not isinstance(other, JsonSchema):
+            return self
+        is_same_file = form.path and form.path == other.path
+        schema = other.schema if is_same_file else form.schema
+        return replace(self, response_format=replace(form, schema=schema))
 
     def said(self) -> dict[str, Any]:
         """Return the settings that are said, by name."""

@@ -74,8 +74,8 @@ def environment(path: Path) -> dict[str, str]:
 class Values(Struct):
     """Reads the values of a target, and fills in every ``${{ NAME }}``.
 
-    If typed, numbers, booleans and null are such, as in ``body``; else all values are text. Unless the
-    provider sends, a placeholder stands for a key or an address whose variable is not set and
+    If typed, or in ``body``, numbers, booleans and null are such; else all values are text. Unless
+    the provider sends, a placeholder stands for a key or an address whose variable is not set and
     that is not needed.
     """
 

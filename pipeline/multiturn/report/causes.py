@@ -19,7 +19,6 @@ from multiturn.files.media import Media
 from multiturn.logs import warnings_to
 from multiturn.model.case import PROMPT_KEY, Case
 from multiturn.model.conversion import Conversion
-from multiturn.model.settings import SETTINGS, RequestSettings
 from multiturn.model.turns import without_lines
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.registry import find_stage
@@ -90,6 +89,8 @@ class Undoing:
         case = replace(new.case, files=self._files(new, old, [c.file for c in undone if c.file]))
         for cause in undone:
             case = cause.edit(case) if cause.edit else case
+        if case.settings.schema_path in [cause.file for cause in undone]:
+            case = replace(case, settings=case.settings.with_schema_of(old.case.settings))
         try:
             with warnings_to(lambda _: None):  # the first conversion has given them
                 return digest_of(reviewed_case(pipeline(Conversion(case)), self._provider))
@@ -225,30 +226,13 @@ def _of_suite(entry: CaseSummary, new: ReviewedCase, old: ReviewedCase) -> Itera
     if new.request.tools != old.request.tools:
         tools = old.case.tools
         yield Cause(f"tools of {entry.suite}", edit=lambda case: replace(case, tools=tools))
-    yield from _of_settings(entry.suite, new, old)
+    asked = old.case.settings.with_schema_of(new.case.settings)
+    if new.case.settings != asked:
+        yield Cause(f"settings of {entry.suite}", edit=lambda case: replace(case, settings=asked))
     globs, were = new.case.guideline_patterns, old.case.guideline_patterns
     if globs != were:
         words = f"guideline patterns: {', '.join(were) or 'none'} → {', '.join(globs) or 'none'}"
         yield Cause(words, edit=lambda case: replace(case, guideline_patterns=were))
-
-
-def _of_settings(suite: str, new: ReviewedCase, old: ReviewedCase) -> Iterator[Cause]:
-    """Yield the file of a JSON Schema that has changed, and the other settings."""
-    was, now = old.case.settings, new.case.settings
-    names = {name for name in SETTINGS if getattr(was, name) != getattr(now, name)}
-    path = now.schema_path if now.schema_path == was.schema_path else ""
-    then, file = old.files.get(path), new.files.get(path)
-    if then is not None and file is not None and then != file:
-        words = change_in_words(path, then, file, has_lines=True)
-        yield Cause(words, path, edit=partial(_as_they_were, was, ["response_format"]))
-        names -= {"response_format"}
-    if names:
-        yield Cause(f"settings of {suite}", edit=partial(_as_they_were, was, names))
-
-
-def _as_they_were(was: RequestSettings, names: Iterable[str], case: Case) -> Case:
-    settings = {name: getattr(was, name) for name in names}
-    return replace(case, settings=replace(case.settings, **settings))
 
 
 def _of_target(new: ReviewedCase, old: ReviewedCase, target: str) -> Iterator[Cause]:
@@ -284,12 +268,13 @@ def _messages(case: ReviewedCase) -> list[object]:
 
 
 def _sent(path: str, case: ReviewedCase) -> object:
-    """Return what a file is in the prompt, in the transcript and to an agent."""
+    """Return what a file is in the prompt, in the transcript, to an agent, and as a schema."""
     spans = (span for text in spans_shown(case) for span in text)
     files = (file for file in case.request.input_files if file.resolved_path == path)
     return (
         [(span.text, span.media) for span in spans if span.path == path and span.stage is None],
         [(file.text, file.media) for file in files],
+        case.files[path] if path == case.case.settings.schema_path else None,
     )
 
 

@@ -316,7 +316,7 @@ class ReportChanges:
         self.report = report
         self.locks = [promoted_in(side) for side in (report.then, report.now) if side]
         self.promoted = promotions(report.now, report.then) if report.then else {}
-        self.targets = [side.pipeline for side in (report.then, report.now) if side]
+        self.target_locks = [side.pipeline.lock for side in (report.then, report.now) if side]
         self.files: dict[str, _File] = {}
         self.media_before: dict[str, str] = {}  # digests, by path
         self.attached_before: set[str] = set()  # files, by cases that are not the same
@@ -362,14 +362,11 @@ class ReportChanges:
         None if only files that it names do.
         """
         key, was, name = comparison.case.key, comparison.was, location_of(*comparison.case.key)
-        records = [
-            case and snapshot_record(case, shared=target.shared)
-            for case, target in zip((old, new), self.targets, strict=True)
-        ]
-        locks = [target.lock for target in self.targets]
+        records = [case and snapshot_record(case) for case in (old, new)]
+        then, at = self.target_locks
         if records[0] == records[1]:
-            is_other = locks[0] != locks[1] and old and new and old.sent != new.sent
-            return FileChange(TARGET, key, *locks) if is_other else None
+            is_of_target = then != at and old and new and old.sent != new.sent
+            return FileChange(TARGET, key, then, at) if is_of_target else None
         before, now = (snapshot_file.plain_text_of(record) if record else "" for record in records)
         if before == now and was is None:  # only the size of an image or the like
             return None

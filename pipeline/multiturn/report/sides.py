@@ -3,7 +3,7 @@
 import hashlib
 import os
 import pickle
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -23,7 +23,7 @@ from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import DEFAULT, environment, find_target, find_targets, read_target
 from multiturn.report.images import images_in
-from multiturn.snapshots.lists import shared_repairs, target_text
+from multiturn.snapshots.lists import target_text
 from multiturn.snapshots.locations import Key, digest, name_in_root
 from multiturn.snapshots.privilege import Promotion
 from multiturn.snapshots.reviewed_case import ReviewedCase, review_outcome
@@ -88,7 +88,6 @@ class SidePipeline(Struct, frozen=True):
     name: str = ""
     stages: tuple[SideStage, ...] = ()
     target: str = ""  # whose prompts are compared; empty for the pipeline's
-    shared: Collection[str] = ()  # the repairs that its settings require in every case
     lock: str = ""  # its target.lock
     sample: str = ""  # which part of the cases is compared; empty for all of them
 
@@ -125,7 +124,6 @@ def side_items(
         name=pipeline.name,
         stages=tuple(_stages_of(pipeline)),
         target="" if provider is None else provider.name,
-        shared=() if provider is None else shared_repairs(provider),
         lock="" if provider is None else target_text(provider),
         sample="" if selection.sample is None else str(selection.sample),
     )

@@ -8,13 +8,13 @@ line is between them. So each digest has a line of its own, and a blank line end
 
 import os
 import re
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct, structs, to_builtins
+from msgspec import Struct, to_builtins
 from toolz import unique
 
 from multiturn.documents.dump import dump
@@ -24,7 +24,6 @@ from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, ProviderError
 from multiturn.explaining.record import to_json
 from multiturn.files.media import Media
-from multiturn.model.request import ChatMessage, ProviderRequest
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.secrets import hide
 from multiturn.snapshots import attached_files, changes, privilege
@@ -33,7 +32,7 @@ from multiturn.snapshots.changes import TARGET, Change, FileChange
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, digest, folder_of, location_of
 from multiturn.snapshots.privilege import PrivilegeChange, PromotedLock, Promotion
-from multiturn.snapshots.reviewed_case import ReviewedCase
+from multiturn.snapshots.reviewed_case import HI, ReviewedCase
 from multiturn.snapshots.snapshot_file import attached_and_promoted, recorded_body, recorded_case
 from multiturn.text import has_conflict, utf8
 
@@ -48,7 +47,6 @@ TARGET_COMMENT = """\
 """
 # What a target has beside its settings: the version of an API, and what of the default message.
 _OTHERS = ("api_version", "version", "default_system")
-_REQUEST = ProviderRequest(question="Hi", chat_prompt=(ChatMessage("user", "Hi"),), system="")
 _LINES = r"(?:(?!<<<<<<< |\|{7}(?!\|)|=======\n|>>>>>>> ).*\n)*+"
 _CONFLICT = re.compile(
     rf"^<<<<<<< .*\n(?P<ours>{_LINES})(?:\|{{7}}(?!\|).*\n{_LINES})?"
@@ -362,13 +360,6 @@ def _each_once(*entries: Mapping[Any, list[Key]]) -> list[Key]:
     return list(dict.fromkeys(chain(*(cases for each in entries for cases in each.values()))))
 
 
-def shared_repairs(provider: TargetProvider) -> Collection[str]:
-    """Return the repairs that a target's settings require in every case; C9 is a case's own."""
-    with suppress(ProviderError):  # it refuses every case for the same reason, and says so there
-        return provider.preview(structs.replace(_REQUEST, system="Hi")).repairs
-    return ()
-
-
 def recorded_target(folder: SnapshotFolder) -> str:
     """Return the name of the target that ``target.lock`` is of; empty if there is none."""
     text = folder.read(TARGET) or ""
@@ -408,7 +399,7 @@ def _settings(settings: Any) -> dict[str, Any]:
 def _example(provider: TargetProvider) -> dict[str, Any]:
     """Return the body of a request that says only "Hi", which shows what all of them have."""
     try:
-        wire = provider.wire(_REQUEST)
+        wire = provider.wire(HI)
     except ProviderError as refusal:
         return {"example": f"refused: {refusal.what}"}
     example: Any = wire.body.decode()

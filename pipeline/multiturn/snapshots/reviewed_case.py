@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -16,13 +17,16 @@ from multiturn.explaining.spans import Message, Spans
 from multiturn.files.media import Media
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
-from multiturn.model.request import ProviderRequest
+from multiturn.model.request import ChatMessage, ProviderRequest
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.base import TargetProvider
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.locations import Key, suite_of
 from multiturn.snapshots.privilege import Promotion, promotions_of
 from multiturn.suites.settings import LARGEST_SCHEMA
+
+# What ``target.lock`` has as an example.
+HI = ProviderRequest(question="Hi", chat_prompt=(ChatMessage("user", "Hi"),), system="")
 
 
 class SentPrompt(Struct, frozen=True, kw_only=True):
@@ -31,6 +35,7 @@ class SentPrompt(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]  # as the target gets them
     parameters: Mapping[str, Any]  # what else the body says
     repairs: tuple[str, ...]  # what the target's rules required
+    shared: tuple[str, ...]  # those that its settings require in every case
     is_as_given: bool  # they are the messages before repairs, ids included, or the transcript
 
 
@@ -132,13 +137,21 @@ def sent_to(provider: TargetProvider, conversion: Conversion) -> SentPrompt:
     given = spans.in_spans(conversion.sent, case)
     messages = given if preview.messages is None else spans.in_spans(preview.messages, case)
     # An agent that gets nothing but the transcript gets what the snapshot has as the question.
-    known = (_said(given), [("user", conversion.question, {})])
+    known: tuple[object, ...] = _said(given), [("user", conversion.question, {})]
     return SentPrompt(
         messages=messages,
         parameters=preview.parameters,
         repairs=preview.repairs,
+        shared=_shared_repairs(provider),
         is_as_given=_said(messages) in known,
     )
+
+
+@lru_cache(maxsize=1)
+def _shared_repairs(provider: TargetProvider) -> tuple[str, ...]:
+    with suppress(ProviderError):  # it refuses every case for the same reason, and says so there
+        return provider.preview(replace(HI, system="Hi")).repairs  # C9 is a case's own
+    return ()
 
 
 def _said(messages: Iterable[Message]) -> list[tuple[str, str, Any]]:

@@ -1,7 +1,7 @@
 """The file that records a case: how it is written, read, and compared with another one."""
 
 import re
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar, get_args
 
@@ -31,7 +31,7 @@ _parsed = lru_cache(maxsize=1)(read_value)  # many cases have the same JSON Sche
 _DIGEST = re.compile("(SHA-256 [0-9a-f]{12})[0-9a-f]{52}")
 
 
-def snapshot_text(case: ReviewedCase, *, inline: bool = False, shared: Collection[str] = ()) -> str:
+def snapshot_text(case: ReviewedCase, *, inline: bool = False) -> str:
     """Return the text of a case's snapshot file: YAML, with LF line ends.
 
     It has no absolute path and no time: the same case gives the same snapshot in any checkout.
@@ -40,14 +40,11 @@ def snapshot_text(case: ReviewedCase, *, inline: bool = False, shared: Collectio
         case: what a pipeline made of it.
         inline: repeat the texts of attached files; else their paths stand for them, wherever a
             text is the whole text of a file as it is on disk.
-        shared: the repairs that the settings of a target require in every case.
     """
-    return utf8(dump(snapshot_record(case, inline=inline, shared=shared)))
+    return utf8(dump(snapshot_record(case, inline=inline)))
 
 
-def snapshot_record(
-    case: ReviewedCase, *, inline: bool = False, shared: Collection[str] = ()
-) -> dict[str, Any]:
+def snapshot_record(case: ReviewedCase, *, inline: bool = False) -> dict[str, Any]:
     """Return what the snapshot of a case records; see ``snapshot_text``."""
     named = {} if inline else case.files
     chat = case.chat
@@ -65,7 +62,7 @@ def snapshot_record(
         "question": _content(case.question, named),
         "input_files": [_input_file(file, named) for file in request.input_files],
     }
-    if case.sent is not None and (sent := _sent(case.sent, named, shared)):
+    if case.sent is not None and (sent := _sent(case.sent, named)):
         recorded["sent"] = sent
     return recorded
 
@@ -79,14 +76,12 @@ def _settings(settings: RequestSettings, named: Mapping[str, Attached]) -> dict[
     return found
 
 
-def _sent(
-    sent: SentPrompt, named: Mapping[str, Attached], shared: Collection[str]
-) -> dict[str, Any]:
+def _sent(sent: SentPrompt, named: Mapping[str, Attached]) -> dict[str, Any]:
     """Return what a target is sent and the rest does not say; empty for nothing."""
     found: dict[str, Any] = {}
     if not sent.is_as_given:
         found["messages"] = [_message(each, named) for each in sent.messages]
-    if repairs := [each for each in sent.repairs if each not in shared]:
+    if repairs := [each for each in sent.repairs if each not in sent.shared]:
         found["repairs"] = repairs
     return found
 
