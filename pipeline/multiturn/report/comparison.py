@@ -16,8 +16,8 @@ from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, causes, pipeli
 from multiturn.report.sides import CaseSummary, ReportSide
 from multiturn.snapshots import attached_files, changes, privilege, snapshot_file
 from multiturn.snapshots.attached_files import Attached, media_among
-from multiturn.snapshots.changes import TARGET, Change, ChangeGroups, FileChange
-from multiturn.snapshots.lists import known_of, target_privileges
+from multiturn.snapshots.changes import Change, ChangeGroups, FileChange
+from multiturn.snapshots.lists import TARGET, known_of, target_privileges
 from multiturn.snapshots.locations import Key, digest, location_of
 from multiturn.snapshots.privilege import PrivilegeChange, PromotedLock, Promotion
 from multiturn.snapshots.renames import renames
@@ -357,10 +357,7 @@ class ReportChanges:
     def snapshot_change(
         self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
     ) -> FileChange | None:
-        """Return how the snapshot of a case differs, or else ``target.lock``.
-
-        None if only files that it names do.
-        """
+        """Return how the snapshot of a case, or else ``target.lock``, differs; None if neither."""
         key, was, name = comparison.case.key, comparison.was, location_of(*comparison.case.key)
         records = [case and snapshot_record(case) for case in (old, new)]
         then, at = self.target_locks

@@ -39,7 +39,6 @@ Kind = Literal["file", "privilege", State]
 
 # Dangerous ones are always first. Then comes what changes most prompts with least to read.
 _ORDER: tuple[Kind, ...] = ("file", "changed", "renamed", "new", "removed")
-TARGET = "target.lock"
 _NAMED = 3  # cases that are named where there are many
 
 
@@ -196,8 +195,9 @@ class ChangeGroups:
         identity, lines = _compare(file, old, new)
         group = self._groups.setdefault(identity, _Group(snapshot_file.with_short_digests(lines)))
         group.files.append(file)
-        case = None if os.path.basename(file.name) == TARGET else file.case
-        if case or len(group.files) == 1:  # a report has it for each case that the target changes
+        # A report has target.lock for each case that it changes.
+        case = None if file.name.endswith(".lock") else file.case
+        if case or len(group.files) == 1:
             _add(group.key, case, *((old, new) if old != new else ()))
 
     def changes(self, attached: Iterable[Change]) -> list[Change]:

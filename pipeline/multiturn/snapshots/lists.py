@@ -28,7 +28,7 @@ from multiturn.providers.base import TargetProvider
 from multiturn.providers.secrets import hide
 from multiturn.snapshots import attached_files, changes, privilege
 from multiturn.snapshots.attached_files import Attached
-from multiturn.snapshots.changes import TARGET, Change, FileChange
+from multiturn.snapshots.changes import Change, FileChange
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, digest, folder_of, location_of
 from multiturn.snapshots.privilege import PrivilegeChange, PromotedLock, Promotion
@@ -37,7 +37,7 @@ from multiturn.snapshots.snapshot_file import attached_and_promoted, recorded_bo
 from multiturn.text import has_conflict, utf8
 
 _T = TypeVar("_T")
-PROMOTED, FILES = "promoted.lock", "files.lock"
+PROMOTED, FILES, TARGET = "promoted.lock", "files.lock", "target.lock"
 _COMMENTS = {
     PROMOTED: "# The files in system messages: a change of this list is a change of privilege.\n",
     FILES: "# The files that snapshots name in place of their content: the SHA-256 of each.\n",

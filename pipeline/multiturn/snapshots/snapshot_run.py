@@ -19,14 +19,7 @@ from multiturn.files.paths import root_of
 from multiturn.providers.base import TargetProvider
 from multiturn.snapshots import lists, snapshot_file
 from multiturn.snapshots.attached_files import Attached
-from multiturn.snapshots.changes import (
-    TARGET,
-    Change,
-    ChangeGroups,
-    FileChange,
-    State,
-    prompt_growth,
-)
+from multiturn.snapshots.changes import Change, ChangeGroups, FileChange, State, prompt_growth
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, folder_of, legal_path, location_of, name_in_root
 from multiturn.snapshots.privilege import PrivilegeChange, body_changes, privilege_changes
@@ -206,7 +199,7 @@ class SnapshotUpdate:
         if run.selection.is_partial or any(not run.scope.is_removed(suite) for suite, _ in cases):
             what = f"the snapshots are of the target {recorded!r}: name it with {option('target')}"
             what += ", or run this for all suites and cases"
-            raise MultiturnError(what, where=folder.shown(TARGET))
+            raise MultiturnError(what, where=folder.shown(lists.TARGET))
 
     def _compare(self, case: ReviewedCase, new: str) -> MultiturnError | None:
         """Compare a case with its snapshot; return an error if the new one must not be written."""
@@ -239,10 +232,10 @@ class SnapshotUpdate:
             others = self.uncovered_suites()
             self.files += self.lists.changes(others)
             self._others = len(self.lists.also_of(others) - self._broken)
-            old = self.folder.read(TARGET) or ""
+            old = self.folder.read(lists.TARGET) or ""
             new = lists.target_text(run.provider) if run.provider else ""
             if old != new:
-                self.files.append(FileChange(self.folder.shown(TARGET), None, old, new))
+                self.files.append(FileChange(self.folder.shown(lists.TARGET), None, old, new))
         if run.check or is_partial:
             self._judge()
 
@@ -307,12 +300,12 @@ class SnapshotUpdate:
                 growth = self._growth(file) if check else None
                 words += new_files.get(file.case, ())
                 self.files[at] = replace(file, privileges=tuple(words), growth=growth)
-            elif file.location == TARGET and file.old and file.new:
+            elif file.location == lists.TARGET and file.old and file.new:
                 words = [each.words for each in lists.target_privileges(file.old, file.new)]
                 named = {(each, ""): [] for each in words} | named
                 self.files[at] = replace(file, privileges=tuple(words))
             # The other lists have digests, which say nothing.
-            if check and (file.case or file.location == TARGET):
+            if check and (file.case or file.location == lists.TARGET):
                 groups.add(self.files[at], *map(snapshot_file.plain_text, file.texts))
         self.findings = [
             Change(kind="privilege", what=words, cases=tuple(cases), path=path, privileges=(words,))

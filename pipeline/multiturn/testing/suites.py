@@ -24,7 +24,6 @@ from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import find_target
 from multiturn.snapshots import lists
-from multiturn.snapshots.changes import TARGET
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import digest, folder_of, location_of, name_in_root, suite_of
 from multiturn.snapshots.reviewed_case import reviewed_case
@@ -187,7 +186,7 @@ class PromptSnapshot(SingleFileSnapshotExtension):
                 folder.write(lists.FILES, lists.lock_text(lists.FILES, lock))
         if of_target:
             with folder.alone():
-                folder.write(TARGET, of_target + target)
+                folder.write(lists.TARGET, of_target + target)
 
     def read_snapshot_data_from_location(self, *, snapshot_location: str, **_: Any) -> str | None:
         """Return what is recorded, as ``serialize`` does; None if nothing is."""
@@ -198,7 +197,7 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         recorded = lists.read_files(folder.read(lists.FILES), folder.shown(lists.FILES))
         text = _with_files(text, {path: recorded.get(path, ()) for path in named_files_in(text)})
         has_target = find_defaults()[0].snapshot_target
-        return text + (folder.read(TARGET) or "") if has_target else text
+        return text + (folder.read(lists.TARGET) or "") if has_target else text
 
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
         """Yield the difference, or where the same one has been shown."""
