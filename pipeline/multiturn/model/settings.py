@@ -85,12 +85,11 @@ class RequestSettings(
 
     def with_schema_of(self, others: "RequestSettings") -> "RequestSettings":
         """Return these settings with the JSON Schema of others that is of the same file."""
-        form, other = self.response_format, others.response_format
-        if not isinstance(form, JsonSchema) or not isinstance(other, JsonSchema):
+        form: Any = others.response_format
+        if not self.schema_path or self.schema_path != others.schema_path:
             return self
-        is_same_file = form.path and form.path == other.path
-        schema = other.schema if is_same_file else form.schema
-        return replace(self, response_format=replace(form, schema=schema))
+        own: Any = self.response_format
+        return replace(self, response_format=replace(own, schema=form.schema))
 
     def said(self) -> dict[str, Any]:
         """Return the settings that are said, by name."""

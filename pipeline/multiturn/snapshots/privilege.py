@@ -212,12 +212,7 @@ def _definition_changes(
 
 
 def body_changes(before: Any, after: Any) -> Iterator[PrivilegeChange]:
-    """Yield what `body` adds to a request, and did not before, or no longer adds.
-
-    Args:
-        before: the mapping as it was; None for none.
-        after: the mapping now.
-    """
+    """Yield what `body`, a mapping or None, adds to a request and did not, or no longer adds."""
     was, now = before or {}, after or {}
     for key in unique((*now, *was)):
         if (key in was, was.get(key)) != (key in now, now.get(key)):
