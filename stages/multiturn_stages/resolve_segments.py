@@ -31,7 +31,7 @@ from multiturn.files.media import (
     is_address,
     kind_of_type,
 )
-from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, segments_of
+from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, TestMessage, segments_of
 from multiturn.model.turns import as_json, is_blank
 
 _TYPE_ADVICE = (
@@ -74,15 +74,39 @@ def resolve_segments(
             used; with the line of the segment.
     """
     case = conversion.case
-    read = _Reader(case, max_file_bytes, max_media_bytes, trailing_newlines == "keep")
-    turns: list[Turn] = []
-    notices: list[Notice] = []
-    size = media_size = 0
-    for index, message in enumerate(case.input_messages):
+    choices = {AttachmentError: missing_file, SegmentTypeError: unknown_type}
+    left_out = tuple(kind for kind, choice in choices.items() if choice == "warn")
+    limits, keeps = (max_file_bytes, max_media_bytes), trailing_newlines == "keep"
+    read = _Reader(case, limits, keeps, left_out)
+    turns = tuple([read(message, at) for at, message in enumerate(case.input_messages)])
+    given = {key: Part("text", text, "\n\n", key=key) for key, text in case.keyed_texts.items()}
+    prompt = given.pop(PROMPT_KEY, None)
+    return conversion.replace(
+        turns=turns,
+        guidelines=tuple(part for part in given.values() if not is_blank(part.text)),
+        system_prompt=prompt,
+        tools=case.tools,
+        notices=tuple(read.notices),
+    )
+
+
+class _Reader:
+    """Reads the messages of a case; errors of some kinds leave their segment out, with a notice."""
+
+    def __init__(
+        self, case: Case, limits: tuple[int, int], keep: bool, left_out: tuple[type[Exception], ...]
+    ) -> None:
+        self._case, self._limits, self._keep, self._left_out = case, limits, keep, left_out
+        self.notices: list[Notice] = []
+        self._size = self._media_size = 0
+
+    def __call__(self, message: TestMessage, index: int) -> Turn:
+        """Return a message as a turn."""
+        case = self._case
         parts: list[Part] = []
         for number, segment, line in segments_of(message):
             try:
-                part = read(segment, index, number, line)
+                part = self._part(segment, index, number, line)
                 if part is not None and part.media is not None and message.role == "system":
                     raise InputError(
                         f"{part.media.kind_in_words} cannot be in a system message;"
@@ -91,53 +115,36 @@ def resolve_segments(
             except MultiturnError as error:
                 key = f"{case.message_key(index)}.{message.segment_key(number)}"
                 where = case.where(line, key)
-                is_file = isinstance(error, AttachmentError)
-                if (is_file and missing_file == "warn") or (
-                    isinstance(error, SegmentTypeError) and unknown_type == "warn"
-                ):
-                    notices.append(Notice("segment.left_out", where, error.what, index, number))
-                    continue
-                raise error.at(where, case.id) from None
+                if not isinstance(error, self._left_out):
+                    raise error.at(where, case.id) from None
+                notice = Notice("segment.left_out", where, error.what, index, number)
+                self.notices.append(notice)
+                continue
             if part is not None:
                 parts.append(part)
-                size += len(part.text)
-                media_size += 0 if part.media is None else part.media.size
-                if size > MAX_CASE_SIZE or media_size > MAX_MEDIA_OF_CASE:
-                    limit = f"{MAX_CASE_SIZE:,} characters with its files"
-                    if media_size > MAX_MEDIA_OF_CASE:
-                        limit = f"{MAX_MEDIA_OF_CASE:,} bytes with its images, documents and audio"
-                    what = f"the case is larger than {limit}"
-                    raise InputError(what).at(case.where(line), case.id)
-        turns.append(
-            Turn(
-                message.role,
-                tuple(parts),
-                index,
-                message.thinking,
-                message.calls,
-                message.answers,
-                message.is_error,
-            )
+                self._count(part, line)
+        return Turn(
+            message.role,
+            tuple(parts),
+            index,
+            message.thinking,
+            message.calls,
+            message.answers,
+            message.is_error,
         )
-    given = {key: Part("text", text, "\n\n", key=key) for key, text in case.keyed_texts.items()}
-    prompt = given.pop(PROMPT_KEY, None)
-    return conversion.replace(
-        turns=tuple(turns),
-        guidelines=tuple(part for part in given.values() if not is_blank(part.text)),
-        system_prompt=prompt,
-        tools=case.tools,
-        notices=tuple(notices),
-    )
 
+    def _count(self, part: Part, line: int) -> None:
+        """Raise an InputError if the case is too large with a part."""
+        self._size += len(part.text)
+        self._media_size += 0 if part.media is None else part.media.size
+        if self._size > MAX_CASE_SIZE or self._media_size > MAX_MEDIA_OF_CASE:
+            limit = f"{MAX_CASE_SIZE:,} characters with its files"
+            if self._media_size > MAX_MEDIA_OF_CASE:
+                limit = f"{MAX_MEDIA_OF_CASE:,} bytes with its images, documents and audio"
+            what = f"the case is larger than {limit}"
+            raise InputError(what).at(self._case.where(line), self._case.id)
 
-class _Reader:
-    """Reads the segments of a case."""
-
-    def __init__(self, case: Case, max_bytes: int, max_media_bytes: int, keep: bool) -> None:
-        self._case, self._keep = case, keep
-        self._limits = max_bytes, max_media_bytes
-
-    def __call__(self, segment: Any, message: int, content: int, line: int) -> Part | None:
+    def _part(self, segment: Any, message: int, content: int, line: int) -> Part | None:
         """Return a segment as a part at a place; None if it is blank."""
         match segment:
             case str(text) | {"type": "text", "value": str(text)}:

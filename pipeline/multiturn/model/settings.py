@@ -7,7 +7,6 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from multiturn.documents.validation import LARGEST_NUMBER
-from multiturn.text import brief
 
 Choice = str | Mapping[str, str]  # auto, none, required, or {"name": "weather"}
 Number = Annotated[float, Meta(ge=0, le=LARGEST_NUMBER)]
@@ -74,8 +73,6 @@ class RequestSettings(
     verbosity: Literal["low", "medium", "high"] | None = None
     service_tier: str | None = None
     body: Mapping[str, Any] | None = None
-
-    __repr__ = brief
 
     @property
     def schema_path(self) -> str:
