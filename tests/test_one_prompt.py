@@ -35,13 +35,18 @@ from multiturn.explaining.explanation import explain, preview_of
 from multiturn.explaining.record import record_for
 from multiturn.explaining.spans import in_spans, joined_text
 from multiturn.model.request import message_of, prompt_of
+from multiturn.model.settings import RequestSettings
 from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.base import ChatProvider
 from multiturn.snapshots.reviewed_case import reviewed_case
+from providers.test_pairs import APIS, TAKEN, VALUES
 from running import records
 from vendors import Connect, each_vendor
 
+PROMPT_KEYS = (
+    *("messages", "input", "contents", "system", "instructions", "systemInstruction", "tools"),
+)
 EXAMPLES = int(os.environ.get("EXAMPLES", "25"))  # more in a longer search
 HOUSE = """\
 extends: shipped
@@ -322,9 +327,15 @@ def test_what_a_target_is_shown_to_get_is_in_the_log_of_its_server(
     data: st.DataObject,
 ) -> None:
     files = files_in(tmp_path_factory.getbasetemp() / "one-prompt")
-    case = replace(data.draw(cases), files=files, suite="")
+    takes = {**TAKEN, "result_media": True}
+    provider = clients.setdefault(connect, connect(server.url, model_takes=takes))
+    (read,) = (read for asks, read in APIS.values() if asks is connect)
+    chosen = {name: VALUES[name] for name in data.draw(st.sets(st.sampled_from([*VALUES])))}
+    known = {name: data.draw(st.sampled_from(values)) for name, values in chosen.items()}
+    known = {name: each for name, each in known.items() if name in {*connect().form.keys, "body"}}
+    said = RequestSettings(**known)
+    case = replace(data.draw(cases), files=files, suite="", settings=said)
     pipeline = data.draw(configured())
-    provider = clients.setdefault(connect, connect(server.url))
     try:
         conversion = pipeline(Conversion(case))
     except MultiturnError:
@@ -339,8 +350,8 @@ def test_what_a_target_is_shown_to_get_is_in_the_log_of_its_server(
     preview = preview_of(conversion, provider)
     assert preview.messages is not None
     shown = [said for turn in preview.messages for said in all_of(message_of(turn))]
-    written = record_for(conversion, provider)["messages"]
-    assert [said for message in written for said in all_of(message)] == shown
+    written = record_for(conversion, provider)
+    assert [said for message in written["messages"] for said in all_of(message)] == shown
     reviewed = reviewed_case(conversion, provider).sent
     assert reviewed is not None
     messages = (
@@ -358,6 +369,14 @@ def test_what_a_target_is_shown_to_get_is_in_the_log_of_its_server(
     assert (request.body, preview.repairs) == (dry.wire.body, dry.wire.repairs)
     body = msgspec.json.decode(request.body)
     assert list(all_in(body, dry.wire.provider)) == shown
+    rest = {key: value for key, value in body.items() if key not in PROMPT_KEYS}
+    for parameters in (written["parameters"], reviewed.parameters):
+        assert msgspec.json.decode(msgspec.json.encode(parameters)) == rest
+    tools = [tool.name for tool in read(body).tools]
+    assert [tool.name for tool in written.get("tools", ())] == tools
+    assert [message.role for message in reviewed_case(conversion).tools] == [
+        f"tool {name}" for name in tools
+    ]
 
 
 OWN = """\

@@ -88,19 +88,6 @@ def test_a_file_that_no_stage_moved_is_there_by_its_role(folder: Path) -> None:
         assert promotions_of(conversion) == {expected}
 
 
-def test_a_list_of_0_1_is_read_and_written_anew(folder: Path) -> None:
-    """It had a section for each suite; what it lists is not new."""
-    list_ = folder / "snapshots/promoted.lock"
-    list_.parent.mkdir()
-    entry = f"  - path: a.rules.md\n    sha256: {RULE_A.sha256}\n    pattern: '*.rules.md'\n"
-    list_.write_text(f"---\na.eval.yaml:\n{entry}b.eval.yaml:\n{entry}    cases: 2\n")
-    assert read_promoted(list_.read_text(), "x") == {"a.rules.md": (RULE_A,)}
-    done = run("snapshot", "a.eval.yaml", "--check", folder=folder)
-    assert "privilege" not in done.stdout
-    assert run("snapshot", "a.eval.yaml", folder=folder).returncode == 0
-    assert list_.read_text() == lock_text(PROMOTED, {"a.rules.md": (RULE_A,)})
-
-
 def test_a_hook_may_remove_the_blank_line_at_the_end(folder: Path) -> None:
     run("snapshot", "a.eval.yaml", folder=folder)
     for list_ in (folder / "snapshots").glob("*.lock"):

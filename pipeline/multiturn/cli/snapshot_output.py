@@ -191,7 +191,8 @@ def _finding_lines(finding: Change, changes: Iterable[Change]) -> Iterator[Snaps
     """Yield a line for each change that has what a finding is about."""
     left = set(finding.cases)
     for each in changes:
-        if finding.what in each.privileges and (cases := left.intersection(each.cases)):
+        cases = left.intersection(each.cases)
+        if finding.what in each.privileges and (cases or not finding.cases):  # of the target
             left -= cases
             yield _line(finding, key=each.key, cases=cases)
     if left:

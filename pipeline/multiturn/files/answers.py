@@ -11,7 +11,7 @@ from multiturn.errors import InputError, MultiturnError
 from multiturn.files.finding import Files
 from multiturn.model.settings import JsonSchema
 
-_MOST_BYTES = 1_048_576  # of a file with a JSON Schema
+LARGEST_SCHEMA = 1_048_576  # of a file with a JSON Schema
 
 
 class _FormatKeys(Struct):
@@ -41,14 +41,14 @@ def read_format(node: Node, files: Files, name: str, label: str) -> str | JsonSc
     keys = read_as(inner, _FormatKeys, where=name, label=label)
     schema, path = keys.schema, ""
     if isinstance(schema, str):
-        path, place = schema, inner.children["schema"].place(name, label)
+        written, place = schema, inner.children["schema"].place(name, label)
         try:
-            text = files.read(files.find(path), _MOST_BYTES)
-            schema = read_value(text)
+            path = files.find(written)
+            schema = read_value(files.read(path, LARGEST_SCHEMA, written=written))
         except MultiturnError as error:
             raise InputError(error.what, where=place) from None
         except ValueError as error:
-            raise InputError(f"{path} is not JSON: {error}", where=place) from None
+            raise InputError(f"{written} is not JSON: {error}", where=place) from None
     if not isinstance(schema, dict):
         what = "schema must be a JSON Schema, as {type: object, …}, or the path of a file with one"
         raise InputError(what, where=inner.children["schema"].place(name, label))

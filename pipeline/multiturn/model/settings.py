@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from multiturn.documents.validation import LARGEST_NUMBER
 
@@ -21,7 +22,7 @@ class JsonSchema(Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omi
         name: what the model is told that the answer is.
         description: what it is for.
         strict: whether the vendor must hold the model to it; None for the vendor's own default.
-        path: the file that has it, as the suite wrote it; empty if it stands in the suite.
+        path: of the file that has it, from the root; empty if it stands in the suite.
     """
 
     schema: Mapping[str, Any]
@@ -72,6 +73,20 @@ class RequestSettings(
     verbosity: Literal["low", "medium", "high"] | None = None
     service_tier: str | None = None
     body: Mapping[str, Any] | None = None
+
+    @property
+    def schema_path(self) -> str:
+        """The path of the file with the JSON Schema of the answer; empty if there is none."""
+        form = self.response_format
+        return form.path if isinstance(form, JsonSchema) else ""
+
+    def with_schema_of(self, others: "RequestSettings") -> "RequestSettings":
+        """Return these settings with the JSON Schema of others that is of the same file."""
+        form: Any = others.response_format
+        if not self.schema_path or self.schema_path != others.schema_path:
+            return self
+        own: Any = self.response_format
+        return replace(self, response_format=replace(own, schema=form.schema))
 
     def said(self) -> dict[str, Any]:
         """Return the settings that are said, by name."""

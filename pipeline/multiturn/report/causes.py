@@ -32,7 +32,6 @@ from multiturn.text import first_of
 
 SEVERAL = "one or several of "
 UNKNOWN_CODE = "the code of a stage"  # of a module that a stage imports
-TARGET = "the settings of the target, or the rules of its API"
 _MOST = 4  # possible causes of a case that are undone one by one
 _FAILS = b""  # in place of a digest: the case cannot be converted so
 
@@ -71,6 +70,7 @@ class Undoing:
         provider: TargetProvider | None = None,
     ) -> None:
         self._pipeline, self._provider = pipeline, provider
+        self.target = "" if provider is None else provider.name
         self._pipelines: dict[tuple[str, ...], Pipeline | None] = {(): pipeline}
         self._texts = Texts()  # of the attached files as they are on disk
         self.changes = [
@@ -89,6 +89,8 @@ class Undoing:
         case = replace(new.case, files=self._files(new, old, [c.file for c in undone if c.file]))
         for cause in undone:
             case = cause.edit(case) if cause.edit else case
+        if case.settings.schema_path in [cause.file for cause in undone]:
+            case = replace(case, settings=case.settings.with_schema_of(old.case.settings))
         try:
             with warnings_to(lambda _: None):  # the first conversion has given them
                 return digest_of(reviewed_case(pipeline(Conversion(case)), self._provider))
@@ -147,12 +149,12 @@ def causes(
         return
     found: list[Cause] = []
     if _messages(new) == _messages(old):
-        sides = new.files.keys(), old.files.keys()
+        sides = [side.files.keys() - {side.case.settings.schema_path} for side in (new, old)]
         found += (Cause(f"{path} is found now") for path in sorted(sides[0] - sides[1]))
         found += (Cause(f"{path} is no longer found") for path in sorted(sides[1] - sides[0]))
     possible = [
         *_of_suite(entry, new, old),
-        *_of_target(new, old),
+        *_of_target(new, old, undoing.target),
         *_of_pipeline(undoing.changes, new, old),
     ]
     groups = causes_with_effect(
@@ -224,7 +226,7 @@ def _of_suite(entry: CaseSummary, new: ReviewedCase, old: ReviewedCase) -> Itera
     if new.request.tools != old.request.tools:
         tools = old.case.tools
         yield Cause(f"tools of {entry.suite}", edit=lambda case: replace(case, tools=tools))
-    asked = old.case.settings
+    asked = old.case.settings.with_schema_of(new.case.settings)
     if new.case.settings != asked:
         yield Cause(f"settings of {entry.suite}", edit=lambda case: replace(case, settings=asked))
     globs, were = new.case.guideline_patterns, old.case.guideline_patterns
@@ -233,13 +235,13 @@ def _of_suite(entry: CaseSummary, new: ReviewedCase, old: ReviewedCase) -> Itera
         yield Cause(words, edit=lambda case: replace(case, guideline_patterns=were))
 
 
-def _of_target(new: ReviewedCase, old: ReviewedCase) -> Iterator[Cause]:
+def _of_target(new: ReviewedCase, old: ReviewedCase, target: str) -> Iterator[Cause]:
     """Yield what may have changed what a target gets, but not the pipeline's prompt."""
     if new.sent is None or old.sent is None:
         return
     is_same = (new.messages, new.request.input_files) == (old.messages, old.request.input_files)
     if new.sent.parameters != old.sent.parameters or is_same:
-        yield Cause(TARGET)
+        yield Cause(f"settings of the target {target}")
 
 
 def _key_as_it_was(key: str, text: str | None, case: Case) -> Case:
@@ -266,12 +268,13 @@ def _messages(case: ReviewedCase) -> list[object]:
 
 
 def _sent(path: str, case: ReviewedCase) -> object:
-    """Return what a file is in the prompt, in the transcript and to an agent."""
+    """Return what a file is in the prompt, in the transcript, to an agent, and as a schema."""
     spans = (span for text in spans_shown(case) for span in text)
     files = (file for file in case.request.input_files if file.resolved_path == path)
     return (
         [(span.text, span.media) for span in spans if span.path == path and span.stage is None],
         [(file.text, file.media) for file in files],
+        case.files[path] if path == case.case.settings.schema_path else None,
     )
 
 

@@ -17,7 +17,7 @@ from multiturn.report.sides import CaseSummary, ReportSide
 from multiturn.snapshots import attached_files, changes, privilege, snapshot_file
 from multiturn.snapshots.attached_files import Attached, media_among
 from multiturn.snapshots.changes import Change, ChangeGroups, FileChange
-from multiturn.snapshots.lists import TARGET, known_of
+from multiturn.snapshots.lists import TARGET, known_of, target_privileges
 from multiturn.snapshots.locations import Key, digest, location_of
 from multiturn.snapshots.privilege import PrivilegeChange, PromotedLock, Promotion
 from multiturn.snapshots.renames import renames
@@ -185,6 +185,8 @@ def _comparisons(now: ReportSide, then: ReportSide, undoing: Undoing) -> Iterato
             why = tuple(each.words for each in found)
             files = {each.file: each.words for each in found if each.file}
             privileges += _other_privileges(new, old, why, undoing.changes, paths)
+            if old and (new.sent and new.sent.parameters) != (old.sent and old.sent.parameters):
+                privileges += target_privileges(then.pipeline.lock, now.pipeline.lock)
             status: Status = "renamed" if key in names else "changed"
             yield Comparison(status, case, was, why, files, tuple(privileges))
     renamed = set(names.values())
@@ -234,6 +236,8 @@ def _other_privileges(
     same: where there is a second guideline, for one, both get headers.
     """
     have_changed = pipeline or UNKNOWN_CODE in why
+    if old:
+        yield from privilege.body_changes(old.request.settings.body, new.request.settings.body)
     for change in privilege.privilege_changes(old.judged if old else (), new.judged, promoted):
         if change.stage is None or have_changed:
             by_stage = {each.words for each in pipeline if each.stage == (change.stage or None)}
@@ -312,7 +316,7 @@ class ReportChanges:
         self.report = report
         self.locks = [promoted_in(side) for side in (report.then, report.now) if side]
         self.promoted = promotions(report.now, report.then) if report.then else {}
-        self.shared = [side.pipeline.shared if side else {} for side in (report.then, report.now)]
+        self.target_locks = [side.pipeline.lock for side in (report.then, report.now) if side]
         self.files: dict[str, _File] = {}
         self.media_before: dict[str, str] = {}  # digests, by path
         self.attached_before: set[str] = set()  # files, by cases that are not the same
@@ -353,16 +357,13 @@ class ReportChanges:
     def snapshot_change(
         self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
     ) -> FileChange | None:
-        """Return how the snapshot of a case differs; None if only files that it names do."""
+        """Return how the snapshot of a case, or else ``target.lock``, differs; None if neither."""
         key, was, name = comparison.case.key, comparison.was, location_of(*comparison.case.key)
-        records = [
-            case and snapshot_record(case, shared=shared)
-            for case, shared in zip((old, new), self.shared, strict=True)
-        ]
-        if records[0] == records[1] and self.shared[0] != self.shared[1]:
-            records, name = [case and snapshot_record(case) for case in (old, new)], TARGET
+        records = [case and snapshot_record(case) for case in (old, new)]
+        then, at = self.target_locks
         if records[0] == records[1]:
-            return None
+            is_of_target = then != at and old and new and old.sent != new.sent
+            return FileChange(TARGET, key, then, at) if is_of_target else None
         before, now = (snapshot_file.plain_text_of(record) if record else "" for record in records)
         if before == now and was is None:  # only the size of an image or the like
             return None

@@ -17,7 +17,6 @@ from multiturn.report.images import Images
 from multiturn.report.payloads import Payload, Payloads, Pieces, sample_providers
 from multiturn.report.sides import spans_shown
 from multiturn.snapshots.changes import Change, total_in_words
-from multiturn.snapshots.lists import TARGET
 from multiturn.snapshots.reviewed_case import ReviewedCase, SentPrompt
 from multiturn.text import UNSEEN, utf8
 
@@ -162,9 +161,8 @@ class _Data:
 
     def difference(self, change: Change, title: str, share: str) -> dict[str, Any]:
         """Return what the page says of a change; it shows the texts of the first case."""
-        is_of_lock = any(file.name == TARGET for file in change.files)
         return {
-            "key": "" if is_of_lock else change.key,  # the lock has a key of its own in a check
+            "key": change.key,
             "kind": change.kind,
             "title": title,
             "share": share,

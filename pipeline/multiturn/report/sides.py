@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 from msgspec import Struct
@@ -23,7 +23,7 @@ from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import DEFAULT, environment, find_target, find_targets, read_target
 from multiturn.report.images import images_in
-from multiturn.snapshots.lists import shared_parameters
+from multiturn.snapshots.lists import target_text
 from multiturn.snapshots.locations import Key, digest, name_in_root
 from multiturn.snapshots.privilege import Promotion
 from multiturn.snapshots.reviewed_case import ReviewedCase, review_outcome
@@ -41,11 +41,13 @@ def spans_shown(case: ReviewedCase) -> list[Spans]:
 def digest_of(case: ReviewedCase) -> bytes:
     """Return a digest of all that a report compares: cases with the same one are the same.
 
-    It is what the snapshot of a case records beside its name, and the attached files.
+    It is what the snapshot of a case records beside its name, the attached files, and what else is
+    in the body that a target is sent.
     """
     record = snapshot_record(case)
     del record["suite"], record["id"]
-    compared = record, {path: digest(file) for path, file in case.files.items()}
+    files = {path: digest(file) for path, file in case.files.items()}
+    compared = record, files, case.sent and case.sent.parameters
     try:
         said = msgspec.msgpack.encode(compared)
     except UnicodeEncodeError:  # a path may hold any bytes
@@ -86,7 +88,7 @@ class SidePipeline(Struct, frozen=True):
     name: str = ""
     stages: tuple[SideStage, ...] = ()
     target: str = ""  # whose prompts are compared; empty for the pipeline's
-    shared: Mapping[str, Any] = {}  # what the target is sent of every case, as in target.lock
+    lock: str = ""  # its target.lock
     sample: str = ""  # which part of the cases is compared; empty for all of them
 
 
@@ -122,7 +124,7 @@ def side_items(
         name=pipeline.name,
         stages=tuple(_stages_of(pipeline)),
         target="" if provider is None else provider.name,
-        shared={} if provider is None else shared_parameters(provider),
+        lock="" if provider is None else target_text(provider),
         sample="" if selection.sample is None else str(selection.sample),
     )
     given: set[str] = set()

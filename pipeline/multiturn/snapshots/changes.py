@@ -111,8 +111,8 @@ class Change(Struct, frozen=True, kw_only=True):
     is_compared: bool = True  # the lines have both sides, not only the new one
 
     def __str__(self) -> str:
-        """Return what it is with the cases that have it, in words."""
-        return f"{self.what} ({name_cases(self.cases)})"
+        """Return what it is with the cases that have it, in words; that of a target has none."""
+        return f"{self.what} ({name_cases(self.cases)})" if self.cases else self.what
 
     @property
     def growth_in_words(self) -> str:
@@ -195,7 +195,10 @@ class ChangeGroups:
         identity, lines = _compare(file, old, new)
         group = self._groups.setdefault(identity, _Group(snapshot_file.with_short_digests(lines)))
         group.files.append(file)
-        _add(group.key, file.case, *((old, new) if old != new else ()))
+        # A report has target.lock for each case that it changes.
+        case = None if file.name.endswith(".lock") else file.case
+        if case or len(group.files) == 1:
+            _add(group.key, case, *((old, new) if old != new else ()))
 
     def changes(self, attached: Iterable[Change]) -> list[Change]:
         """Return each change once: the dangerous ones first, then those of most cases.

@@ -14,24 +14,26 @@ from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, to_builtins
+from toolz import unique
 
 from multiturn.documents.dump import dump
 from multiturn.documents.node import MAX_VALUES
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, ProviderError
+from multiturn.explaining.record import to_json
 from multiturn.files.media import Media
-from multiturn.model.request import ChatMessage, ProviderRequest
 from multiturn.providers.base import TargetProvider
+from multiturn.providers.secrets import hide
 from multiturn.snapshots import attached_files, changes, privilege
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.changes import Change, FileChange
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, digest, folder_of, location_of
 from multiturn.snapshots.privilege import PrivilegeChange, PromotedLock, Promotion
-from multiturn.snapshots.reviewed_case import ReviewedCase
-from multiturn.snapshots.snapshot_file import attached_and_promoted, recorded_case
+from multiturn.snapshots.reviewed_case import HI, ReviewedCase
+from multiturn.snapshots.snapshot_file import attached_and_promoted, recorded_body, recorded_case
 from multiturn.text import has_conflict, utf8
 
 _T = TypeVar("_T")
@@ -43,8 +45,8 @@ _COMMENTS = {
 TARGET_COMMENT = """\
 # What the target is sent of a case that only says "Hi"; each snapshot has what is different.
 """
-_VERSIONS = ("api_version", "version")  # settings that say which version of an API is asked
-_REQUEST = ProviderRequest(question="Hi", chat_prompt=(ChatMessage("user", "Hi"),), system="")
+# What a target has beside its settings: the version of an API, and what of the default message.
+_OTHERS = ("api_version", "version", "default_system")
 _LINES = r"(?:(?!<<<<<<< |\|{7}(?!\|)|=======\n|>>>>>>> ).*\n)*+"
 _CONFLICT = re.compile(
     rf"^<<<<<<< .*\n(?P<ours>{_LINES})(?:\|{{7}}(?!\|).*\n{_LINES})?"
@@ -61,7 +63,6 @@ class _Promoted(Struct):
 
     sha256: str
     pattern: str | None
-    path: str = ""  # up to 0.1, entries were those of a suite, and had the path
 
 
 def lock_text(name: str, lock: _Lock) -> str:
@@ -78,13 +79,10 @@ def lock_text(name: str, lock: _Lock) -> str:
 
 def read_promoted(text: str | None, name: str) -> PromotedLock:
     """Read the list of promoted files; None is an empty one, a torn one an error."""
-    found: dict[str, tuple[Promotion, ...]] = {}
-    for key, items in _read(text, name, tuple[_Promoted, ...]).items():
-        for item in items:
-            path = item.path or key
-            promotion = Promotion(path, item.sha256, item.pattern)
-            found[path] = tuple(dict.fromkeys((*found.get(path, ()), promotion)))
-    return found
+    return {
+        path: tuple(unique(Promotion(path, each.sha256, each.pattern) for each in items))
+        for path, items in _read(text, name, tuple[_Promoted, ...]).items()
+    }
 
 
 def read_files(text: str | None, name: str) -> FilesLock:
@@ -362,13 +360,6 @@ def _each_once(*entries: Mapping[Any, list[Key]]) -> list[Key]:
     return list(dict.fromkeys(chain(*(cases for each in entries for cases in each.values()))))
 
 
-def shared_parameters(provider: TargetProvider) -> Mapping[str, Any]:
-    """Return what the body of every request says, such as the model; a case may say otherwise."""
-    with suppress(ProviderError):  # it refuses every case for the same reason, and says so there
-        return provider.preview(_REQUEST).parameters
-    return {}
-
-
 def recorded_target(folder: SnapshotFolder) -> str:
     """Return the name of the target that ``target.lock`` is of; empty if there is none."""
     text = folder.read(TARGET) or ""
@@ -380,23 +371,38 @@ def recorded_target(folder: SnapshotFolder) -> str:
 
 def target_text(provider: TargetProvider) -> str:
     """Return the text of ``target.lock``."""
-    versions = {name: getattr(provider.settings, name, None) for name in _VERSIONS}
+    others = {name: getattr(provider.settings, name, None) for name in _OTHERS}
     recorded = {
         "target": provider.name,
         "provider": provider.settings.provider,
-        **{name: version for name, version in versions.items() if version is not None},
-        "example": _example(provider),
+        **{name: value for name, value in others.items() if value is not None},
+        **hide({"settings": _settings(provider.settings), **_example(provider)}, provider.secrets),
     }
-    return TARGET_COMMENT + utf8(dump(recorded))
+    return TARGET_COMMENT + utf8(dump({key: each for key, each in recorded.items() if each}))
 
 
-def _example(provider: TargetProvider) -> Any:
+def target_privileges(old: str, new: str) -> list[PrivilegeChange]:
+    """Return the changes of privilege between two texts of ``target.lock``."""
+    return [*privilege.body_changes(*map(recorded_body, (old, new)))]
+
+
+def _settings(settings: Any) -> dict[str, Any]:
+    """Return what a target says of requests; of a JSON Schema in a file, its digest and path."""
+    found: dict[str, Any] = to_builtins(getattr(settings, "said", dict)())
+    match found.get("response_format"):
+        case {"path": str(path), "schema": schema, **form}:
+            said = f"SHA-256 {digest(to_json(schema).decode())} of the JSON in {path}"
+            found["response_format"] = {"schema": said, **form}
+    return found
+
+
+def _example(provider: TargetProvider) -> dict[str, Any]:
     """Return the body of a request that says only "Hi", which shows what all of them have."""
     try:
-        body = provider.wire(_REQUEST).body
+        wire = provider.wire(HI)
     except ProviderError as refusal:
-        return f"refused: {refusal.what}"
-    try:
-        return msgspec.json.decode(body)
-    except msgspec.DecodeError:  # an agent's prompt is text
-        return body.decode()
+        return {"example": f"refused: {refusal.what}"}
+    example: Any = wire.body.decode()
+    with suppress(msgspec.DecodeError):  # an agent's prompt is text
+        example = msgspec.json.decode(wire.body)
+    return {"repairs": list(wire.repairs), "example": example}

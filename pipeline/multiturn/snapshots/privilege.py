@@ -8,11 +8,13 @@ says something else, changes what the model may do.
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import attrgetter
+from typing import Any
 
 from msgspec import Struct
 from toolz import groupby, unique
 
 from multiturn.errors import quoted
+from multiturn.explaining.record import to_json
 from multiturn.explaining.spans import Message, Span, joined_text
 from multiturn.model.conversion import Conversion
 from multiturn.model.turns import is_blank
@@ -207,6 +209,16 @@ def _definition_changes(
         text, was = joined_text(message.spans), message.role if message.role in known else ""
         if is_definition(message.role) and known.get(message.role) != text:
             yield PrivilegeChange(text=text, role=message.role, was=was)
+
+
+def body_changes(before: Any, after: Any) -> Iterator[PrivilegeChange]:
+    """Yield what `body`, a mapping or None, adds to a request and did not, or no longer adds."""
+    was, now = before or {}, after or {}
+    for key in unique((*now, *was)):
+        if (key in was, was.get(key)) != (key in now, now.get(key)):
+            adds, value = ("adds", now[key]) if key in now else ("no longer adds", was[key])
+            said = quoted(f"{key}: {to_json(value).decode().rstrip()}")
+            yield PrivilegeChange(of_list=f"body {adds} to the request: {said}")
 
 
 class _Known:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -13,15 +14,19 @@ from multiturn.errors import MultiturnError, ProviderError
 from multiturn.explaining import spans
 from multiturn.explaining.explanation import preview_of
 from multiturn.explaining.spans import Message, Spans
+from multiturn.files.answers import LARGEST_SCHEMA
 from multiturn.files.media import Media
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
-from multiturn.model.request import ProviderRequest
+from multiturn.model.request import ChatMessage, ProviderRequest
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.base import TargetProvider
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.locations import Key, suite_of
 from multiturn.snapshots.privilege import Promotion, promotions_of
+
+# What ``target.lock`` has as an example.
+HI = ProviderRequest(question="Hi", chat_prompt=(ChatMessage("user", "Hi"),), system="")
 
 
 class SentPrompt(Struct, frozen=True, kw_only=True):
@@ -30,7 +35,8 @@ class SentPrompt(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]  # as the target gets them
     parameters: Mapping[str, Any]  # what else the body says
     repairs: tuple[str, ...]  # what the target's rules required
-    is_as_given: bool  # they are the messages before repairs, or the transcript
+    shared: tuple[str, ...]  # those that its settings require in every case
+    is_as_given: bool  # they are the messages before repairs, ids included, or the transcript
 
 
 class ReviewedCase(Struct, frozen=True, kw_only=True):
@@ -94,15 +100,16 @@ def reviewed_case(conversion: Conversion, provider: TargetProvider | None = None
     """
     case, files = conversion.case, conversion.case.files
     parts = [part for turn in conversion.prompt for part in turn.parts]
+    request = request_of(conversion)
     return ReviewedCase(
         suite=suite_of(case),
         case=replace(case, files=None),
-        request=request_of(conversion),
+        request=request,
         messages=spans.messages_of(conversion),
         tools=spans.definitions_of(conversion),
         question=spans.question_spans(conversion),
         folder=None if files is None else _relative(files.folders[0], files.root),
-        files=_files_on_disk(conversion),
+        files=_files_on_disk(conversion, request.settings.schema_path),
         promoted=frozenset(promotions_of(conversion)),
         shown=frozenset(part.key for part in parts if part.key is not None),
         sent=None if provider is None else sent_to(provider, conversion),
@@ -130,23 +137,35 @@ def sent_to(provider: TargetProvider, conversion: Conversion) -> SentPrompt:
     given = spans.in_spans(conversion.sent, case)
     messages = given if preview.messages is None else spans.in_spans(preview.messages, case)
     # An agent that gets nothing but the transcript gets what the snapshot has as the question.
-    known = (_texts(given), [("user", conversion.question)])
+    known: tuple[object, ...] = _said(given), [("user", conversion.question, {})]
     return SentPrompt(
         messages=messages,
         parameters=preview.parameters,
         repairs=preview.repairs,
-        is_as_given=_texts(messages) in known,
+        shared=_shared_repairs(provider),
+        is_as_given=_said(messages) in known,
     )
 
 
-def _texts(messages: Iterable[Message]) -> list[tuple[str, str]]:
-    return [(message.role, spans.joined_text(message.shown)) for message in messages]
+@lru_cache(maxsize=1)
+def _shared_repairs(provider: TargetProvider) -> tuple[str, ...]:
+    with suppress(ProviderError):  # it refuses every case for the same reason, and says so there
+        return provider.preview(replace(HI, system="Hi")).repairs  # C9 is a case's own
+    return ()
 
 
-def _files_on_disk(conversion: Conversion) -> dict[str, Attached]:
+def _said(messages: Iterable[Message]) -> list[tuple[str, str, Any]]:
+    """Return all that is sent of messages: also the ids of calls, which no text shows."""
+    return [(each.role, spans.joined_text(each.spans), each.data) for each in messages]
+
+
+def _files_on_disk(conversion: Conversion, schema: str) -> dict[str, Attached]:
     """Return each attached file as it is on disk (rule 3), by its path in the root."""
     files = conversion.case.files
     paths = [file.resolved_path for file in conversion.input_files if file.resolved_path]
+    if files is not None and schema:
+        files.read(schema, LARGEST_SCHEMA)
+        paths.append(schema)
     known = {path: files.known(path) for path in paths} if files is not None else {}
     return {
         path: file.replace(path=path) if isinstance(file, Media) else file

@@ -8,11 +8,13 @@ from typing import Any, TypeVar, get_args
 from msgspec import convert, to_builtins
 
 from multiturn.documents.dump import UnindentedList, dump, indented_block
+from multiturn.documents.json_lines import read_value
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError
 from multiturn.explaining.spans import Message, Span, Spans, has_media, joined_text
 from multiturn.files.media import Media, MediaKind
 from multiturn.model.request import InputFile
+from multiturn.model.settings import JsonSchema, RequestSettings
 from multiturn.model.turns import Tool
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.locations import Key, digest
@@ -25,12 +27,11 @@ HEAD_ENDS = "\nchat_prompt:"  # suite and id are above it
 # What reading a snapshot may raise: somebody may have edited it by hand.
 _EDITED = (MultiturnError, ValueError, LookupError, TypeError)
 _LINE_BREAK = Span("\n", "")
+_parsed = lru_cache(maxsize=1)(read_value)  # many cases have the same JSON Schema
 _DIGEST = re.compile("(SHA-256 [0-9a-f]{12})[0-9a-f]{52}")
 
 
-def snapshot_text(
-    case: ReviewedCase, *, inline: bool = False, shared: Mapping[str, Any] = {}
-) -> str:
+def snapshot_text(case: ReviewedCase, *, inline: bool = False) -> str:
     """Return the text of a case's snapshot file: YAML, with LF line ends.
 
     It has no absolute path and no time: the same case gives the same snapshot in any checkout.
@@ -39,14 +40,11 @@ def snapshot_text(
         case: what a pipeline made of it.
         inline: repeat the texts of attached files; else their paths stand for them, wherever a
             text is the whole text of a file as it is on disk.
-        shared: of a case that a target is sent: what its body says of every case.
     """
-    return utf8(dump(snapshot_record(case, inline=inline, shared=shared)))
+    return utf8(dump(snapshot_record(case, inline=inline)))
 
 
-def snapshot_record(
-    case: ReviewedCase, *, inline: bool = False, shared: Mapping[str, Any] = {}
-) -> dict[str, Any]:
+def snapshot_record(case: ReviewedCase, *, inline: bool = False) -> dict[str, Any]:
     """Return what the snapshot of a case records; see ``snapshot_text``."""
     named = {} if inline else case.files
     chat = case.chat
@@ -54,33 +52,37 @@ def snapshot_record(
     prompt: dict[str, Any] = {"chat_prompt": messages}
     if chat is None or len(case.messages) > len(chat):  # it is sent before them, or the question
         prompt["system"] = _content(case.system, named)
-    asked = {name: to_builtins(getattr(case.request, name)) for name in ("tools", "settings")}
+    request = case.request
+    asked = {"tools": to_builtins(request.tools), "settings": _settings(request.settings, named)}
     recorded = {
         "suite": case.suite,
         "id": case.case.id,
         **prompt,
         **{name: value for name, value in asked.items() if value},
         "question": _content(case.question, named),
-        "input_files": [_input_file(file, named) for file in case.request.input_files],
+        "input_files": [_input_file(file, named) for file in request.input_files],
     }
-    if case.sent is not None and (sent := _sent(case.sent, named, shared)):
+    if case.sent is not None and (sent := _sent(case.sent, named)):
         recorded["sent"] = sent
     return recorded
 
 
-def _sent(
-    sent: SentPrompt, named: Mapping[str, Attached], shared: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return what a target is sent and the pipeline's prompt does not say; empty for nothing."""
+def _settings(settings: RequestSettings, named: Mapping[str, Attached]) -> dict[str, Any]:
+    """Return settings; of a JSON Schema that is as its file has it, only the path."""
+    found: dict[str, Any] = to_builtins(settings)
+    form, text = settings.response_format, named.get(settings.schema_path)
+    if isinstance(form, JsonSchema) and isinstance(text, str) and _parsed(text) == form.schema:
+        del found["response_format"]["schema"]
+    return found
+
+
+def _sent(sent: SentPrompt, named: Mapping[str, Attached]) -> dict[str, Any]:
+    """Return what a target is sent and the rest does not say; empty for nothing."""
     found: dict[str, Any] = {}
     if not sent.is_as_given:
         found["messages"] = [_message(each, named) for each in sent.messages]
-    parameters = {key: value for key, value in sent.parameters.items() if shared.get(key) != value}
-    parameters |= dict.fromkeys(shared.keys() - sent.parameters)  # null: not sent in this case
-    if parameters:
-        found["parameters"] = dict(sorted(parameters.items()))
-    if sent.repairs:
-        found["repairs"] = list(sent.repairs)
+    if repairs := [each for each in sent.repairs if each not in sent.shared]:
+        found["repairs"] = repairs
     return found
 
 
@@ -293,11 +295,20 @@ def _files_in(text: str) -> list[_File]:
 
 def _files(recorded: dict[str, Any]) -> list[_File]:
     """Return the attached files; media in a suite have no path."""
-    return [
+    found = [
         (str(file["resolved_path"]), file.get("guideline") is True, "sha256" in file)
         for file in recorded.get("input_files", ())
         if file["resolved_path"]
     ]
+    match recorded:
+        case {"settings": {"response_format": {"path": str(path), **form}}}:
+            found.append((path, False, "schema" in form))
+    return found
+
+
+def recorded_body(text: str) -> Any:
+    """Return what the settings of a snapshot, or of ``target.lock``, add to the body."""
+    return _read(text, lambda recorded: recorded.get("settings", {}).get("body"), None)
 
 
 def plain_text(text: str) -> str:

@@ -22,7 +22,7 @@ from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.changes import Change, ChangeGroups, FileChange, State, prompt_growth
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, folder_of, legal_path, location_of, name_in_root
-from multiturn.snapshots.privilege import PrivilegeChange, privilege_changes
+from multiturn.snapshots.privilege import PrivilegeChange, body_changes, privilege_changes
 from multiturn.snapshots.renames import renames
 from multiturn.snapshots.reviewed_case import ReviewedCase, review_outcome
 from multiturn.text import number_of
@@ -169,7 +169,6 @@ class SnapshotUpdate:
         self.files: list[FileChange] = []
         self.findings: list[Change] = []
         self.changes: list[Change] = []
-        shared = {} if run.provider is None else lists.shared_parameters(run.provider)
         for outcome in outcomes:
             case, error = review_outcome(outcome, run.provider)
             if error is not None:
@@ -181,7 +180,7 @@ class SnapshotUpdate:
                 for path, file in case.files.items():
                     if files is not None and isinstance(file, str):
                         files.warn_of_conflict(path, file)
-                text = snapshot_file.snapshot_text(case, inline=run.inline, shared=shared)
+                text = snapshot_file.snapshot_text(case, inline=run.inline)
                 error = self._compare(case, text)
                 self.lists.add(case, inline=run.inline)
             if error is not None:
@@ -301,6 +300,10 @@ class SnapshotUpdate:
                 growth = self._growth(file) if check else None
                 words += new_files.get(file.case, ())
                 self.files[at] = replace(file, privileges=tuple(words), growth=growth)
+            elif file.location == lists.TARGET and file.old and file.new:
+                words = [each.words for each in lists.target_privileges(file.old, file.new)]
+                named = {(each, ""): [] for each in words} | named
+                self.files[at] = replace(file, privileges=tuple(words))
             # The other lists have digests, which say nothing.
             if check and (file.case or file.location == lists.TARGET):
                 groups.add(self.files[at], *map(snapshot_file.plain_text, file.texts))
@@ -334,10 +337,11 @@ class SnapshotUpdate:
         """
         if file.case not in self.messages or not file.old:
             return []
+        bodies = map(snapshot_file.recorded_body, (file.old, file.new))
         before, now = snapshot_file.recorded_messages(file.old), self.messages[file.case]
         return [
             each
-            for each in privilege_changes(before, now, listed)
+            for each in (*body_changes(*bodies), *privilege_changes(before, now, listed))
             # An inline snapshot does not say whether a guideline was in a system message.
             if each.role or each.path not in snapshot_file.inline_guidelines_in(file.new)
         ]

@@ -130,9 +130,8 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         inline, target = defaults.inline_snapshots, defaults.snapshot_target
         provider = None if target is None else _provider(target, os.getcwd())
         case = reviewed_case(data, provider)
-        shared = lists.shared_parameters(provider) if provider else {}
         digests = {} if inline else {path: (digest(text),) for path, text in case.files.items()}
-        text = _with_files(snapshot_text(case, inline=inline, shared=shared), digests)
+        text = _with_files(snapshot_text(case, inline=inline), digests)
         text += lists.target_text(provider) if provider else ""
         if _texts.setdefault((self.snapshot_dirname, *case.key), text) != text:
             what = f"two prompts would share the snapshot of the case {case.case.id!r}"

@@ -134,7 +134,7 @@ class AnthropicProvider(HttpProvider):
         most, thought = settings.max_output_tokens, settings.reasoning_tokens
         if thought is not None and not _LEAST_THOUGHT <= thought < (most or 0):
             layout.refuse("A22", f"this one is {thought}, of {most}")
-        if settings.parallel_tool_calls is False and settings.tool_choice is None:
+        if settings.parallel_tool_calls is not None and settings.tool_choice is None:
             settings = structs.replace(settings, tool_choice="auto")  # the API wants one beside it
         form = {"prompt_caching": caching} if caching else {}
         return structs.replace(asked, settings=settings, form=form)
