@@ -220,7 +220,8 @@ def test_a_choice_has_the_word_of_the_api(choice: str | None, written: Any) -> N
 
 
 def test_tools_are_left_out_where_none_may_be_called() -> None:
-    wire = bedrock().wire(chat(("user", "Hi"), tools=(WEATHER,), tool_choice="none"))
+    request = chat(("system", "Be brief."), *CALLED[:1], tools=(WEATHER,), tool_choice="none")
+    wire = bedrock().wire(request)
     assert "toolConfig" not in json.loads(wire.body)
     assert wire.repairs == ("B5: left out the tools, as tool_choice is none",)
 

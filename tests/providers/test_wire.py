@@ -10,6 +10,7 @@ import pytest
 from histories import history
 from loopback import Server
 from multiturn import ChatMessage, ProviderResponse
+from multiturn.model.settings import RequestSettings
 from multiturn.providers.base import Wire
 from vendors import HELLO, Connect, anthropic, ask, azure, chat, each_vendor, gemini, openai
 
@@ -133,7 +134,7 @@ def test_the_digest_changes_with_the_request_and_the_target_but_not_with_the_key
         digest(connect(api_key="k")),
     }
     others = [
-        digest(provider, temperature=0.5),
+        digest(provider, settings=RequestSettings(temperature=0.5)),
         digest(provider, chat_prompt=(ChatMessage("user", "Hello"),)),
         digest(connect(model="claude-2.0")),
         digest(connect("http://127.0.0.1:10")),
