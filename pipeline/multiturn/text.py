@@ -210,7 +210,8 @@ def brief(struct: Any) -> str:
 
 
 def _short(line: str) -> str:
-    line = re.sub(r"\n *", " ", line).replace("( ", "(")  # a struct in a struct
+    line = re.sub(r"(?<=\()\n *|,\n *(?=\))", "", line)  # of a struct in a struct
+    line = re.sub(r"\n *", " ", line)
     return f"{line}," if len(line) <= _WIDEST else f"{line[:_WIDEST]}…,"
 
 
