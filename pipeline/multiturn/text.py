@@ -206,7 +206,7 @@ def brief(struct: Any) -> str:
             lines.append("    ),")
         else:
             lines.append(_short(f"    {name}={value!r}"))
-    return "\n".join([*lines, ")"])
+    return "\n".join([*lines, ")"]) if lines[1:] else f"{lines[0]})"
 
 
 def _short(line: str) -> str:
