@@ -99,7 +99,7 @@ def test_the_word_of_a_case_counts_and_else_that_of_the_target(vendor: str, name
     assert wire(first, {}).body == wire({}, first).body
     assert wire(first, second).body == wire({}, second).body
     assert wire(second, first).body == wire({}, first).body
-    assert len({wire(*said).digest() for said in (({}, {}), ({}, first), ({}, second))}) == 3
+    assert len({wire({}, case).digest() for case in ({}, first, second)}) == 3
 
 
 @each_vendor
