@@ -128,8 +128,7 @@ def test_an_error_of_an_unknown_key_does_not_show_its_value(folder: Path) -> Non
     write_azure(folder, f"api_kye: {KEY}, api_key: abcdef, model: m")
     with capture_logs() as logs, pytest.raises(MultiturnError) as caught:
         load_target("az")
-    assert 'unknown key "api_kye"' in caught.value.what
-    assert caught.value.what.endswith('; did you mean "api_key"?')
+    assert 'unknown key "api_kye"; did you mean "api_key"?' in caught.value.what
     assert KEY not in repr(caught.value) + str(caught.value) + repr(logs)
 
 

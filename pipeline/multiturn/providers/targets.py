@@ -334,8 +334,9 @@ def _provider(
     known = settings_type.__struct_fields__
     for key in [key for key in settings if key not in known]:
         place = node.children[key].key_place(where)
-        body = "; what only one vendor has is written in body" * ("body" in known)
-        what = f'unknown key "{key}"{body}; {did_you_mean(OTHER_NAMES.get(key, key), known)}'
+        what = f'unknown key "{key}"; {did_you_mean(OTHER_NAMES.get(key, key), known)}'
+        if "body" in known:
+            what += "; what only one vendor has is written in body"
         raise MultiturnError(what, where=place)
     _check_headers(settings.get("headers"), node, where)
     try:

@@ -149,7 +149,6 @@ class CaseReader:
             if may_be_path(text.value):
                 warn_of_path(text, self.files, self.keys, label, AS_GUIDELINE)
         prompt, tools = self._system_prompt(node, label), calls.read_tools(node, self.keys, label)
-        settings = read_settings(node, self.files, self.keys, label)
         said = node.children
         for key in filter(said.__contains__, _JSON_KEYS):
             calls.check_finite(said[key], key, self.name, label)
@@ -163,7 +162,7 @@ class CaseReader:
             "tools": shared.tools if tools is None else tools,
             "metadata": {**shared.metadata, **metadata},
             "execution": _over(value_at(said, "execution"), shared.execution),
-            "settings": settings.over(shared.settings),
+            "settings": read_settings(node, self.files, self.keys, label).over(shared.settings),
         }
 
     def warn_of_answer(self, line: Node, case: Case) -> None:
