@@ -24,7 +24,6 @@ from multiturn import (
     stage,
 )
 from multiturn.explaining.record import record_of, to_json
-from multiturn.model.settings import RequestSettings
 from multiturn.pipelines.pipeline import request_of
 from multiturn_stages.guard_markers import guard_markers
 
@@ -45,7 +44,6 @@ HISTORY = (
     TestMessage("tool", "18 °C", answers="c1"),
     TestMessage("user", "And?"),
 )
-MUST = RequestSettings(tool_choice="required")
 
 
 def case(*messages: TestMessage, **fields: Any) -> Case:
@@ -90,17 +88,15 @@ def test_the_transcript_says_which_result_belongs_to_which_call_and_does_not_thi
 
 
 def test_a_record_has_what_there_is_of_calls_and_of_nothing_else() -> None:
-    request = laid_out().request(case(tools=(WEATHER,), settings=MUST))
+    request = laid_out().request(case(tools=(WEATHER,), tool_choice="required"))
     line = to_json(record_of(request)).decode()
     assert '{"role":"user","content":"And?"}' in line
     assert '{"role":"tool","content":"18 °C","tool_call_id":"c1"}' in line
     assert '"tool_calls":[{"id":"c1","name":"weather","arguments":{"city":"Paris"}},' in line
     assert '"thinking":[{"text":"Two cities.","signature":"signed"}]' in line
     assert '"tools":[{"name":"weather","description":"The weather that Ada wants.",' in line
-    assert '"settings":{"tool_choice":"required"}' in line
-    without = to_json(record_of(laid_out().request(case(HISTORY[0])))).decode()
-    assert "tool" not in without
-    assert "settings" not in without
+    assert '"tool_choice":"required"' in line
+    assert "tool" not in to_json(record_of(laid_out().request(case(HISTORY[0])))).decode()
 
 
 def test_a_turn_with_a_call_or_a_result_or_thinking_is_never_empty() -> None:

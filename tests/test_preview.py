@@ -43,7 +43,6 @@ targets:
 """,
 }
 DEFAULT = {"role": "system", "content": "You are a careful assistant."}
-ADDED = "C9: added the default system message: You are a careful assistant."
 
 
 @pytest.fixture
@@ -90,7 +89,7 @@ def test_convert_shows_calls_with_the_ids_that_are_sent(folder: Path) -> None:
         {"role": "tool", "content": "noon", "tool_call_id": "toolu_1"},
         messages[2],
     ]
-    assert [repair.partition(":")[0] for repair in shown["repairs"]] == ["C9", "T3", "T2", "A6"]
+    assert [repair.partition(":")[0] for repair in shown["repairs"]] == ["T3", "T2", "A6"]
     assert shown["parameters"] == {"max_tokens": 50, "model": "claude-opus-4-6"}
 
 
@@ -136,7 +135,7 @@ def test_convert_shows_the_messages_and_the_repairs(folder: Path) -> None:
         {"role": "user", "content": "[Tool]: twice"},
     ]
     repair = "O1: sent a tool message as a user message that begins with [Tool]:"
-    assert shown["repairs"] == [ADDED, repair, repair]
+    assert shown["repairs"] == [repair, repair]
     assert shown["parameters"] == {"model": "gpt-4.1"}
     assert not {"chat_prompt", "question", "guidelines"} & shown.keys()
 
@@ -154,14 +153,14 @@ def test_text_shows_repairs_above_the_messages(folder: Path) -> None:
     shown = run(
         folder, "convert", "a.eval.yaml", "--case", "search", "--target", "claude", "--format=text"
     )
-    assert f"a.eval.yaml · search\n  repaired {ADDED}\n  repaired A1: sent a tool" in shown
+    assert "a.eval.yaml · search\n  repaired A1: sent a tool message" in shown
     assert "user\n  Find it\n\n  [Tool]: found\n\n  [Tool]: twice\n" in shown
 
 
 def test_explain_keeps_origins_through_repairs(folder: Path) -> None:
     options = ("--case", "search", "--target", "claude")
     shown = run(folder, "explain", "a.eval.yaml", *options)
-    assert shown.startswith(f"a.eval.yaml · search · claude\n  repaired {ADDED}\n  repaired A1: ")
+    assert shown.startswith("a.eval.yaml · search · claude\n  repaired A1: ")
     assert (
         "user\n  a.eval.yaml:4\n  | Find it\n  added by rule A1\n  | [Tool]: \n"
         "  a.eval.yaml:5\n  | found\n"
@@ -232,7 +231,7 @@ def test_the_target_of_the_project_is_looked_for_in_the_given_file(folder: Path)
 def test_json_of_explain_names_the_target(folder: Path) -> None:
     options = ("--case", "ends", "--target", "gpt", "--format", "json")
     line = json.loads(run(folder, "explain", "a.eval.yaml", *options))
-    assert (line["target"], line["repairs"], line["question"]) == ("gpt", [ADDED], [])
+    assert (line["target"], line["repairs"], line["question"]) == ("gpt", [], [])
     assert [message["role"] for message in line["chat_prompt"]] == ["system", "user", "assistant"]
 
 
@@ -243,23 +242,15 @@ NOTED = "O1: sent a tool message as a user message that begins with [Tool]:"
 def test_check_notes_each_repair_once(folder: Path, strict: tuple[str, ...]) -> None:
     done = commands.run("check", "a.eval.yaml", "--target", "gpt", *strict, folder=folder)
     assert (done.returncode, done.stdout) == (0, "a.eval.yaml: 2 cases, without errors\n")
-    assert done.stderr == (
-        f"note: a.eval.yaml:2: {ADDED} (a.eval.yaml: search, ends)\n"
-        f"note: a.eval.yaml:2: {NOTED} (a.eval.yaml: search)\n"
-    )
+    assert done.stderr == f"note: a.eval.yaml:2: {NOTED} (a.eval.yaml: search)\n"
 
 
 def test_check_notes_repairs_for_programs_and_pull_requests(folder: Path) -> None:
     arguments = ("check", "a.eval.yaml", "--target", "gpt", "--format")
-    lines = records(run(folder, *arguments, "json"))
-    for line in lines:
-        assert (line["severity"], line["line"], line["file"]) == ("note", 2, "a.eval.yaml")
-    shown = run(folder, *arguments, "github").split("\n")
-    for command, start in zip(shown, ("C9: added", "O1: sent"), strict=False):
-        assert command.startswith(
-            f"::notice title=multiturn check,file=a.eval.yaml,line=2::{start}"
-        )
-    assert len(lines) == 2
+    (line,) = records(run(folder, *arguments, "json"))
+    assert (line["severity"], line["line"], line["file"]) == ("note", 2, "a.eval.yaml")
+    command = run(folder, *arguments, "github").split("\n")[0]
+    assert command.startswith("::notice title=multiturn check,file=a.eval.yaml,line=2::O1: sent")
 
 
 def test_a_report_compares_what_the_target_gets(folder: Path) -> None:
@@ -318,14 +309,11 @@ sent:
     - role: user
       content: "[Tool]: twice"
   repairs:
-    - "C9: added the default system message: You are a careful assistant."
     - "O1: sent a tool message as a user message that begins with [Tool]:"
     - "O1: sent a tool message as a user message that begins with [Tool]:"
 """
     )
-    assert recorded(folder, "ends").endswith(
-        f'input_files: []\nsent:\n  repairs:\n    - "{ADDED}"\n'
-    )
+    assert recorded(folder, "ends").endswith("input_files: []\n")
     assert (folder / "snapshots/target.lock").read_text() == (
         '# What the target is sent of a case that only says "Hi"; each snapshot has what is'
         " different.\n---\ntarget: gpt\nprovider: openai\nexample:\n  messages:\n"
@@ -406,9 +394,7 @@ def test_a_temperature_of_a_case_is_in_its_snapshot(folder: Path) -> None:
     warm = "evalcases:\n  - id: one\n    execution: {temperature: 0.5}\n"
     (folder / "a.eval.yaml").write_text(f"{warm}    input_messages: [{{role: user, content: Hi}}]")
     run(folder, "snapshot", "a.eval.yaml", "--target", "gpt")
-    shown = recorded(folder, "one")
-    assert "settings:\n  temperature: 0.5\n" in shown
-    assert "sent:\n  parameters:\n    temperature: 0.5\n" in shown
+    assert recorded(folder, "one").endswith("sent:\n  parameters:\n    temperature: 0.5\n")
 
 
 def test_without_a_target_there_is_no_lock_of_one(folder: Path) -> None:
@@ -437,11 +423,12 @@ def test_run_counts_the_prompts_that_were_repaired(folder: Path) -> None:
         (folder / "targets.yaml").write_text(f"targets:\n  - {target}\n")
         options = ("a.eval.yaml", "--target", "own", "--output", "out.jsonl")
         done = commands.run("run", *options, folder=folder, env={"NO_PROXY": "127.0.0.1"})
-    summary = "2 answered, 0 reused, 0 failed, 0 retried: out.jsonl; 2 sent with repairs: C9, O1\n"
+    summary = "2 answered, 0 reused, 0 failed, 0 retried: out.jsonl; 1 sent with repairs: O1\n"
     assert (done.returncode, done.stderr.startswith(summary)) == (0, True)
 
 
 def test_causes_are_undone_with_the_target(folder: Path) -> None:
+    """The limit of answers acts only in what a target gets."""
     git(folder, "init")
     commit(folder)
     suite = "execution: {max_output_tokens: 70}\n" + FILES["a.eval.yaml"].replace("twice", "again")
@@ -449,9 +436,9 @@ def test_causes_are_undone_with_the_target(folder: Path) -> None:
     arguments = ("report", "a.eval.yaml", "--case", "search", "--against", "HEAD", "--format")
     messages = "a.eval.yaml line 7: the messages of 'search'"
     (line,) = records(run(folder, *arguments, "json", "--target", "claude"))
-    assert line["causes"] == [messages, "settings of a.eval.yaml"]
+    assert line["causes"] == [messages, "execution of a.eval.yaml"]
     (line,) = records(run(folder, *arguments, "json"))
-    assert line["causes"] == [messages, "settings of a.eval.yaml"]
+    assert line["causes"] == [messages]
 
 
 VARIABLE = "model: claude-opus-4-6"

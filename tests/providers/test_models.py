@@ -14,7 +14,6 @@ from vendors import PROVIDERS, chat
 
 USER, ASSISTANT, SYSTEM = ("user", "Hello"), ("assistant", "Hi"), ("system", "Late.")
 OPENAI = {"base_url": "https://api.openai.com/v1"}
-NO_SYSTEM = {"default_system": "omit"}  # a model may take no system message
 TARGETS: dict[str, tuple[str, dict[str, Any]]] = {
     "openai": ("openai", OPENAI),
     "azure": ("azure", {}),
@@ -65,7 +64,7 @@ def test_what_a_model_takes(vendor: str, model: str, expected: list[str]) -> Non
         old_name = (
             {"max_tokens_field": "max_tokens"} if name == "limit" and kind == "openai" else {}
         )
-        provider = PROVIDERS[kind](**settings, **old_name, **NO_SYSTEM, model=model)
+        provider = PROVIDERS[kind](**settings, **old_name, model=model)
         found.append(outcome(provider, request))
     assert found == expected
 
