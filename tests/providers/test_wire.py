@@ -79,7 +79,8 @@ def test_temperature_and_limit_are(
     of_target: Any, of_request: Any, sent: tuple[float, int]
 ) -> None:
     provider = openai(temperature=of_target[0], max_output_tokens=of_target[1])
-    request = chat(temperature=of_request[0], max_output_tokens=of_request[1], question="Hello")
+    said = {"temperature": of_request[0], "max_output_tokens": of_request[1]}
+    request = chat(("user", "Hello"), **said)
     body = msgspec.json.decode(provider.wire(request).body)
     assert (body["temperature"], body["max_completion_tokens"]) == sent
 
