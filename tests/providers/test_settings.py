@@ -131,7 +131,10 @@ PROMPTS = {  # what a model reads, and what brings it to read more
     "anthropic": (
         *("messages", "system", "tools", "mcp_servers", "container", "context_management"),
     ),
-    "gemini": ("contents", "systemInstruction", "tools", "cachedContent"),
+    "gemini": (
+        *("contents", "systemInstruction", "tools", "cachedContent"),
+        *("system_instruction", "cached_content"),  # the API takes both spellings
+    ),
 }
 KEYS: dict[str, dict[str, tuple[str, Any]]] = {  # where they have settings, with a value
     "openai": {
