@@ -92,8 +92,16 @@ class Chooser:
         return self.chance.randint(1, 4)
 
     def others(self, **given: Any) -> Values:
-        """Return some of the settings that no target sends."""
+        """Return some of these keys."""
         return {key: value for key, value in given.items() if self.some(0.3)}
+
+    def one(self, *values: Any) -> Any:
+        return self.chance.choice(values)
+
+    def form(self) -> Values:
+        """Return a JSON Schema as OpenAI's APIs have it."""
+        more = self.others(description="An answer.", strict=self.some(0.5))
+        return {"name": self.one("answer", "city"), **more, "schema": self.schema()}
 
 
 def chat_body(number: int, has_media: bool = True) -> Values:
@@ -111,17 +119,31 @@ def chat_body(number: int, has_media: bool = True) -> Values:
             messages.append({"role": "assistant", "content": make.text()})
         if make.some(0.1):
             messages.append({"role": system, "content": make.text()})
-    body: Values = {"model": "gpt-4o", "messages": messages}
-    body |= make.others(top_p=0.5, seed=7, stream=True, stop=["\n"], user="no")
-    body |= make.chance.choice(({}, {"max_completion_tokens": 9}, {"max_tokens": 99}))
-    if make.some(0.5):
-        body["temperature"] = make.chance.choice((0, 0.7, 2))
+    thinks = make.some(0.3)
+    body: Values = {"model": "gpt-5-mini" if thinks else "gpt-4o", "messages": messages}
+    body |= make.others(stream=True, n=1, store=False, user="no", metadata={"a": "b"})
+    if thinks:
+        effort = make.one("minimal", "low", "medium", "high")
+        body |= make.others(reasoning_effort=effort, verbosity=make.one("low", "high"))
+        body |= make.others(max_completion_tokens=900)
+    else:
+        body |= make.others(top_p=make.one(0, 0.5, 1), seed=make.one(-7, 0, 10**9))
+        body |= make.others(stop=make.one("no", ["\n", "12:30", "${{ KEY }}"], ["$HOME"]))
+        body |= make.others(frequency_penalty=make.one(-2, 0.5), presence_penalty=make.one(0, 1.5))
+        body |= make.others(logit_bias={"12": -100}, top_logprobs=2, logprobs=True)
+        body |= make.one({}, {"max_completion_tokens": 9}, {"max_tokens": 99})
+        body |= make.others(temperature=make.one(0, 0.7, 2))
+    written = {"type": "json_schema", "json_schema": make.form()}
+    form = make.one({"type": "text"}, {"type": "json_object"}, written)
+    body |= make.others(response_format=form, service_tier=make.one("flex", "priority"))
+    if make.some(0.1):
+        body["reasoning"] = {"exclude": True, "max_tokens": 5}  # of a proxy
     if make.some(0.6):
         tools = [{"name": name, **_described(make, "parameters")} for name in NAMES]
         body["tools"] = [{"type": "function", "function": each} for each in tools]
         named = {"type": "function", "function": {"name": "f"}}
-        if make.some(0.5):
-            body["tool_choice"] = make.chance.choice(("auto", "none", "required", named))
+        body |= make.others(tool_choice=make.one("auto", "none", "required", named))
+        body |= make.others(parallel_tool_calls=make.some(0.5))
     return body
 
 
@@ -184,14 +206,27 @@ def anthropic_body(number: int) -> Values:
     body: Values = {"model": "claude-sonnet-4-5", "max_tokens": 64, "messages": messages}
     if make.some(0.6):
         body["system"] = make.text()
-    body |= make.others(top_p=0.5, stream=False, stop_sequences=["no"], metadata={"user_id": "no"})
-    if make.some(0.5):
-        body["temperature"] = make.chance.choice((0, 0.7, 1))
+    body |= make.others(stream=True, stop_sequences=["no", "{{ x }}"], metadata={"user_id": "no"})
+    body |= make.others(service_tier=make.one("auto", "standard_only"), inference_geo="us")
+    if thinks := make.some(0.3):
+        budget = {"type": "enabled", "budget_tokens": 1024}
+        body["thinking"] = make.one(budget, {**budget, "display": "omitted"}, {"type": "disabled"})
+        body["max_tokens"] = 2048
+    else:
+        body |= make.one({}, {"temperature": make.one(0, 0.7, 1)}, {"top_p": 0.5})
+        body |= make.others(top_k=5)
+    output = make.others(format={"type": "json_schema", "schema": make.schema()})
+    if make.some(0.2):
+        body["model"] = "claude-opus-4-5"
+        output |= {"effort": make.one("low", "medium", "high")}
+    body |= {"output_config": output} if output else {}
     if make.some(0.6):
         body["tools"] = [{"name": name, **_described(make, "input_schema")} for name in NAMES]
-        kinds = ({"type": "auto"}, {"type": "any"}, {"type": "none"}, {"type": "tool", "name": "f"})
-        if make.some(0.5):
-            body["tool_choice"] = make.chance.choice(kinds)
+        forced = ({"type": "any"}, {"type": "tool", "name": "f"})
+        parallel = make.others(disable_parallel_tool_use=make.some(0.5))
+        choices: tuple[Values, ...] = ({"type": "none"}, {"type": "auto", **parallel})
+        choices += () if thinks else tuple({**each, **parallel} for each in forced)
+        body |= make.others(tool_choice=make.one(*choices))
     return body
 
 
@@ -270,8 +305,19 @@ def gemini_body(number: int) -> Values:
     if make.some(0.6):
         body["systemInstruction"] = {"role": "user", "parts": [{"text": make.text()}]}
     config = make.others(topP=0.5, topK=3, stopSequences=["no"], temperature=0.7, maxOutputTokens=9)
+    config |= make.others(seed=-1, frequencyPenalty=0.5, presencePenalty=-1, candidateCount=1)
+    thinking = make.others(includeThoughts=True)
+    thinking |= make.one({}, {"thinkingBudget": make.one(0, -1, 99)}, {"thinkingLevel": "LOW"})
+    config |= {"thinkingConfig": thinking} if thinking else {}
+    json_only, schema = {"responseMimeType": "application/json"}, make.schema()
+    of_google = {"responseSchema": {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}}
+    config |= make.one(
+        *({}, json_only, json_only | {"responseJsonSchema": schema}, json_only | of_google),
+        *({"responseMimeType": "text/x.enum"} | of_google, {"responseModalities": ["TEXT"]}),
+    )
     body |= {"generationConfig": config} if config else {}
-    body |= make.others(safetySettings=[])
+    safety = {"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}
+    body |= make.others(safetySettings=[safety], labels={"a": "b"}, serviceTier="flex")
     if make.some(0.6):
         declared = []
         for name in NAMES:
@@ -347,10 +393,18 @@ def responses_body(number: int) -> Values:
         body["include"] = ["reasoning.encrypted_content"]
     if not leads and make.some(0.5):
         body["instructions"] = make.text()
-    body |= make.others(top_p=0.5, stream=True, truncation="auto", user="no")
-    body |= make.others(max_output_tokens=99)
-    if not thinks and make.some(0.5):
-        body["temperature"] = make.chance.choice((0, 0.7, 2))
+    body |= make.others(stream=True, user="no", max_output_tokens=99, service_tier="flex")
+    text: Values = {}
+    if thinks:
+        effort = make.others(effort=make.one("minimal", "low", "medium", "high"))
+        effort |= make.others(summary="auto")
+        body |= {"reasoning": effort} if effort else {}
+        text |= make.others(verbosity=make.one("low", "medium", "high"))
+    else:
+        body |= make.others(temperature=make.one(0, 0.7, 2), top_p=0.5, top_logprobs=2)
+    form = {"type": "json_schema", **make.form()}
+    text |= make.others(format=make.one({"type": "text"}, {"type": "json_object"}, form))
+    body |= {"text": text} if text else {}
     if make.some(0.6):
         body["tools"] = []
         for name in NAMES:
@@ -358,8 +412,8 @@ def responses_body(number: int) -> Values:
             strict = described.pop("strict", False)
             body["tools"].append({"type": "function", "name": name, **described, "strict": strict})
         named = {"type": "function", "name": "f"}
-        if make.some(0.5):
-            body["tool_choice"] = make.chance.choice(("auto", "none", "required", named))
+        body |= make.others(tool_choice=make.one("auto", "none", "required", named))
+        body |= make.others(parallel_tool_calls=make.some(0.5))
     return body
 
 
@@ -419,6 +473,12 @@ def _response_calls(make: Chooser, thinks: bool) -> list[Values]:
     return items
 
 
+OF_TELEMETRY = (
+    *("temperature", "max_completion_tokens", "top_p", "seed", "stop"),
+    *("frequency_penalty", "presence_penalty"),
+)
+
+
 def in_telemetry(body: Values) -> Values:
     """Return what OpenTelemetry has of a body for Chat Completions: no choice of a tool."""
     given: Values = {"gen_ai.provider.name": "openai", "gen_ai.operation.name": "chat"}
@@ -429,9 +489,10 @@ def in_telemetry(body: Values) -> Values:
     given["gen_ai.input.messages"] = [
         {"role": each["role"], "parts": [*_parts_of(each)]} for each in messages
     ]
-    for name in ("model", "temperature", "max_completion_tokens", "top_p", "seed"):
+    for name in ("model", *OF_TELEMETRY):
         if name in body:
-            key = "max_tokens" if name.startswith("max") else name
+            names = {"max_completion_tokens": "max_tokens", "stop": "stop_sequences"}
+            key = names.get(name, name)
             given[f"gen_ai.request.{key}"] = body[name]
     if "tools" in body:
         functions = [{"type": "function", **each["function"]} for each in body["tools"]]

@@ -16,6 +16,7 @@ from multiturn import (
     MultiturnError,
     Part,
     Pipeline,
+    RequestSettings,
     TestMessage,
     Thinking,
     Tool,
@@ -88,14 +89,15 @@ def test_the_transcript_says_which_result_belongs_to_which_call_and_does_not_thi
 
 
 def test_a_record_has_what_there_is_of_calls_and_of_nothing_else() -> None:
-    request = laid_out().request(case(tools=(WEATHER,), tool_choice="required"))
+    settings = RequestSettings(tool_choice="required")
+    request = laid_out().request(case(tools=(WEATHER,), settings=settings))
     line = to_json(record_of(request)).decode()
     assert '{"role":"user","content":"And?"}' in line
     assert '{"role":"tool","content":"18 °C","tool_call_id":"c1"}' in line
     assert '"tool_calls":[{"id":"c1","name":"weather","arguments":{"city":"Paris"}},' in line
     assert '"thinking":[{"text":"Two cities.","signature":"signed"}]' in line
     assert '"tools":[{"name":"weather","description":"The weather that Ada wants.",' in line
-    assert '"tool_choice":"required"' in line
+    assert '"settings":{"tool_choice":"required"}' in line
     assert "tool" not in to_json(record_of(laid_out().request(case(HISTORY[0])))).decode()
 
 

@@ -48,7 +48,7 @@ def undated(text: str) -> str:
 def test_the_page_of_importing_works_as_it_stands(tmp_path: Path) -> None:
     (trace,) = blocks(page("importing.md"), "json")
     (tmp_path / "traces.jsonl").write_text(trace)
-    assert play(page("importing.md"), tmp_path) == 5
+    assert play(page("importing.md"), tmp_path) == 6
 
 
 @pytest.mark.parametrize(

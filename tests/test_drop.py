@@ -69,9 +69,13 @@ def test_dropping_nothing_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("items", "why", "words"),
     [
-        (Turn("user", (Part("text", "Two."),)), WHY, "turns and parts that are in this"),
-        ([GIVEN.turns[0], Part("text", "One.")], WHY, "turns and parts that are in this"),
-        ("Two.", WHY, "turns and parts that are in this Conversion"),
+        (Turn("user", (Part("text", "Two."),)), WHY, "drop takes turns, parts, calls and tools of"),
+        (
+            [GIVEN.turns[0], Part("text", "One.")],
+            WHY,
+            "drop takes turns, parts, calls and tools of",
+        ),
+        ("Two.", WHY, "drop takes turns, parts, calls and tools of this Conversion"),
         (GIVEN.turns[0], " ", "drop takes a reason"),
     ],
 )

@@ -26,6 +26,7 @@ from multiturn import (
     Part,
     Pipeline,
     TestMessage,
+    Tool,
     Turn,
     explain,
     load_pipeline,
@@ -35,6 +36,7 @@ from multiturn import (
 from multiturn.cli.explain import as_explanation
 from multiturn.engine.converting import ConvertedCase
 from multiturn.explaining.spans import joined_text
+from multiturn.model.settings import RequestSettings
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.pipeline_file import pipeline_names
 
@@ -613,3 +615,130 @@ def test_a_line_is_of_one_suite(suite_of_lines: Path) -> None:
     done = commands.run("explain", ".", "--at", "2", folder=suite_of_lines)
     said = "Error: --at takes a line of one suite; name its file\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+WITH_SETTINGS = """\
+execution: {temperature: 0.5, seed: 7}
+tools:
+  - name: weather
+    description: The weather.
+evalcases:
+  - id: a
+    execution:
+      temperature: 1
+      stop: [END]
+    input_messages: [{role: user, content: Hi}]
+"""
+SETTINGS_EXPLAINED = """\
+settings
+  s.eval.yaml:8: execution.temperature
+  | temperature: 1.0
+  s.eval.yaml:9: execution.stop
+  | stop: ["END"]
+  s.eval.yaml:1: execution.seed
+  | seed: 7
+tools
+  s.eval.yaml:3: tools[0]
+  | weather: {
+  |   "name": "weather",
+  |   "description": "The weather."
+  | }
+"""
+SETTINGS_EXPLAINED_AFTER_A_STAGE = """\
+settings
+  s.eval.yaml:8: execution.temperature, changed by house
+  | temperature: 0.0
+  s.eval.yaml:9: execution.stop
+  | stop: ["END"]
+  s.eval.yaml:1: execution.seed, changed by house
+  | seed: left out
+  added by house
+  | verbosity: "low"
+tools
+  s.eval.yaml:3: tools[0], changed by house
+  | weather: {
+  |   "name": "weather",
+  |   "description": "Weather."
+  | }
+  added by house
+  | now: {
+  |   "name": "now"
+  | }
+not as it was written
+  s.eval.yaml:3: case 'a': tools[0]: changed, by house
+"""
+
+
+@stage(requires={"turns"})
+def house(conversion: Conversion) -> Conversion:
+    """Change settings and tools."""
+    settings = RequestSettings(temperature=0.0, stop=("END",), verbosity="low")
+    (tool,) = conversion.tools
+    tools = (replace(tool, description="Weather."), Tool("now"))
+    return conversion.replace(settings=settings, tools=tools)
+
+
+def test_settings_and_tools_have_their_places_and_the_stages_that_changed_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, {"s.eval.yaml": WITH_SETTINGS})
+    (case,) = load_suite("s.eval.yaml")
+    text = str(explain(laid_out()(Conversion(case))))
+    assert text.partition("settings")[1:] == SETTINGS_EXPLAINED.partition("settings")[1:]
+    changed = str(explain(laid_out().insert(house, before="filter_empty")(Conversion(case))))
+    assert f"settings{changed.partition('settings')[2]}" == SETTINGS_EXPLAINED_AFTER_A_STAGE
+
+
+TARGETS = """\
+targets:
+  - name: t
+    provider: openai
+    model: gpt-5-mini
+    api_key: none
+    top_p: 0.5
+    seed: 3
+    temperature: omit
+"""
+
+
+def test_a_target_adds_its_settings_and_leaves_some_out(tmp_path: Path) -> None:
+    write(tmp_path, {"s.eval.yaml": WITH_SETTINGS, "targets.yaml": TARGETS})
+    done = commands.run("explain", "s.eval.yaml", "--target", "t", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.partition("settings\n")[2].partition("tools\n")[0] == (
+        "  s.eval.yaml:8: execution.temperature\n"
+        "  | temperature: left out\n"
+        "  targets.yaml:2: target 't'\n"
+        "  | top_p: 0.5\n"
+        "  s.eval.yaml:9: execution.stop\n"
+        '  | stop: ["END"]\n'
+        "  s.eval.yaml:1: execution.seed\n"
+        "  | seed: 7\n"
+    )
+    done = commands.run(
+        "explain", "s.eval.yaml", "--target", "t", "--format", "json", folder=tmp_path
+    )
+    line = json.loads(done.stdout)
+    dry = commands.run("run", "s.eval.yaml", "--target", "t", "--dry-run", folder=tmp_path)
+    body = json.loads(json.loads(dry.stdout)["wire"])
+    sent = {
+        name: json.loads(each["text"]) for name, each in line["settings"].items() if each["text"]
+    }
+    assert sent == {name: body[name] for name in ("top_p", "stop", "seed")}
+    assert line["settings"]["temperature"]["text"] == ""
+    assert "temperature" not in body
+    tool = line["tools"]["weather"]
+    assert json.loads(tool["text"]) == {"name": "weather", "description": "The weather."}
+    assert (tool["file"], tool["line"], tool["key"]) == ("s.eval.yaml", 3, "tools[0]")
+    assert (tool["origin"], tool["changed_by"]) == ("s.eval.yaml:3: tools[0]", None)
+    assert body["tools"] == [{"type": "function", "function": json.loads(tool["text"])}]
+
+
+def test_a_line_with_a_setting_is_explained_alone(tmp_path: Path) -> None:
+    write(tmp_path, {"s.eval.yaml": WITH_SETTINGS})
+    done = commands.run("explain", "s.eval.yaml", "--at", "9", folder=tmp_path)
+    assert done.stdout == (
+        "s.eval.yaml · a\nquestion\nsettings\n  s.eval.yaml:9: execution.stop\n"
+        '  | stop: ["END"]\n\n'
+    ), done.stderr

@@ -41,7 +41,12 @@ NAME = "shop.eval.yaml#greet"
 WRITTEN: dict[str, dict[str, Any]] = {
     "openai": {"messages": [*PROMPT, {"role": "assistant", "content": "Hello"}]},
     "evals": {"input": PROMPT, "ideal": "Hello"},
-    "inspect": {"id": NAME, "input": PROMPT, "target": "Hello", "metadata": METADATA},
+    "inspect": {
+        "id": NAME,
+        "input": PROMPT,
+        "target": "Hello",
+        "metadata": {**METADATA, "settings": {"temperature": 0, "max_tokens": 9}},
+    },
     "promptfoo": {
         "description": NAME,
         "vars": {"messages": PROMPT},
@@ -75,7 +80,8 @@ def test_what_is_written(tmp_path: Path, format_: str) -> None:
     head = "execution: {temperature: 1, max_output_tokens: 9}"
     record, _ = converted(tmp_path, format_, case, head=head)
     if format_ == "json":
-        assert list(record)[-5:] == ["metadata", *SAID]
+        assert list(record)[-6:] == ["metadata", "settings", *SAID]
+        assert record["settings"] == {"temperature": 0, "max_output_tokens": 9}
         assert {key: record[key] for key in SAID} == SAID
     else:
         assert record == WRITTEN[format_]
@@ -179,6 +185,126 @@ def test_calls_results_and_tools_are_in_the_form_of_each_format(tmp_path: Path) 
     assert promptfoo["options"] == {"tools": [F], "tool_choice": choice}
 
 
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+EVERY_SETTING = {
+    "temperature": 0.5,
+    "top_p": 0.5,
+    "top_k": 3,
+    "max_output_tokens": 9,
+    "stop": ["END"],
+    "seed": 7,
+    "frequency_penalty": 1,
+    "presence_penalty": -1,
+    "reasoning_effort": "low",
+    "reasoning_tokens": 99,
+    "response_format": {"schema": SCHEMA, "name": "city", "strict": True},
+    "tool_choice": {"name": "f"},
+    "parallel_tool_calls": False,
+    "verbosity": "low",
+    "service_tier": "flex",
+    "body": {"logprobs": True},
+}
+OPTIONS = {  # of promptfoo: the names of OpenAI's API
+    "temperature": 0.5,
+    "top_p": 0.5,
+    "max_tokens": 9,
+    "max_completion_tokens": 9,
+    "max_output_tokens": 9,
+    "maxOutputTokens": 9,
+    "stop": ["END"],
+    "seed": 7,
+    "frequency_penalty": 1,
+    "presence_penalty": -1,
+    "reasoning_effort": "low",
+    "response_format": {
+        "type": "json_schema",
+        "json_schema": {"name": "city", "schema": SCHEMA, "strict": True},
+    },
+    "tools": [F],
+    "tool_choice": {"type": "function", "function": {"name": "f"}},
+    "verbosity": "low",
+    "service_tier": "flex",
+    "passthrough": {"logprobs": True},
+}
+CONFIG = {  # of inspect_ai, and the choice of a tool
+    "temperature": 0.5,
+    "top_p": 0.5,
+    "top_k": 3,
+    "max_tokens": 9,
+    "stop_seqs": ["END"],
+    "seed": 7,
+    "frequency_penalty": 1,
+    "presence_penalty": -1,
+    "reasoning_effort": "low",
+    "reasoning_tokens": 99,
+    "response_schema": {"name": "city", "json_schema": SCHEMA, "strict": True},
+    "tool_choice": {"name": "f"},
+    "parallel_tool_calls": False,
+    "verbosity": "low",
+}
+LOST = "cannot have these settings, and they are left out:"
+
+
+def test_each_format_has_the_settings_that_it_knows_and_warns_of_the_others(tmp_path: Path) -> None:
+    head = f"tools: [{{name: f, description: D}}]\nexecution: {json.dumps(EVERY_SETTING)}"
+    case = f"expected_messages: Ho, {CALLED}"
+    of_promptfoo, log = converted(tmp_path, "promptfoo", case, head=head)
+    assert of_promptfoo["options"] == OPTIONS
+    assert f"promptfoo {LOST} top_k, reasoning_tokens, parallel_tool_calls\n" in log
+    of_inspect, log = converted(tmp_path, "inspect", case, head=head)
+    assert of_inspect["metadata"]["settings"] == CONFIG
+    assert f"inspect_ai {LOST} service_tier, body\n" in log
+    every = ", ".join(EVERY_SETTING)
+    for name, line in {
+        "openai": "a line for fine-tuning",
+        "evals": "a line of OpenAI's evals",
+    }.items():
+        record, log = converted(tmp_path, name, case, head=head)
+        assert record.keys() <= {"messages", "tools", "input", "ideal"}
+        assert f"{line} {LOST} {every}\n" in log
+
+
+def test_settings_of_tools_are_none_where_a_case_has_no_tools(tmp_path: Path) -> None:
+    head = "execution: {tool_choice: required, parallel_tool_calls: true}"
+    for name in WRITTEN:
+        record, log = converted(tmp_path, name, f"expected_messages: Ho, {MESSAGES}", head=head)
+        assert "options" not in record
+        assert LOST not in log
+
+
+def test_the_answer_in_json_is_no_setting_of_inspect(tmp_path: Path) -> None:
+    head = "execution: {response_format: {type: json_object}}"
+    record, log = converted(tmp_path, "inspect", f"outcome: Ho, {MESSAGES}", head=head)
+    assert "settings" not in record["metadata"]
+    assert f"inspect_ai {LOST} response_format\n" in log
+
+
+def test_assertions_in_the_metadata_are_those_of_a_test_of_promptfoo(tmp_path: Path) -> None:
+    asserted = [{"type": "contains", "value": "Ho"}]
+    case = f"metadata: {{topic: tea, assert: {json.dumps(asserted)}}}, {MESSAGES}"
+    record, _ = converted(tmp_path, "promptfoo", case)
+    assert record["assert"] == asserted
+    assert "assert" not in record["metadata"]
+    inspect, _ = converted(tmp_path, "inspect", f"outcome: x, {case}")
+    assert inspect["metadata"]["assert"] == asserted
+
+
+@pytest.mark.parametrize("format_", TOOL_FORMATS)
+def test_results_are_directly_after_their_calls(tmp_path: Path, format_: str) -> None:
+    calls = "tool_calls: [{id: c1, name: f}, {id: c2, name: f}]"
+    late = (
+        f"input_messages: [{{role: user, content: Hi}}, {{role: assistant, {calls}}},"
+        " {role: tool, tool_call_id: c1, content: a}, {role: user, content: Well?},"
+        " {role: tool, tool_call_id: c2, content: b}, {role: assistant, content: Ho},"
+        " {role: user, content: And?}]"
+    )
+    record, log = converted(tmp_path, format_, f"expected_messages: Hm, {late}")
+    messages = record.get("messages") or record.get("input") or record["vars"]["messages"]
+    said = ["Hi", "", "a", "b", "Well?", "Ho", "And?"]
+    assert [each["content"] or "" for each in messages[:7]] == said
+    assert "T3: moved the results of calls directly after them" in log
+
+
 def test_the_repairs_of_calls_are_those_of_openai(tmp_path: Path) -> None:
     messages = (
         "input_messages: [{role: user, content: Hi}, {role: assistant, content: [{type: thinking,"
@@ -237,7 +363,7 @@ def test_braces_in_a_tool_are_no_template_of_promptfoo(tmp_path: Path) -> None:
     (tmp_path / "shop.eval.yaml").write_text(f"{tools}\nevalcases: [{{id: a, {CALLED}}}]")
     command = ("convert", "shop.eval.yaml", "--format", "promptfoo")
     done = commands.run(*command, folder=tmp_path)
-    what = "promptfoo would render the {{ in tools as a template; write it in words"
+    what = "promptfoo would render the {{ in tools or settings as a template; write it in words"
     said = f"shop.eval.yaml:2: case 'a': {what}\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
     assert commands.run(*command[:-1], "openai", folder=tmp_path).returncode == 0

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 import commands
 import media_files
-from bodies import BODIES, Values, chat_body, in_telemetry
+from bodies import BODIES, OF_TELEMETRY, Values, chat_body, in_telemetry
 from commands import run
 from comparing import write
 from loopback import Server
@@ -21,20 +22,25 @@ from media_files import data_uri, write_bytes
 from multiturn import load_pipeline, load_suite
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.logs import Notice, warnings_to
-from multiturn.providers.targets import KINDS
+from multiturn.providers.targets import KINDS, read_target
 from multiturn.traces.suite import (
     Attached,
     Imported,
     answered,
     attached_for,
     imported,
+    named_targets,
     suite_text,
     write_suite,
 )
 
 COUNT = int(os.environ.get("BODIES", "50"))  # of each kind; make test-tools tries 3000
-SETTINGS = ("top_p", "seed", "stream", "stop", "user", "stop_sequences", "metadata", "truncation")
-OF_GEMINI = ("topP", "topK", "stopSequences", "safetySettings")
+# What says how a request travels: no part of it, so that import leaves it out and says so.
+TRANSPORT = (
+    *("stream", "stream_options", "streamOptions", "n", "store", "user", "metadata"),
+    *("safety_identifier", "prompt_cache_key", "background", "labels", "include"),
+)
+LEFT_OUT = "says how a request is sent; it is left out"
 
 
 def written(folder: Path, bodies: list[Values]) -> Path:
@@ -69,16 +75,41 @@ PIPELINE = load_pipeline("spec").configure("consolidate_system", later_system="k
 
 
 def plain(body: Values) -> Values:
-    """Return a body with the texts of arguments decoded, without settings that stay here."""
+    """Return a body with the texts of arguments decoded, and without keys of transport."""
     for message in body.get("messages", ()):
         for call in message.get("tool_calls", ()):
             call["function"]["arguments"] = json.loads(call["function"]["arguments"])
     for item in body.get("input", ()):
         if "arguments" in item:
             item["arguments"] = json.loads(item["arguments"])
-    kept = {key: value for key, value in body.items() if key not in (*SETTINGS, *OF_GEMINI)}
-    config = {k: v for k, v in body.get("generationConfig", {}).items() if k not in OF_GEMINI}
+    if isinstance(body.get("stop"), str):
+        body["stop"] = [body["stop"]]
+    kept = {key: value for key, value in body.items() if key not in (*TRANSPORT, "model")}
+    config = body.get("generationConfig", {})
+    config = {key: value for key, value in config.items() if key != "candidateCount"}
     return {**kept, "generationConfig": config}
+
+
+def transport_in(body: Values) -> set[str]:
+    """Return the keys of transport in a body, but for what every body of ours says."""
+    config = body.get("generationConfig", {})
+    of_config = ["generationConfig.candidateCount"] if "candidateCount" in config else []
+    return {key for key in TRANSPORT if key in body and not is_ours(key, body)} | {*of_config}
+
+
+def is_ours(key: str, body: Values) -> bool:
+    return key == "include" or (key == "store" and "input" in body and body[key] is False)
+
+
+def sent_again(suite: Path, target: str, of_target: Iterable[int]) -> list[Values]:
+    """Return the body that a target in the file beside a suite sends for each of some cases."""
+    targets = suite.with_name(f"{suite.name.removesuffix('.eval.yaml')}.targets.yaml")
+    variables = {"GEMINI_MODEL": "gemini-2.5-flash"}
+    provider = read_target(targets, target, sends=False, variables=variables)
+    with warnings_to(lambda _: None):
+        cases = [*load_suite(suite)]
+        wires = [provider.wire(PIPELINE.request(cases[at])) for at in of_target]
+    return [dict(msgspec.json.decode(wire.body)) for wire in wires]
 
 
 @pytest.mark.parametrize("kind", BODIES)
@@ -88,16 +119,43 @@ def test_a_suite_of_bodies_gives_the_same_bodies_again(kind: str, tmp_path: Path
     with attached_for(str(suite)) as attached:
         cases, said = cases_of(written(tmp_path, bodies), attached)
         write_suite(cases, str(suite), attached)
+    named = {each.removesuffix(f" {LEFT_OUT}") for each in said if "more warning" not in each}
+    assert named == set().union(*map(transport_in, bodies))
+    for target, of_target in named_targets(cases):
+        sent = sent_again(suite, target["name"], of_target)
+        for at, again in zip(of_target, sent, strict=True):
+            assert plain(again) == plain(bodies[at])
+            assert again.get("model") == bodies[at].get("model")
+
+
+@pytest.mark.parametrize("kind", BODIES)
+def test_the_settings_of_a_single_body_are_its_targets(kind: str, tmp_path: Path) -> None:
+    """They are read there in another way than under execution of a suite."""
+    for number in range(COUNT):
+        body = BODIES[kind](number)
+        suite = tmp_path / f"{number}.eval.yaml"
+        with attached_for(str(suite)) as attached:
+            cases, said = cases_of(written(tmp_path, [body]), attached)
+            write_suite(cases, str(suite), attached)
+        text = suite.read_text(encoding="utf-8")
+        assert ("$" in text) or ("{{" in text) or "execution:" not in text
+        assert text.startswith("# The same requests again: ") is (not said)
+        (again,) = sent_again(suite, cases[0].target["provider"], [0])
+        assert plain(again) == plain(body)
+
+
+def test_each_key_of_transport_is_named(tmp_path: Path) -> None:
+    given = dict.fromkeys(TRANSPORT, "x")
+    cases, said = cases_of(written(tmp_path, [{**HELLO, **given}]))
+    assert said == [f"{key} {LEFT_OUT}" for key in TRANSPORT]
+    assert "execution" not in cases[0].case
+
+
+def test_a_value_that_no_setting_can_have_stays_in_the_body(tmp_path: Path) -> None:
+    odd = {"reasoning_effort": "ultra", "seed": 1.5, "stop": [1], "verbosity": {"a": None}}
+    (imported_,), said = cases_of(written(tmp_path, [{**HELLO, **odd, "top_p": 1}]))
     assert said == []
-    with warnings_to(lambda _: None):
-        loaded = list(load_suite(suite))
-    for body, each, case in zip(bodies, cases, loaded, strict=True):
-        assert plain(again(case, each.target)) == plain(body)
-        settings = {**body, **body.get("generationConfig", {})}
-        for key in (*SETTINGS, *OF_GEMINI):
-            assert (
-                case.execution.get(key) == settings.get(key) if case.execution else key not in body
-            )
+    assert imported_.case["execution"] == {"top_p": 1, "body": odd}
 
 
 ENTRIES = next(read_documents(Path(__file__).with_name("imports.yaml").read_bytes(), "")).value
@@ -152,7 +210,6 @@ CASE = {
     "id": "a-1",
     "tools": [{"name": "now", "description": "Time.", "parameters": {"type": "object"}}],
     "execution": {
-        "model": "claude-sonnet-4-5",
         "temperature": 0.5,
         "max_output_tokens": 200,
         "top_p": 1.0,
@@ -171,7 +228,11 @@ CASE = {
         {"role": "tool", "tool_call_id": "c1", "content": '{"hour": 12}'},
     ],
 }
-TARGET = {"provider": "anthropic", "model": "claude-sonnet-4-5"}
+TARGET = {
+    "provider": "anthropic",
+    "model": "claude-sonnet-4-5",
+    "api_key": "${{ ANTHROPIC_API_KEY }}",
+}
 
 
 def any_value(value: Any) -> Values:
@@ -223,21 +284,22 @@ def test_messages_of_opentelemetry_become_a_case(line: Values, tmp_path: Path) -
 def test_messages_alone_become_a_case(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps(ATTRIBUTES["gen_ai.input.messages"], indent=1))
-    ((case, _),), said = cases_of(path)
-    assert (case["id"], len(case["input_messages"]), said) == ("a", 3, [])
+    (found,), said = cases_of(path)
+    assert (found.case["id"], len(found.case["input_messages"]), said) == ("a", 3, [])
 
 
 def test_a_suite_of_spans_gives_the_bodies_that_they_are_of(tmp_path: Path) -> None:
-    bodies = [
-        json.loads(
-            json.dumps(chat_body(number, has_media=False)).replace('"developer"', '"system"')
-        )
-        for number in range(COUNT)
-    ]
-    for body in bodies:
-        body.pop("tool_choice", None)
+    bodies = []
+    for number in range(COUNT):
+        body = chat_body(number, has_media=False)
         if "max_tokens" in body:
             body["max_completion_tokens"] = body.pop("max_tokens")
+        if isinstance(body.get("stop"), str):
+            body["stop"] = [body["stop"]]
+        kept = {
+            key: body[key] for key in ("model", "messages", "tools", *OF_TELEMETRY) if key in body
+        }
+        bodies.append(json.loads(json.dumps(kept).replace('"developer"', '"system"')))
     cases, said = cases_of(written(tmp_path, [in_telemetry(body) for body in bodies]))
     assert said == []
     suite = tmp_path / "a.eval.yaml"
@@ -288,7 +350,7 @@ def test_a_file_has_bodies_in_several_ways(
     (tmp_path / name).write_text(text, encoding="utf-8")
     cases, said = cases_of(tmp_path / name)
     assert ([each.case["id"] for each in cases], said) == (ids, [])
-    assert [each.case["execution"] for each in cases] == [{"model": "gpt-4o"} for _ in ids]
+    assert [each.target["model"] for each in cases] == ["gpt-4o" for _ in ids]
 
 
 @pytest.mark.parametrize(
@@ -374,10 +436,66 @@ def test_the_comment_names_what_sends_the_same_requests(tmp_path: Path) -> None:
         "#     model: gpt-4o\n"
         "#     system_role: developer\n"
         "#     max_tokens_field: max_tokens\n"
+        '#     api_key: "${{ OPENAI_API_KEY }}"\n'
         "#   - name: gemini\n"
         "#     provider: gemini\n"
+        '#     model: "${{ GEMINI_MODEL }}"\n'
+        '#     api_key: "${{ GEMINI_API_KEY }}"\n'
         "#     default_system: omit\n"
     )
+
+
+TARGETS_OF_TWO = """\
+targets:
+  - name: openai
+    provider: openai
+    model: gpt-4o
+    api_key: "${{ OPENAI_API_KEY }}"
+    default_system: omit
+    top_p: 0.5
+    body:
+      logprobs: true
+"""
+
+
+def test_settings_that_all_bodies_share_are_a_targets_beside_the_suite(tmp_path: Path) -> None:
+    shared = {**HELLO, "top_p": 0.5, "logprobs": True}
+    lines = [{**shared, "seed": 1, "stop": ["$"]}, {**shared, "seed": 2, "stop": ["$"]}]
+    written(tmp_path, lines)
+    done = run("import", "bodies.jsonl", "--output", "new.eval.yaml", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "new.targets.yaml").read_text() == TARGETS_OF_TWO
+    text = (tmp_path / "new.eval.yaml").read_text()
+    comment = "# The same requests again: the pipeline spec, and the targets of new.targets.yaml\n"
+    assert text.startswith(comment)
+    assert [case.execution for case in load_suite(tmp_path / "new.eval.yaml")] == [
+        {"seed": 1, "stop": ["$"]},  # which a target would take for a variable
+        {"seed": 2, "stop": ["$"]},
+    ]
+    options = ("--targets", "new.targets.yaml", "--target", "openai", "--dry-run")
+    done = run("run", "new.eval.yaml", *options, folder=tmp_path)
+    sent = [json.loads(json.loads(line)["wire"]) for line in done.stdout.splitlines()]
+    assert sent == lines
+
+
+def test_no_file_of_targets_is_replaced(tmp_path: Path) -> None:
+    written(tmp_path, [HELLO])
+    (tmp_path / "new.targets.yaml").write_text("mine")
+    done = run("import", "bodies.jsonl", "--output", "new.eval.yaml", folder=tmp_path)
+    error = "Error: 'new.targets.yaml' exists; name another file, or remove it\n"
+    assert (done.returncode, done.stderr) == (2, error)
+    assert [path.name for path in tmp_path.glob("new.*")] == ["new.targets.yaml"]
+
+
+def test_the_comment_does_not_promise_what_differs(tmp_path: Path) -> None:
+    path = written(tmp_path, [{**HELLO, "stream": True}])
+    assert suite_text(cases_of(path)[0]).startswith("# These requests, but for what import named: ")
+
+
+@pytest.mark.parametrize("model", ["${{ HOME }}", "$HOME", "{{ HOME }}"])
+def test_a_model_is_no_variable(model: str, tmp_path: Path) -> None:
+    cases, (said,) = cases_of(written(tmp_path, [{**HELLO, "model": model}]))
+    assert (cases, "the model would be read as a variable" in said) == ([], True)
 
 
 def test_a_key_is_not_shown(tmp_path: Path) -> None:

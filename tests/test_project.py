@@ -314,7 +314,7 @@ def messages_by_command() -> list[Any]:
 
 def messages_by_inspect() -> list[Any]:
     _, cases = grader_cases((), None, None, ())
-    return [[{"role": m.role, "content": m.content} for m in case.input] for case in cases]
+    return [[{"role": m.role, "content": m.content} for m in case.input] for _, case in cases]
 
 
 def toml(values: dict[str, Any]) -> str:

@@ -33,6 +33,7 @@ PUBLIC = {
         *("AccessError", "AttachmentError", "InputError", "OptionError", "OutsideRootError"),
         *("SegmentTypeError", "StageError"),
         *("Explanation", "Fate", "Message", "Span", "TestMessage"),
+        *("JsonSchema", "RequestSettings"),
         *("AxProvider", "Provider", "ProviderError", "ProviderRequest", "ProviderResponse"),
         *("Origins", "PreparedRequest"),
         *("Failure", "RawRequest", "TargetProvider", "Wire"),
@@ -124,7 +125,8 @@ def test_a_conversion_is_shown_in_a_few_lines() -> None:
     ]
     assert repr(Conversion(case)).count("\n") == 2
     request = ProviderRequest(question="Hi", settings=RequestSettings(temperature=0.0))
-    assert repr(request) == "ProviderRequest(\n    question='Hi',\n    temperature=0.0,\n)"
+    said = "question='Hi',\n    settings=RequestSettings(temperature=0.0),"
+    assert repr(request) == f"ProviderRequest(\n    {said}\n)"
 
 
 def test_the_page_of_the_api_has_the_docstrings_as_they_are() -> None:

@@ -38,6 +38,8 @@ from multiturn.model.request import InputFile as InputFile
 from multiturn.model.request import Origins as Origins
 from multiturn.model.request import PreparedRequest as PreparedRequest
 from multiturn.model.request import ProviderRequest as ProviderRequest
+from multiturn.model.settings import JsonSchema as JsonSchema
+from multiturn.model.settings import RequestSettings as RequestSettings
 from multiturn.model.turns import Call as Call
 from multiturn.model.turns import Part as Part
 from multiturn.model.turns import Thinking as Thinking

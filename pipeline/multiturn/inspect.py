@@ -9,13 +9,14 @@ from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import GenerateConfig, get_model
+from inspect_ai.model import GenerateConfig, ResponseSchema, get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import ToolChoice, ToolFunction, ToolInfo, ToolParams
 
 from multiturn.engine import formats
-from multiturn.errors import options_as
+from multiturn.errors import MultiturnError, options_as
 from multiturn.files.media import Base64
+from multiturn.model.case import Case
 from multiturn.model.turns import Turn
 from multiturn.pipelines.pipeline import Pipeline
 
@@ -30,6 +31,9 @@ def dataset(
 ) -> MemoryDataset:
     """Return the cases of suites, with the messages that ``multiturn run`` sends to OpenAI.
 
+    A case that cannot be sent, or that has a tool or a schema which inspect_ai would change, is
+    left out, with a warning that says why.
+
     Args:
         suites: files and folders; by default those of the project's ``multiturn.toml`` or
             ``pyproject.toml``.
@@ -39,15 +43,34 @@ def dataset(
         guideline_patterns: used instead of those of the suites, if there are any.
 
     Raises:
-        MultiturnError: there is no such suite or pipeline; or the first error in a case.
+        MultiturnError: there is no such suite or pipeline; an error in a case; or none is left.
         TypeError: there is no suite.
     """
     names, cases = formats.grader_cases(suites, pipeline, root, guideline_patterns)
     known: dict[str, str] = {}
     samples = [
-        Sample(**{**case._asdict(), "input": _messages(case.input, known)}) for case in cases
+        Sample(**{**each._asdict(), "input": _messages(each.input, known)})
+        for case, each in cases
+        if _holds(case, each.metadata)
     ]
+    if not samples:
+        raise MultiturnError("no case of these suites can be sent by inspect_ai; see the warnings")
     return MemoryDataset(samples, name=", ".join(names), location=names[0])
+
+
+def _holds(case: Case, metadata: Mapping[str, Any]) -> bool:
+    """Return whether tools and settings of a case are held as they are; if not, warn."""
+    try:
+        for each in metadata.get("tools", ()):
+            _tool(each["function"])
+        settings, choice = _settings_in(metadata)
+        GenerateConfig(**settings)
+        if choice == "none":
+            raise ValueError("inspect_ai sends no tools where tool_choice is none")
+    except ValueError as error:
+        formats.left_out(case, str(error).partition("\n")[0])
+        return False
+    return True
 
 
 def _messages(prompt: Iterable[Turn], known: dict[str, str]) -> list[Any]:
@@ -76,10 +99,30 @@ def _uri(value: Any, known: dict[str, str]) -> Any:
 
 
 def _tool(written: Mapping[str, Any]) -> ToolInfo:
-    """Return the definition of a tool: a suite says what it is, not what it does."""
-    parameters = ToolParams(**written.get("parameters", {}))
+    """Return the definition of a tool: a suite says what it is, not what it does.
+
+    Raises:
+        ValueError: inspect_ai would change it.
+    """
+    every = {"type": "object", "properties": {}, "required": [], "additionalProperties": True}
+    given = {**every, **written.get("parameters", {})}
+    parameters = ToolParams(**given)
+    if written.get("strict") or parameters.model_dump(exclude_none=True) != given:
+        raise ValueError(f"inspect_ai would change the tool {written['name']!r}")
     description = written.get("description", "")
     return ToolInfo(name=written["name"], description=description, parameters=parameters)
+
+
+def _settings_in(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    """Return the settings of a case as ``generate`` takes them, and the choice of a tool."""
+    settings = dict(metadata.get("settings") or {})
+    choice = settings.pop("tool_choice", None)
+    form = settings.get("response_schema")
+    if form is not None:
+        held = ResponseSchema(**form)
+        if held.json_schema.model_dump(exclude_none=True) != form["json_schema"]:
+            raise ValueError("inspect_ai would change the JSON Schema of response_format")
+    return settings, choice
 
 
 def _chosen(choice: Any) -> ToolChoice:
@@ -90,25 +133,19 @@ def _chosen(choice: Any) -> ToolChoice:
 
 @solver  # type: ignore[untyped-decorator]
 def answer() -> Solver:
-    """Ask the model, with the case's tools, ``temperature``, and ``max_output_tokens``.
+    """Ask the model, with the tools and the settings of the case.
 
     A call in the answer is recorded, and not run.
     """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        execution = state.metadata.get("execution")
-        wanted = execution if isinstance(execution, dict) else {}
-        sampling = {
-            "temperature": wanted.get("temperature"),
-            "max_tokens": wanted.get("max_output_tokens"),
-        }
+        settings, choice = _settings_in(state.metadata)
         tools = [_tool(each["function"]) for each in state.metadata.get("tools", ())]
         if not tools:
-            return await generate(state, **sampling)
+            return await generate(state, **settings)
         # ``generate`` takes tools that it can run only.
-        state.output = await get_model().generate(
-            state.messages, tools, _chosen(wanted.get("tool_choice")), GenerateConfig(**sampling)
-        )
+        config = GenerateConfig(**settings)
+        state.output = await get_model().generate(state.messages, tools, _chosen(choice), config)
         state.messages.append(state.output.message)
         return state
 

@@ -14,7 +14,9 @@ from multiturn import (
     ChatMessage,
     Conversion,
     InputFile,
+    ProviderError,
     ProviderRequest,
+    ProviderResponse,
     Result,
     TestMessage,
     run,
@@ -74,7 +76,6 @@ def why(**given: Any) -> ProviderRequest:
         pytest.param(
             chat(*MERGED, metadata=KIND), MERGED[0][1], MERGED[1:], id="a prompt and a message"
         ),
-        pytest.param(why(chat_prompt=()), DEFAULT, WHY, id="an empty chat prompt"),
         pytest.param(
             why(metadata={"system_prompt": " ", "systemPrompt": "Hi."}),
             *("Hi.", WHY),
@@ -90,6 +91,23 @@ def why(**given: Any) -> ProviderRequest:
 def test_the_messages_of_a_request(request_: ProviderRequest, system: str, turns: Turns) -> None:
     for connect in PROVIDERS.values():
         assert sent(connect().wire(request_)) == [("system", system), *turns]
+
+
+@each_vendor
+def test_an_empty_chat_prompt_is_refused_and_its_question_is_not_sent(connect: Connect) -> None:
+    with pytest.raises(ProviderError, match="user"):
+        connect().wire(why(chat_prompt=()))
+    with pytest.raises(ProviderError, match="user"):
+        connect(default_system="omit").wire(why(chat_prompt=()))
+
+
+def test_a_provider_of_ones_own_gets_no_empty_chat_prompt() -> None:
+    class Own(AxProvider):
+        async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+            return ProviderResponse(text="")
+
+    with pytest.raises(ProviderError, match="C1: a prompt must have a user or an assistant"):
+        Own().build_chat_prompt(why(chat_prompt=()))
 
 
 @each_vendor

@@ -21,6 +21,7 @@ import commands
 from loopback import Server, completion
 from multiturn import MultiturnError, load_pipeline
 from multiturn.inspect import dataset, suite
+from multiturn.logs import Notice, warnings_to
 from pages import program, shell_command
 from running import records
 
@@ -146,6 +147,7 @@ def test_a_sample_has_what_its_case_says(folder: Path, monkeypatch: pytest.Monke
         "conversation_id": "007",
         "expected_messages": [{"role": "assistant", "content": "18 degrees"}],
         "execution": {"temperature": 0, "max_output_tokens": 9},
+        "settings": {"temperature": 0, "max_tokens": 9},
         "repairs": ["O1: sent a tool message as a user message that begins with [Tool]:"],
     }
 
@@ -197,6 +199,105 @@ def test_tools_calls_and_results_are_those_of_run(folder: Path, server: Server) 
         (call,) = sample.output.message.tool_calls or []
         assert (call.function, call.arguments) == ("weather", {})
         assert sample.messages[-1].role == "assistant"
+
+
+WITH_SETTINGS = """\
+execution:
+  temperature: 0.5
+  top_p: 0.25
+  max_output_tokens: 99
+  stop: [END]
+  seed: 7
+  frequency_penalty: 1
+  presence_penalty: -1
+  response_format:
+    name: city
+    schema: {type: object, properties: {city: {type: string}}, required: [city]}
+    strict: true
+evalcases:
+- id: plain
+  input_messages: [{role: user, content: Hi}]
+- id: with-tools
+  execution: {parallel_tool_calls: false, tool_choice: auto}
+  tools:
+  - name: weather
+    parameters: {type: object, properties: {}, required: [], additionalProperties: true}
+  input_messages: [{role: user, content: Hi}]
+"""
+
+
+def test_settings_are_those_of_run(folder: Path, server: Server) -> None:
+    (folder / "evals/a.eval.yaml").write_text(WITH_SETTINGS, encoding="utf-8")
+    log = inspect_eval(folder, server, "multiturn/suite", "-T", "suite=evals/")
+    assert log.status == "success", log.error
+    sent = bodies(server)
+    for body in sent:
+        assert body["response_format"]["json_schema"].pop("description") is None
+        for tool in body.get("tools", ()):
+            tool["function"].pop("strict")
+            tool["function"].pop("description")  # an empty one
+    expected = sent_by_run(folder)
+    assert [body["response_format"]["type"] for body in expected] == ["json_schema"] * 2
+    assert by_text(sent) == by_text(expected)
+
+
+HELD = "{type: object, properties: {city: {type: string}}, required: [city]}"
+CHANGED = {
+    "a reference": "{type: object, properties: {o: {$ref: '#/$defs/q'}}, $defs: {q: {}}}",
+    "another keyword": "{type: object, properties: {n: {type: integer, multipleOf: 5}}}",
+    "null as the default": "{type: object, properties: {n: {type: integer, default: null}}}",
+}
+
+
+@pytest.mark.parametrize("schema", CHANGED.values(), ids=CHANGED)
+def test_a_case_with_a_tool_that_would_be_changed_is_left_out(
+    folder: Path, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = "input_messages: [{role: user, content: Hi}]"
+    (folder / "evals/a.eval.yaml").write_text(
+        f"evalcases:\n- {{id: a, tools: [{{name: f, parameters: {schema}}}], {case}}}\n"
+        f"- {{id: b, tools: [{{name: f, parameters: {HELD}}}], {case}}}"
+    )
+    monkeypatch.chdir(folder)
+    said: list[Notice] = []
+    with warnings_to(said.append):
+        assert [sample.id for sample in dataset("evals")] == ["evals/a.eval.yaml#b"]
+    (why,) = [f"{each.where}: {each.why}" for each in said if each.case_id == "a"]
+    what = "case 'a': the case is left out: inspect_ai would change the tool 'f'"
+    assert why == f"evals/a.eval.yaml:2: {what}"
+    (folder / "evals/a.eval.yaml").write_text(
+        f"evalcases: [{{id: a, tools: [{{name: f, parameters: {schema}}}], {case}}}]"
+    )
+    with pytest.raises(MultiturnError, match="no case of these suites can be sent"):
+        dataset("evals")
+
+
+def test_a_refused_case_does_not_end_the_run_of_the_others(folder: Path, server: Server) -> None:
+    with (folder / "evals/a.eval.yaml").open("a") as file:
+        file.write(
+            "  - id: waits\n    input_messages: [{role: user, content: Hi},"
+            " {role: assistant, tool_calls: [{id: c1, name: f}]}]\n"
+        )
+    log = inspect_eval(folder, server, "multiturn/suite", "-T", "suite=evals/")
+    assert log.status == "success", log.error
+    assert len(server.requests) == 3
+
+
+def test_a_schema_of_the_answer_and_a_choice_that_would_be_changed_leave_their_cases_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = "{schema: {type: object, properties: {n: {const: 1}}}}"
+    with (folder / "evals/a.eval.yaml").open("a") as file:
+        for name, key in {
+            "form": f"response_format: {form}",
+            "choice": "tool_choice: none",
+        }.items():
+            file.write(
+                f"  - id: {name}\n    execution: {{{key}}}\n    tools: [{{name: f}}]\n"
+                "    input_messages: [{role: user, content: Hi}]\n"
+            )
+    monkeypatch.chdir(folder)
+    assert [sample.id for sample in dataset("evals")] == IDS
 
 
 def test_a_data_set_has_real_calls(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,6 +170,42 @@ def test_promptfoo_asks_every_vendor_with_the_temperature_and_the_limit_of_execu
     assert [*map(settings_in, bodies)] == [*SETTINGS.values()]
 
 
+WITH_SETTINGS = """\
+execution:
+  temperature: 0.5
+  top_p: 0.25
+  max_output_tokens: 99
+  stop: [END]
+  seed: 7
+  frequency_penalty: 1
+  presence_penalty: -1
+  service_tier: flex
+  response_format: {name: city, schema: {type: object, properties: {city: {type: string}}}}
+  body: {logprobs: true}
+tools: [{name: f, parameters: {type: object, properties: {}}}]
+metadata: {assert: [{type: contains, value: Hello}]}
+evalcases:
+- id: every
+  input_messages: [{role: system, content: Be brief.}, {role: user, content: Hi}]
+"""
+
+
+def test_promptfoo_sends_openai_the_settings_that_run_sends(
+    tmp_path: Path, promptfoo: Promptfoo
+) -> None:
+    (tmp_path / "x.eval.yaml").write_text(WITH_SETTINGS, encoding="utf-8")
+    (body,) = sent(promptfoo, tmp_path, "x.eval.yaml:every", "openai:gpt-4o-mini")
+    (tmp_path / "targets.yaml").write_text(
+        "targets: [{name: t, provider: openai, model: gpt-4o-mini, api_key: none,"
+        " max_tokens_field: max_tokens}]"
+    )
+    done = commands.run("run", "x.eval.yaml", "--target", "t", "--dry-run", folder=tmp_path)
+    (line,) = records(done.stdout)
+    assert body == json.loads(line["wire"])
+    (test,) = records(tmp_path / "tests.jsonl")
+    assert test["assert"] == [{"type": "contains", "value": "Hello"}]
+
+
 LOOK = """\
 evalcases:
 - id: look

@@ -35,7 +35,8 @@ def import_(
     FILE has bodies of OpenAI (Chat Completions, Responses), Anthropic or Gemini, messages of
     OpenTelemetry, or results of run --record-wire: a JSON object a line, or one in the file; -
     is standard input. A body that cannot be imported is reported and skipped; the exit code is
-    then 1. What a suite cannot keep is a warning.
+    then 1. What a suite cannot keep is a warning. With --output a.eval.yaml, the targets that send
+    the requests again are written to a.targets.yaml, with the settings that all of them share.
     """
     from multiturn.documents.json_lines import is_json_lines
     from multiturn.logs import Notice, fail, warn, warnings_to

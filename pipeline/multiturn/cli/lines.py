@@ -140,6 +140,8 @@ class ExplainLine(Struct, frozen=True):
         segments: in the order of the case.
         target: whose messages these are; null for the pipeline's own.
         repairs: what the rules of the target required.
+        settings: by name; the text is JSON, and empty for one of the suite that is left out.
+        tools: what the model may call, by name; the text is JSON.
     """
 
     suite: Suite
@@ -150,6 +152,8 @@ class ExplainLine(Struct, frozen=True):
     segments: tuple[ExplainedSegment, ...]
     target: str | None = None
     repairs: tuple[str, ...] = ()
+    settings: dict[str, ExplainedSpan] = {}
+    tools: dict[str, ExplainedSpan] = {}
 
 
 class ReportLine(Struct, frozen=True, kw_only=True):
@@ -243,9 +247,14 @@ def explain_line(found: Explanation) -> ExplainLine:
         for each in found.fates
     )
     system, question = _spans(found.system), _spans(found.question)
+    settings, tools = (
+        dict(zip(each, _spans(tuple(each.values())), strict=True))
+        for each in (found.settings, found.tools)
+    )
     target = found.target or None
     return ExplainLine(
-        found.suite, found.id, messages, system, question, segments, target, found.repairs
+        *(found.suite, found.id, messages, system, question, segments, target, found.repairs),
+        *(settings, tools),
     )
 
 

@@ -7,10 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from multiturn.engine.converting import convert_cases
 from multiturn.engine.project import chosen_pipeline, chosen_suites, from_project
 from multiturn.engine.selection import select
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, ProviderError
 from multiturn.files.media import EXTENSIONS, FILE_TYPES, Media, address_or_uri, file_name, is_data
 from multiturn.logs import Notice, warn
 from multiturn.model.case import Case
@@ -22,7 +24,7 @@ from multiturn.providers.anthropic.messages import use_keys
 from multiturn.providers.layout import Layout
 from multiturn.providers.openai.chat import KEYS, call_keys, chat_message, chat_tool
 from multiturn.providers.openai.repairs import lay_out_for_chat
-from multiturn.providers.settings import write_settings
+from multiturn.providers.settings import Key, Keys, write_settings
 from multiturn.suites.media import segment_of
 from multiturn.text import utf8
 
@@ -120,6 +122,33 @@ def text_of(content: Any) -> str:
 
 # Each provider of promptfoo reads the limit by its vendor's own name, and ignores the other names.
 _PROMPTFOO_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
+_OF_PROMPTFOO: Keys = {  # what version 0.121 sends to OpenAI
+    **{name: key for name, key in KEYS.items() if name != "parallel_tool_calls"},
+    "max_output_tokens": Key(_PROMPTFOO_LIMITS[0]),
+    "body": Key("passthrough"),
+}
+
+
+def _response_schema(form: Any) -> dict[str, Any] | None:
+    if isinstance(form, str):
+        return None
+    said = {"description": form.description or None, "strict": form.strict}
+    more = {key: value for key, value in said.items() if value is not None}
+    return {"name": form.name, "json_schema": form.schema, **more}
+
+
+# The names of GenerateConfig, and of the argument of ``generate``.
+_OF_INSPECT: Keys = {
+    **{
+        name: Key({"max_output_tokens": "max_tokens", "stop": "stop_seqs"}.get(name, name))
+        for name in (
+            *("temperature", "top_p", "top_k", "max_output_tokens", "stop", "seed"),
+            *("frequency_penalty", "presence_penalty", "reasoning_effort", "reasoning_tokens"),
+            *("parallel_tool_calls", "verbosity", "tool_choice"),
+        )
+    },
+    "response_format": Key("response_schema", _response_schema),
+}
 
 _TEMPLATE = re.compile(r"\{[{%#]")  # what begins a template of Nunjucks
 
@@ -133,12 +162,32 @@ class GraderCase(NamedTuple):
     metadata: dict[str, Any]  # the case's, with what else the case says of itself
 
 
+def _settings_for(conversion: Conversion, keys: Keys, tool: str) -> dict[str, Any]:
+    """Return the settings of a case by another tool's names; warn of those that it has not.
+
+    Those of tools are left out where a case has none, as they are in a run.
+    """
+    settings = request_of(conversion).settings
+    if not conversion.tools:
+        settings = structs.replace(settings, tool_choice=None, parallel_tool_calls=None)
+    lost = [
+        name
+        for name, value in settings.said().items()
+        if name not in keys or keys[name].write(value) is None
+    ]
+    if lost:
+        why = f"{tool} cannot have these settings, and they are left out: {', '.join(lost)}"
+        _warn("settings.left_out", conversion.case, why)
+    return write_settings(settings, keys)
+
+
 def to_openai(conversion: Conversion) -> dict[str, Any]:
     """Return ``messages``: the prompt, and after it the messages that are expected.
 
     A line whose last message is not the assistant's teaches nothing: that is a warning.
     """
     case = conversion.case
+    _settings_for(conversion, {}, "a line for fine-tuning")
     prompt = (*_prompt(conversion), *expected_turns(case.expected_messages))
     messages = _repaired(prompt, conversion, is_asked=False)[0]
     if messages[-1].role != "assistant":
@@ -152,13 +201,21 @@ def to_evals(conversion: Conversion) -> dict[str, Any]:
     for_grader, case = _with_answer(conversion), conversion.case
     if conversion.tools:
         _warn("tools.left_out", case, "OpenAI's evals have no place for tools; they are left out")
+    _settings_for(conversion, {}, "a line of OpenAI's evals")
     return {"input": [*map(chat_message, for_grader.input)], "ideal": for_grader.target}
 
 
 def to_inspect(conversion: Conversion) -> dict[str, Any]:
     """Return a sample of inspect_ai; warn if there is no answer to compare with."""
-    for_grader = _with_answer(conversion)
+    for_grader = with_settings_of_inspect(_with_answer(conversion), conversion)
     return {**for_grader._asdict(), "input": as_inspect(for_grader.input)}
+
+
+def with_settings_of_inspect(for_grader: GraderCase, conversion: Conversion) -> GraderCase:
+    """Return a case whose metadata has the ``settings`` by the names of inspect_ai."""
+    settings = _settings_for(conversion, _OF_INSPECT, "inspect_ai")
+    said = {"settings": settings} if settings else {}
+    return for_grader._replace(metadata={**for_grader.metadata, **said})
 
 
 def as_inspect(turns: Iterable[Turn]) -> list[dict[str, Any]]:
@@ -211,28 +268,24 @@ def to_promptfoo(conversion: Conversion) -> dict[str, Any]:
 
     Its ``options`` are what promptfoo gives to its providers beside their own configuration.
     """
-    for_grader, request = grader_case(conversion), request_of(conversion)
-    tools, case = _tools_of(conversion), conversion.case
-    if found := _TEMPLATE.search(json.dumps(tools)):
-        # It renders options, and more than once, so that nothing can be escaped.
-        what = f"promptfoo would render the {found[0]} in tools as a template; write it in words"
-        raise MultiturnError(what).at(case.where(), case.id)
-    settings = write_settings(request.settings, KEYS)
-    limits = dict.fromkeys(_PROMPTFOO_LIMITS, request.settings.max_output_tokens)
-    choice = settings.pop("tool_choice", None) if request.tools else None
-    given = {
-        "temperature": settings.pop("temperature", None),
-        **limits,
-        **tools,
-        "tool_choice": choice,
-        **settings,
-    }
+    for_grader, case = grader_case(conversion), conversion.case
+    settings = _settings_for(conversion, _OF_PROMPTFOO, "promptfoo")
+    limits = dict.fromkeys(_PROMPTFOO_LIMITS, settings.pop(_PROMPTFOO_LIMITS[0], None))
+    temperature = {"temperature": settings.pop("temperature", None)}
+    given = {**temperature, **limits, **_tools_of(conversion), **settings}
     options = {name: value for name, value in given.items() if value is not None}
+    if found := _TEMPLATE.search(json.dumps(options)):
+        # It renders options, and more than once, so that nothing can be escaped.
+        what = f"promptfoo would render the {found[0]} in tools or settings as a template"
+        raise MultiturnError(f"{what}; write it in words").at(case.where(), case.id)
+    metadata = {**for_grader.metadata, "target": for_grader.target}
+    asserted = metadata.pop("assert", None)
     return {
         "description": for_grader.id,
         "vars": {"messages": [*map(chat_message, for_grader.input)]},
         **({"options": options} if options else {}),
-        "metadata": {**for_grader.metadata, "target": for_grader.target},
+        **({} if asserted is None else {"assert": asserted}),
+        "metadata": metadata,
     }
 
 
@@ -241,10 +294,11 @@ def grader_cases(
     pipeline: str | Path | Pipeline | None,
     root: str | Path | None,
     guideline_patterns: Iterable[str],
-) -> tuple[tuple[str, ...], list[GraderCase]]:
-    """Return the suites of a data set, and each case of theirs with the messages that are sent.
+) -> tuple[tuple[str, ...], list[tuple[Case, GraderCase]]]:
+    """Return the suites of a data set, and each case of theirs, also with what is sent of it.
 
-    The arguments are those of ``multiturn.inspect.dataset``; the first error is raised.
+    The arguments are those of ``multiturn.inspect.dataset``. A case that the repairs refuse is left
+    out, with a warning; any other error is raised.
     """
     with from_project(suites=tuple(suites) or None, pipeline=pipeline, root=root) as project:
         names, chosen = chosen_suites(project, 'dataset("evals/")'), chosen_pipeline(project)
@@ -254,8 +308,19 @@ def grader_cases(
         if each.error is not None:
             raise each.error
         if each.conversion is not None:
-            cases.append(grader_case(each.conversion, as_sent=True))
+            try:
+                for_grader = grader_case(each.conversion, as_sent=True)
+            except ProviderError as error:
+                left_out(each.conversion.case, error.what)
+            else:
+                for_grader = with_settings_of_inspect(for_grader, each.conversion)
+                cases.append((each.conversion.case, for_grader))
     return names, cases
+
+
+def left_out(case: Case, why: str) -> None:
+    """Warn of a case that another tool cannot have."""
+    _warn("case.left_out", case, f"the case is left out: {why}")
 
 
 def grader_case(conversion: Conversion, *, as_sent: bool = False) -> GraderCase:
@@ -292,6 +357,7 @@ def _repaired(
 ) -> tuple[Turns, list[str]]:
     """Return messages that OpenAI takes, and the repairs, which are logged."""
     layout, case = Layout(messages), conversion.case
+    layout.want_turns("C1")
     lay_out_for_chat(layout, is_asked=is_asked)
     try:
         repairs = list(dict.fromkeys(layout.done()))

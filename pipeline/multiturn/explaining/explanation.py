@@ -3,21 +3,31 @@
 All of it is read off the finished Conversion, so a run that does not ask pays nothing.
 """
 
+import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct, structs, to_builtins
 
 from multiturn.errors import MultiturnError, Place, ProviderError
 from multiturn.explaining import spans
 from multiturn.explaining.spans import Message, Span, Spans
 from multiturn.files.media import FILE_TYPES, Media, is_address
 from multiturn.model.case import PROMPT_KEY, Case, TestMessage, first_other, segments_of
-from multiturn.model.conversion import DROPPED, Conversion, Edited, calls_of
+from multiturn.model.conversion import (
+    DROPPED,
+    Conversion,
+    Edited,
+    by_message,
+    calls_of,
+    tool_key,
+    unlike,
+)
 from multiturn.model.request import ProviderRequest
-from multiturn.model.turns import Part, Turn, as_json, is_blank, joined, kind_of
+from multiturn.model.settings import SETTINGS, RequestSettings
+from multiturn.model.turns import Part, Turn, as_json, is_blank, joined, kind_of, without_lines
 from multiturn.pipelines.pipeline import request_of
 from multiturn.suites.streaming import Extent
 from multiturn.text import number_of, visible
@@ -34,14 +44,14 @@ FateName = Literal["shown", "merged", "moved", "referenced", "changed", "dropped
 
 
 class Fate(Struct, frozen=True):
-    """What became of one segment of the input, one call, or one block of thinking.
+    """What became of a segment of the input, a call, a block of thinking, a role or a tool.
 
     Attributes:
         where: its place in the suite.
         fate: ``shown`` where it stood, ``merged`` into the system message, ``moved`` there by a
             stage, ``referenced`` where the same text was moved before, ``changed`` by a stage,
             ``dropped`` by a rule, or ``lost``: text is missing from the prompt and nothing
-            explains why.
+            explains why; or a stage changed a role, or a tool away, and does not say why.
         why: the stage and the rule.
     """
 
@@ -63,6 +73,8 @@ def fates_of(conversion: Conversion) -> Iterator[Fate]:
             yield Fate(where, *sent.fate((index, number), segment))
         if message.calls or message.thinking:
             yield from sent.fates_of_calls(index, message)
+    yield from _fates_of_roles(conversion)
+    yield from sent.fates_of_tools()
     for key, text in case.keyed_texts.items():
         where = case.where(key=key)
         if fate := sent.fate_of_key(where, key, text):
@@ -150,12 +162,29 @@ class _Sent:
                 yield Fate(where, *self._gone(index))
         for at, call in enumerate(message.calls):
             where, sent = case.where(call.line, f"{key}.tool_calls[{at}]"), self.calls.get(call.id)
-            if sent is None:
+            if sent is None and (why := self.noticed.get((DROPPED, where))):
+                yield Fate(where, "dropped", why)
+            elif sent is None:
                 yield Fate(where, *self._gone(index))
             elif sent.changed_by is not None:
                 yield Fate(where, "changed", f"by {sent.changed_by}")
             else:
                 yield Fate(where, "shown")
+
+    def fates_of_tools(self) -> Iterator[Fate]:
+        """Yield the fate of each tool of the case that is not there as it was written."""
+        case, now = self.conversion.case, {tool.name: tool for tool in self.conversion.tools}
+        for at, tool in enumerate(case.tools):
+            where = case.where(tool.line, f"tools[{at}]")
+            stage = self.conversion.altered.get((None, tool.name))
+            who = "a stage" if stage is None else f"the stage {stage}"
+            if tool.name in now:
+                if now[tool.name] != tool:
+                    yield Fate(where, "changed", f"by {stage or who}")
+            elif why := self.noticed.get((DROPPED, where)):
+                yield Fate(where, "dropped", why)
+            else:
+                yield Fate(where, "lost", f"no rule explains it; {who} took the tool away")
 
     def _fate_of_guideline(self, segment: tuple[int, int], content: object, path: str) -> _Fate:
         guideline, moved = self.guidelines[path], self.moved.get(path)
@@ -203,6 +232,34 @@ def _editor(conversion: Conversion, segment: _Segment) -> str | None:
     return None
 
 
+def _fates_of_roles(conversion: Conversion) -> Iterator[Fate]:
+    """Yield a fate for each message whose role a stage changed, or that failed and does no more.
+
+    A notice of the stage about the message is the reason.
+    """
+    case, about = conversion.case, (each for each in conversion.notices if each.content is None)
+    whys = {each.message: each.why for each in about if each.event != "thinking.dropped"}
+    turns = by_message(conversion.turns)
+    found = [
+        (at, what, conversion.altered.get((at, what), ""), turns[at])
+        for at, message in enumerate(case.input_messages)
+        if at in turns
+        for what in unlike(message, turns[at])
+    ]
+    view = conversion.chat_view
+    while isinstance(view, Edited):
+        below, above = (by_message(it(conversion) or ()) for it in (view.view, view))
+        both = ((at, turn) for at, turn in above.items() if at in below)
+        found += [(at, it, view.stage, turn) for at, turn in both for it in unlike(below[at], turn)]
+        view = view.view
+    for at, what, stage, turn in found:
+        message, who = case.input_messages[at], f"the stage {stage}" if stage else "a stage"
+        did = f"made it a message of the {turn.role}" if what == "role" else f"cleared {what}"
+        why = whys.get(at)
+        fate: _Fate = ("changed", why) if why else ("lost", f"{who} {did}, and does not say why")
+        yield Fate(case.where(message.line, f"{case.message_key(at)}.{what}"), *fate)
+
+
 def _explicit(prompt: Iterable[Turn]) -> list[int]:
     """Return the indexes of the suite's system messages that a prompt has as such."""
     systems = (turn for turn in prompt if turn.role == "system")
@@ -244,6 +301,45 @@ def _written(content: object, path: str | None, case: Case) -> str | Media | Non
     return None
 
 
+def _tools_of(conversion: Conversion) -> dict[str, Span]:
+    """Return the tools that are sent."""
+    case, found = conversion.case, {}
+    for tool in conversion.tools:
+        stage, key = conversion.altered.get((None, tool.name)), tool_key(case, tool.name)
+        place = Place(case.file or case.suite, tool.line) if key else Place()
+        found[tool.name] = _value(without_lines([tool])[0], key, place, stage)
+    return found
+
+
+def _value(value: Any, key: str, place: Place, stage: str | None) -> Span:
+    """Return a setting or a tool; without a key, a stage has added it."""
+    plain = to_builtins(value)
+    text = json.dumps(plain, ensure_ascii=False, indent=2 if isinstance(plain, dict) else None)
+    by, text = stage or "a stage", "" if value is None else text
+    if not key:
+        return Span(text, f"added by {by}", stage=stage or "")
+    changed = f", changed by {by}" if stage else ""
+    return Span(text, f"{place}: {key}{changed}", "", None, place, key, stage)
+
+
+def _settings_of(
+    conversion: Conversion, sent: RequestSettings, provider: "TargetProvider | None" = None
+) -> dict[str, Span]:
+    """Return the settings that are sent, and those of the suite that are not."""
+    case, asked, found = conversion.case, request_of(conversion).settings, {}
+    for name in SETTINGS:
+        given, now, value = (getattr(each, name) for each in (case.settings, asked, sent))
+        if given is now is value is None:
+            continue
+        stage = conversion.settings_by if given != now else None
+        known, key = case.places.get(f"execution.{name}", Place()), f"execution.{name}"
+        place = Place(known.file or case.file or case.suite, known.line)
+        if now is None and stage is None and provider is not None:
+            key, place = f"target {provider.name!r}", provider.place._replace(column=0)
+        found[name] = _value(value, "" if given is None and stage else key, place, stage)
+    return found
+
+
 class Explanation(Struct, frozen=True):
     """Where the texts of a conversion come from, and what became of its input.
 
@@ -259,6 +355,9 @@ class Explanation(Struct, frozen=True):
             the messages that is not in the prompt as it was written.
         target: the target that gets ``chat`` as it is here; empty for the pipeline's own.
         repairs: what the rules of that target required.
+        settings: those that are sent, with the target's own, by name; the text is JSON, and empty
+            of one of the suite that is left out.
+        tools: what the model may call, likewise.
     """
 
     suite: str
@@ -269,6 +368,8 @@ class Explanation(Struct, frozen=True):
     fates: tuple[Fate, ...]
     target: str = ""
     repairs: tuple[str, ...] = ()
+    settings: Mapping[str, Span] = {}
+    tools: Mapping[str, Span] = {}
 
     def __repr__(self) -> str:
         """Return one line: a notebook shows ``_repr_html_``, and ``print`` shows all of it."""
@@ -293,6 +394,11 @@ class Explanation(Struct, frozen=True):
             lines += [message.title, *_lines(message.shown)]
         if self.question or not self.target:
             lines += ["question", *_lines(self.question)]
+        for heading, values in (("settings", self.settings), ("tools", self.tools)):
+            lines += [heading] if values else []
+            for name, span in values.items():
+                text = f"{name}: {span.text or 'left out'}"
+                lines += _lines([structs.replace(span, text=text)])
         for heading, is_meant in (("where", False), ("as", True)):
             fates = [
                 f"  {fate.where}: {fate.fate}, {fate.why}"
@@ -303,7 +409,7 @@ class Explanation(Struct, frozen=True):
         return visible("\n".join(lines)) + "\n"
 
 
-def _lines(texts: Spans) -> Iterator[str]:
+def _lines(texts: Iterable[Span]) -> Iterator[str]:
     for span in texts:
         if span.text.strip("\n"):
             facts = "" if span.media is None else f": {span.media.facts}"
@@ -326,9 +432,13 @@ def within(found: Explanation, extent: Extent) -> Explanation | None:
         chat = tuple(message for message in messages if message.shown)
     fates = tuple(fate for fate in found.fates if extent.holds(fate.where))
     system, question = held(found.system), held(found.question)
-    if not (chat or fates or system or question):
+    begun = extent._replace(around=frozenset())  # else the first setting is held for all others
+    settings = {name: each for name, each in found.settings.items() if begun.holds(each.place)}
+    tools = {name: each for name, each in found.tools.items() if extent.holds(each.place)}
+    if not (chat or fates or system or question or settings or tools):
         return None
-    return structs.replace(found, chat=chat, fates=fates, system=system, question=question)
+    found = structs.replace(found, chat=chat, fates=fates, settings=settings, tools=tools)
+    return structs.replace(found, system=system, question=question)
 
 
 def explain(conversion: Conversion) -> Explanation:
@@ -344,6 +454,8 @@ def explain(conversion: Conversion) -> Explanation:
         system=() if has_chat else spans.spans_in(conversion.system, case),
         question=spans.question_spans(conversion),
         fates=tuple(fates_of(conversion)),
+        settings=_settings_of(conversion, request_of(conversion).settings),
+        tools=_tools_of(conversion),
     )
 
 
@@ -370,6 +482,9 @@ def explain_for(conversion: Conversion, provider: "TargetProvider") -> Explanati
     """
     preview = preview_of(conversion, provider)
     found = structs.replace(explain(conversion), target=provider.name, repairs=preview.repairs)
+    if preview.settings is not None:
+        settings = _settings_of(conversion, preview.settings, provider)
+        found = structs.replace(found, settings=settings)
     if preview.messages is None:
         return found
     chat = spans.in_spans(preview.messages, conversion.case)

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from multiturn.files.media import Media
 from multiturn.logs import Notice
-from multiturn.model.case import Case
+from multiturn.model.case import Case, TestMessage
 from multiturn.model.request import InputFile, as_sent, plain_system
 from multiturn.model.settings import RequestSettings
 from multiturn.model.turns import (
@@ -223,6 +223,8 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         dropped: the index in ``input_messages`` of each turn that is gone, and by which stage; of
             media that are gone, also the index in that message's content, which is None of a turn.
         settings_by: the last stage that changed the settings.
+        altered: the last stage that changed what is no text: a tool, by None and its name, or the
+            ``role`` or ``is_error`` of a message, by its index and that word.
     """
 
     case: Case
@@ -238,6 +240,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     stage: str = ""
     dropped: tuple[tuple[int | None, int | None, str], ...] = ()
     settings_by: str = ""
+    altered: Mapping[tuple[int | None, str], str] = {}
 
     __repr__ = brief
 
@@ -335,26 +338,28 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
             return _with_calls_mapped(result, function)
         return result
 
-    def drop(self, dropped: Turn | Part | Iterable[Turn | Part], why: str) -> "Conversion":
-        """Return a copy without some turns or parts, which says why they are gone.
+    def drop(self, dropped: "Droppable | Iterable[Droppable]", why: str) -> "Conversion":
+        """Return a copy without some turns, parts, calls or tools, which says why they are gone.
 
         ``explain`` gives the reason and the stage, a record has them among its ``notices``, and
-        ``--strict`` does not take them for lost. With a guideline, its references go.
+        ``--strict`` does not take them for lost. With a guideline, its references go, and with a
+        call its result.
 
         Args:
-            dropped: turns or parts of this Conversion.
+            dropped: turns, parts, calls or tools of this Conversion.
             why: the reason, such as ``only the last 10 messages are kept``.
 
         Raises:
             ValueError: one of them is not in this Conversion, or there is no reason.
         """
-        items = [dropped] if isinstance(dropped, Turn | Part) else [*dropped]
-        inside = {id(item) for item in (*self.turns, *parts_of(self))}
+        items = [dropped] if isinstance(dropped, Turn | Part | Call | Tool) else [*dropped]
+        calls = (call for turn in self.turns for call in turn.calls)
+        inside = {id(item) for item in (*self.turns, *parts_of(self), *calls, *self.tools)}
         if not all(id(item) in inside for item in items):
-            raise ValueError("drop takes turns and parts that are in this Conversion")
+            raise ValueError("drop takes turns, parts, calls and tools of this Conversion")
         if is_blank(why):
             raise ValueError("drop takes a reason, which explain shows")
-        items += _references_to(items, self)
+        items += _following(items, self)
         return _without(self, items).replace(
             notices=(*self.notices, *(_notice(self, item, why) for item in items))
         )
@@ -419,44 +424,96 @@ def parts_of(conversion: Conversion) -> Iterator[Part]:
         yield conversion.system_prompt
 
 
-def _without(conversion: Conversion, items: Iterable[Turn | Part]) -> Conversion:
-    """Return a conversion without some turns and parts of it."""
+Droppable = Turn | Part | Call | Tool
+
+
+def _without(conversion: Conversion, items: Iterable[Droppable]) -> Conversion:
+    """Return a conversion without some turns, parts, calls and tools of it.
+
+    A turn that has nothing left but what it called goes, too.
+    """
     gone = set(map(id, items))
 
     def left(parts: Parts) -> Parts:
         return tuple(part for part in parts if id(part) not in gone)
 
+    turns = []
+    for turn in conversion.turns:
+        calls = tuple(call for call in turn.calls if id(call) not in gone)
+        shorter = structs.replace(turn, parts=left(turn.parts), calls=calls)
+        if id(turn) not in gone and (shorter.parts or shorter.is_more or not turn.calls):
+            turns.append(shorter)
     return structs.replace(
         conversion,
-        turns=tuple(
-            structs.replace(turn, parts=left(turn.parts))
-            for turn in conversion.turns
-            if id(turn) not in gone
-        ),
+        turns=tuple(turns),
         guidelines=left(conversion.guidelines),
         system_prompt=None if id(conversion.system_prompt) in gone else conversion.system_prompt,
+        tools=tuple(tool for tool in conversion.tools if id(tool) not in gone),
     )
 
 
-def _references_to(items: Iterable[Turn | Part], conversion: Conversion) -> list[Turn | Part]:
-    """Return the references to those items that are guidelines."""
-    given = set(map(id, items))
+def _following(items: Iterable[Droppable], conversion: Conversion) -> list[Droppable]:
+    """Return the references to those items that are guidelines, and the results of calls."""
+    given = {id(item): item for item in items}
     paths = {part.resolved_path for part in conversion.guidelines if id(part) in given} - {None}
     parts = [part for turn in conversion.turns for part in turn.parts]
-    return [part for part in parts if part.kind == "reference" and part.resolved_path in paths]
+    calls = {item.id for item in given.values() if isinstance(item, Call)}
+    results = [turn for turn in conversion.turns if turn.answers in calls and id(turn) not in given]
+    references = [each for each in parts if each.kind == "reference"]
+    return [*(each for each in references if each.resolved_path in paths), *results]
 
 
-def _notice(conversion: Conversion, item: Turn | Part, why: str) -> Notice:
-    """Return the notice of a turn or a part that is dropped on purpose."""
-    message, content, key = item.message, None, None
-    line = item.parts[0].line if isinstance(item, Turn) and item.parts else 0
-    if isinstance(item, Part):
-        content, key, line = item.content, item.key, item.line
+def _notice(conversion: Conversion, item: Droppable, why: str) -> Notice:
+    """Return the notice of what is dropped on purpose."""
+    case = conversion.case
+    message, content, key, line = None, None, None, 0
+    if isinstance(item, Tool):
+        key, line = tool_key(case, item.name), item.line
+    elif isinstance(item, Call):
+        key, line = call_key(case, item.id), item.line
+    elif isinstance(item, Part):
+        message, content, key, line = item.message, item.content, item.key, item.line
+    else:
+        message, line = item.message, item.parts[0].line if item.parts else 0
     if key is None and message is not None:
-        key = conversion.case.message_key(message)
-    where = conversion.case.where(line, key or "")
+        key = case.message_key(message)
+    where = case.where(line, key or "")
     why = f"{why} (the stage {conversion.stage})" if conversion.stage else why
     return Notice(DROPPED, where, why, message, content, is_warning=False)
+
+
+def tool_key(case: Case, name: str) -> str:
+    """Return what errors call a tool of a case; empty for one that a stage added."""
+    names = [tool.name for tool in case.tools]
+    return f"tools[{names.index(name)}]" if name in names else ""
+
+
+def call_key(case: Case, called: str) -> str:
+    """Return what errors call a call of a case; empty for one that a stage added."""
+    for index, message in enumerate(case.input_messages):
+        for at, call in enumerate(message.calls):
+            if call.id == called:
+                return f"{case.message_key(index)}.tool_calls[{at}]"
+    return ""
+
+
+def by_message(turns: Iterable[Turn]) -> dict[int, Turn]:
+    """Return the turn that has each message of the suite, or the first of its texts."""
+    found: dict[int, Turn] = {}
+    for turn in turns:
+        stays = (part.message for part in turn.parts if part.stage is part.moved_by is None)
+        for message in (turn.message, *stays):
+            if message is not None:
+                found.setdefault(message, turn)
+    return found
+
+
+def unlike(was: Turn | TestMessage, now: Turn) -> Iterator[str]:
+    """Yield what of a message is no text, and has changed: its role, or that its call failed."""
+    if was.role != now.role:
+        yield "role"
+    if was.is_error and not now.is_error:
+        yield "is_error"
 
 
 def changed(conversion: Conversion, change: Callable[[Parts], Parts]) -> Conversion:

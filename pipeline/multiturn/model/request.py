@@ -263,10 +263,11 @@ def as_sent(chat: Turns | None, system: Parts, question: Parts, default: Parts =
 
     Whoever sends or shows a prompt takes it from here (000, "ChatPrompt Field Handling" and "System
     Message Handling"): a chat with a system message is sent as it is, and one without gets it as
-    its first message. Without a chat, the question is the only user message.
+    its first message. Without a chat, the question is the only user message; an empty chat has no
+    message of the user, so that every provider refuses it (C1).
 
     Args:
-        chat: the chat prompt; None, or empty, if there is none.
+        chat: the chat prompt; None if there is none.
         system: the system message.
         question: the transcript.
         default: takes the place of a blank system message; empty for none.
@@ -274,7 +275,7 @@ def as_sent(chat: Turns | None, system: Parts, question: Parts, default: Parts =
     if chat and any(turn.role == "system" for turn in chat):
         return chat
     said = default if is_blank(joined(system)) else system
-    others = chat or (Turn("user", tuple(map(as_text, question))),)
+    others = (Turn("user", tuple(map(as_text, question))),) if chat is None else chat
     return (Turn("system", said), *others) if said else others
 
 
@@ -310,13 +311,14 @@ def prompt_of(request: ProviderRequest) -> Turns:
     """Return the messages that an API is sent for a request, before its own repairs."""
     if request.origins is not None and request.origins.is_of(request):
         return request.origins.sent
-    chat = tuple(map(turn_of, request.chat_prompt or ()))
+    given = request.chat_prompt
+    chat = None if given is None else tuple(map(turn_of, given))
     if request.system is not None:
         system: Parts = (Part("text", request.system),)
     else:
         spoken = spoken_prompt(request)
         prompt = Part("text", spoken) if spoken else None
-        guidelines = [] if chat else guidelines_with_files(request)
+        guidelines = guidelines_with_files(request) if chat is None else []
         system = plain_system(
             prompt,
             [Part("text", text, path=file.path if file else None) for text, file in guidelines],

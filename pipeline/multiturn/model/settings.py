@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from multiturn.documents.validation import LARGEST_NUMBER
-from multiturn.text import brief
 
 Choice = str | Mapping[str, str]  # auto, none, required, or {"name": "weather"}
 Number = Annotated[float, Meta(ge=0, le=LARGEST_NUMBER)]
@@ -73,8 +72,6 @@ class RequestSettings(
     verbosity: Literal["low", "medium", "high"] | None = None
     service_tier: str | None = None
     body: Mapping[str, Any] | None = None
-
-    __repr__ = brief
 
     def said(self) -> dict[str, Any]:
         """Return the settings that are said, by name."""

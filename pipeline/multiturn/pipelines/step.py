@@ -14,11 +14,13 @@ from multiturn.logs import Notice, debug
 from multiturn.model.case import Case
 from multiturn.model.conversion import (
     Conversion,
+    by_message,
     calls_of,
     parts_of,
     signed,
     signed_turn,
     texts_by_origin,
+    unlike,
 )
 from multiturn.model.settings import RequestSettings
 from multiturn.model.turns import Tool, check_parts, check_turns, kind_of
@@ -119,7 +121,37 @@ def checked(before: Conversion, after: Any, stage: Stage) -> Conversion:
     for is_true, what in _looks(stage):
         if not is_true(result):
             raise ValueError(what)
-    return result
+    return _accounted(before, result, stage.__name__)
+
+
+def _accounted(before: Conversion, after: Conversion, stage: str) -> Conversion:
+    """Return a Conversion that says which stage changed its tools and roles.
+
+    A ValueError names a call of a tool that is not there any more.
+    """
+    if not before.turns or (after.tools is before.tools and after.turns is before.turns):
+        return after
+    if before.tools and (unknown := _unknown(after) - _unknown(before)):
+        what = f"left a call of {min(unknown)!r}, which is not among the tools"
+        raise ValueError(f"{what}; drop the call, too, or keep the tool")
+    then, now = ({tool.name: tool for tool in it.tools} for it in (before, after))
+    altered = {(None, name): stage for name in {**then, **now} if then.get(name) != now.get(name)}
+    earlier = by_message(before.turns)
+    found: dict[tuple[int | None, str], str] = {
+        (message, what): stage
+        for message, turn in by_message(after.turns).items()
+        if message in earlier
+        for what in unlike(earlier[message], turn)
+    }
+    if not (altered or found):
+        return after
+    return structs.replace(after, altered={**after.altered, **altered, **found})
+
+
+def _unknown(conversion: Conversion) -> set[str]:
+    """Return the names of the tools that are called, and are not there."""
+    called = {call.name for turn in conversion.turns for call in turn.calls}
+    return called - {tool.name for tool in conversion.tools}
 
 
 def _signed(before: Conversion, after: Conversion, stage: str) -> Conversion:

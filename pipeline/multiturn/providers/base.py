@@ -142,12 +142,14 @@ class Preview(Struct, frozen=True, kw_only=True):
         messages: as the target gets them; None for a provider of a user's own, which gets the
             request.
         parameters: what else the body says, such as the temperature.
+        settings: those that are sent; None for a provider that gets them with the request.
         repairs: what the provider's rules required, each with a rule's id.
         doubts: what the request uses, and is not known of the model.
     """
 
     messages: Turns | None = None
     parameters: Mapping[str, Any] = {}
+    settings: RequestSettings | None = None
     repairs: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
 
@@ -384,9 +386,11 @@ class AxProvider(ABC):
         single user message after it.
 
         Raises:
-            ProviderError: there is no chat prompt, and an image, a document or audio is attached,
-                which a question does not have (C8).
+            ProviderError: the chat prompt is empty (C1); or there is none, and an image, a document
+                or audio is attached, which a question does not have (C8).
         """
+        if request.chat_prompt is not None and not request.chat_prompt:
+            raise errors.ProviderError(broken("C1", "the chat prompt is empty; add a user message"))
         if lacks_media(request):
             raise errors.ProviderError(broken("C8", _WITH_CHAT))
         return tuple(map(message_of, prompt_of(request)))
@@ -442,6 +446,7 @@ class ChatProvider(TargetProvider, AxProvider):
         return Preview(
             messages=prepared.spoken,
             parameters=others,
+            settings=prepared.settings,
             repairs=layout.done(),
             doubts=tuple(layout.doubts),
         )

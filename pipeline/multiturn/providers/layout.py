@@ -337,8 +337,11 @@ def leave_out_thinking(layout: Layout, rule: str, why: Callable[[int, int], str]
     layout.messages = kept
 
 
-def pair_results(layout: Layout) -> None:
-    """Move each result directly after its call; refuse a call or result without the other (T3)."""
+def pair_results(layout: Layout, *, is_asked: bool = True) -> None:
+    """Move each result directly after its call; refuse a call or result without the other (T3).
+
+    Calls in the last message may wait, unless a model is asked.
+    """
     messages = layout.messages
     _, name, what = model.unpaired(messages)
     if any(message.calls and message.role != "assistant" for message in messages):
@@ -351,7 +354,8 @@ def pair_results(layout: Layout) -> None:
     for message in messages:
         if message.answers is not None:
             results.setdefault(caller.pop(message.answers), []).append(message)
-    for name in caller:
+    last = len(messages) - 1
+    for name in (name for name, at in caller.items() if is_asked or at < last):
         layout.refuse("T3", f"the call {name!r} has no result; add a message with its tool_call_id")
     ordered: list[model.Turn] = []
     for at, message in enumerate(messages):

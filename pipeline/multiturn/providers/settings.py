@@ -1,7 +1,10 @@
 """The settings of a request in the vendors' bodies: where each stands, and what `body` may add."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple, get_type_hints
+
+import msgspec
 
 from multiturn.model.settings import JsonSchema, RequestSettings, merged
 
@@ -30,10 +33,12 @@ class Key(NamedTuple):
 
 Keys = Mapping[str, Key]  # by the names of settings
 
-# What says how a request travels, or to whom it is billed, and is no part of it.
+# What says how a request travels, or to whom it is billed, and is no part of it; with dots, as the
+# paths of keys.
 TRANSPORT = (
-    *("model", "stream", "stream_options", "streamOptions", "n", "candidateCount", "store"),
-    *("user", "metadata", "safety_identifier", "prompt_cache_key", "background", "labels"),
+    *("model", "stream", "stream_options", "streamOptions", "n", "store", "user", "metadata"),
+    *("safety_identifier", "prompt_cache_key", "background", "labels", "include"),
+    "generationConfig.candidateCount",
 )
 
 
@@ -67,39 +72,53 @@ def write_settings(settings: RequestSettings, keys: Keys) -> Values:
     return found
 
 
+@cache
+def _types() -> Values:
+    return get_type_hints(RequestSettings, include_extras=True)
+
+
+def _read(name: str, key: Key, value: Any) -> Any:
+    """Return the setting of a value in a body; None for one that no suite can have."""
+    try:
+        found = None if value is None else key.read(value)
+        msgspec.convert(found, _types()[name])
+    except (TypeError, ValueError):
+        return None
+    return found
+
+
+def taken(body: Values, path: str) -> Any:
+    """Remove the key at a path with dots, and mappings that are empty then; return its value."""
+    key, _, below = path.partition(".")
+    if not below or not isinstance(body.get(key), dict):
+        return None if below else body.pop(key, None)
+    inner = dict(body.pop(key))
+    value = taken(inner, below)
+    if inner:
+        body[key] = inner
+    return value
+
+
 def read_settings(body: Mapping[str, Any], keys: Keys, used: Iterable[str]) -> RequestSettings:
     """Return the settings of a body; `body` has the keys that are none, and are not in ``used``."""
     used = {*used}
-    rest = {key: each for key, each in body.items() if key not in used and each is not None}
+    rest = {key: each for key, each in body.items() if key not in used and each not in (None, {})}
     found: Values = {}
     for name, key in keys.items():
-        *folders, last = key.path.split(".")
-        inner: Any = rest
-        for folder in folders:
-            if isinstance(inner.get(folder), dict):
-                inner[folder] = inner = dict(inner[folder])
-            else:
-                inner = {}
-        value = key.read(inner[last]) if inner.get(last) is not None else None
+        value = _read(name, key, _at(rest, key.path))
         if value is not None:
             found[name] = value
-            del inner[last]
-    rest = _without_empty(rest, {key.path.partition(".")[0] for key in keys.values()})
+            taken(rest, key.path)
     if rest:
         found["body"] = rest
     return RequestSettings(**found)
 
 
-def _without_empty(values: Values, folders: Collection[str]) -> Values:
-    """Return mappings without those that are empty once their settings are read."""
-    found = {}
-    for name, value in values.items():
-        if isinstance(value, dict) and name in folders:
-            value = _without_empty(value, value.keys())
-            if not value:
-                continue
-        found[name] = value
-    return found
+def _at(body: Any, path: str) -> Any:
+    """Return the value at a path with dots; None if there is none."""
+    for step in path.split("."):
+        body = body.get(step) if isinstance(body, Mapping) else None
+    return body
 
 
 def with_body(written: Values, settings: RequestSettings) -> Values:
@@ -118,16 +137,13 @@ def wrong_body(body: Mapping[str, Any], keys: Keys, closed: Collection[str]) -> 
             history, which nobody would have reviewed.
     """
     for name, key in keys.items():
-        value: Any = body
-        for step in key.path.split("."):
-            value = value.get(step) if isinstance(value, Mapping) else None
-        if value is not None and key.read(value) is not None:
+        if _read(name, key, _at(body, key.path)) is not None:
             yield f"{key.path} is a setting; write it as {name}"
-    for name in body:
-        if name in TRANSPORT:
-            yield f"leave out {name}, which says how a request is sent"
-        elif name in closed:
-            yield f"leave out {name}, which would be prompt that nobody has reviewed"
+    for path in TRANSPORT:
+        if path in body or _at(body, path) is not None:
+            yield f"leave out {path}, which says how a request is sent"
+    for name in (name for name in closed if name in body and name not in TRANSPORT):
+        yield f"leave out {name}, which would be prompt that nobody has reviewed"
 
 
 def write_format(form: Any) -> Values:

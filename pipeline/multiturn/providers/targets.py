@@ -74,9 +74,9 @@ def environment(path: Path) -> dict[str, str]:
 class Values(Struct):
     """Reads the values of a target, and fills in every ``${{ NAME }}``.
 
-    If typed, numbers, booleans and null are such; otherwise all values are text. Unless the
-    provider sends, a placeholder stands for a key or an address whose variable is not set and
-    that is not needed.
+    If typed, and in ``body``, numbers, booleans and null are such; otherwise all values are text.
+    Unless the provider sends, a placeholder stands for a key or an address whose variable is not
+    set and that is not needed.
     """
 
     where: str
@@ -96,7 +96,8 @@ class Values(Struct):
             return {key: self.read(child, f"{label}.{key}") for key, child in items}
         if isinstance(node.children, list):
             return [self.read(child, label) for child in node.children]
-        if node.value is None or (self.typed and not isinstance(node.value, str)):
+        is_typed = self.typed or label.partition(".")[0] == "body"
+        if node.value is None or (is_typed and not isinstance(node.value, str)):
             return node.value
         place = node.place(self.where, label)
         written: str = node.source or node.value

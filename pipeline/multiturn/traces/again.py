@@ -12,25 +12,19 @@ import msgspec
 
 from multiturn.documents.json_lines import node_of
 from multiturn.documents.node import MAX_DEPTH, Mark
-from multiturn.errors import MultiturnError, cut
+from multiturn.errors import MultiturnError, ProviderError, cut
 from multiturn.files.finding import Files
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import read_pipeline
 from multiturn.providers.layout import Layout
-from multiturn.providers.settings import TRANSPORT, Values
+from multiturn.providers.settings import TRANSPORT, Values, taken
 from multiturn.providers.targets import KINDS
 from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.dialects import Dialect
-from multiturn.traces.telemetry import (
-    INPUT,
-    SYSTEM,
-    same_telemetry,
-    telemetry_again,
-    unread_settings,
-)
-from multiturn.traces.trace import Trace, form_of
+from multiturn.traces.telemetry import SYSTEM, same_telemetry, telemetry_again, unread_settings
+from multiturn.traces.trace import Trace
 
 _MOST_COMPARED = 200  # items of two lists: their comparison takes the square of it
 
@@ -130,22 +124,25 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
     Raises:
         MultiturnError: the pipeline refuses the case.
     """
-    form = None if INPUT in body else form_of(body)[1]
-    same = form.same if form else same_telemetry
+    same = trace.form.same if trace.form else same_telemetry
     given = same(body)
     conversion = _pipeline()(Conversion(case))
-    if form:
+    if trace.form:
         layout, sent = _sent(trace, conversion)
         again = same(sent)
-        yield from layout.refusals.get("C11", ())
+        try:
+            layout.done()
+        except ProviderError as error:
+            yield error.what
     else:
         again = same(telemetry_again(trace.request, SYSTEM in given))
         yield from unread_settings(body)
-    for key in TRANSPORT:
-        if key != "model" and given.pop(key, None) is not None:
-            yield f"{key} says how a request is sent; it is left out"
     if "model" not in given:
         again.pop("model", None)
+    for path in TRANSPORT[1:]:  # without the model, which a target has
+        value, ours = taken(given, path), taken(again, path)
+        if value is not None and value != ours:
+            yield f"{path} says how a request is sent; it is left out"
     yield from differences(given, again)
 
 

@@ -1,8 +1,9 @@
 """A suite of imported cases: of request bodies, or of the answers of a run."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import dropwhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -99,9 +100,13 @@ def attached_for(output: str | None) -> Iterator[Attached]:
     if output is None:
         yield Attached(None, "")
         return
-    name = re.sub(r"(?i)(\.eval)?\.\w+$", "", Path(output).name)
     with TemporaryDirectory() as folder:
-        yield Attached(Path(folder), f"{name}.media")
+        yield Attached(Path(folder), f"{_stem(output)}.media")
+
+
+def _stem(output: str) -> str:
+    """Return how the files beside a suite begin: ``umbrella`` for ``umbrella.eval.yaml``."""
+    return re.sub(r"(?i)(\.eval)?\.\w+$", "", Path(output).name)
 
 
 def _write(target: Path, given: Media | Path) -> None:
@@ -124,6 +129,7 @@ class Imported(NamedTuple):
 
     case: Values
     target: Values
+    is_same: bool = True  # whether the body that is sent is the one that was read
 
 
 class Ids:
@@ -181,17 +187,23 @@ def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, li
     given = {
         "id": case_id,
         "tools": [traces.suite_tool(tool) for tool in request.tools],
-        "execution": traces.execution_of(request),
+        "execution": traces.execution_of(trace),
     }
     case = {key: value for key, value in given.items() if value}
     case["input_messages"] = [traces.suite_message(t, attached.piece) for t in request.spoken]
     refuse_keys(case)
     lost += changes(body.value, trace, case_in(case, body.where.file, attached.folder))
-    model = {"model": request.model} if request.model else {}
-    target = {"provider": trace.provider, **model, **trace.target}
+    target = {"provider": trace.provider, "model": request.model, **trace.target}
+    if "$" in (written := json.dumps(target)) or "{{" in written:
+        raise MultiturnError("the model would be read as a variable; replace it in the file")
+    of_provider = trace.provider.upper()
+    target["model"] = target["model"] or f"${{{{ {of_provider}_MODEL }}}}"
+    target["api_key"] = f"${{{{ {of_provider}_API_KEY }}}}"
+    if trace.provider == "azure":
+        target["endpoint"] = "${{ AZURE_ENDPOINT }}"
     if not any(turn.role == "system" for turn in request.spoken):
         target["default_system"] = "omit"
-    return Imported(case, target), lost
+    return Imported(case, target, not lost), lost
 
 
 _TO_FILL_IN = "(to fill in)"
@@ -321,52 +333,96 @@ def _refuse(kind: str, where: str) -> None:
 
 
 def write_suite(cases: list[Imported], output: str | None, attached: Attached) -> None:
-    """Write a suite to a new file, and media beside it; None is standard output.
+    """Write a suite to a new file, and targets and media beside it; None is standard output.
 
     Raises:
-        MultiturnError: the file exists.
+        MultiturnError: the file exists, or that of the targets.
     """
-    text = suite_text(cases).encode()
     if output is None:
         with open_output(None) as file:
-            file.write(text)
+            file.write(suite_text(cases).encode())
         return
-    target = Path(output)
+    path = Path(output)
+    cases, targets = with_targets(cases)
+    beside = path.with_name(f"{_stem(output)}.targets.yaml")
+    current = path
     try:
-        with open_new(target) as file:
-            file.write(text)
-            attached.keep(target.parent)
+        with open_new(path) as file:
+            file.write(suite_text(cases, beside.name).encode())
+            current = beside
+            with open_new(beside) if targets else nullcontext() as others:
+                if others is not None:
+                    others.write(dump({"targets": targets}).removeprefix("---\n").encode())
+                attached.keep(path.parent)
     except FileExistsError:
-        raise MultiturnError(f"{output!r} exists; name another file, or remove it") from None
+        what = f"{str(current)!r} exists; name another file, or remove it"
+        raise MultiturnError(what) from None
 
 
-def suite_text(cases: list[Imported]) -> str:
+def with_targets(cases: list[Imported]) -> tuple[list[Imported], list[Values]]:
+    """Return the cases without the settings that all of a target share, and targets with these."""
+    found, targets = [*cases], named_targets(cases)
+    for target, of_cases in targets:
+        given = [found[at].case.get("execution", {}) for at in of_cases]
+        for name, value in [*given[0].items()]:
+            written = json.dumps(value)
+            if "$" in written or "{{" in written:  # which targets take for a variable
+                continue
+            if all(name in each and json.dumps(each[name]) == written for each in given):
+                target[name] = value
+        for at in of_cases:
+            kept = {k: v for k, v in found[at].case.get("execution", {}).items() if k not in target}
+            case = {**found[at].case, "execution": kept}
+            if not kept:
+                case.pop("execution")
+            found[at] = found[at]._replace(case=case)
+    return found, [target for target, _ in targets]
+
+
+def named_targets(cases: list[Imported]) -> list[tuple[Values, list[int]]]:
+    """Return the targets that send the bodies again, and the indexes of the cases of each."""
+    found: list[tuple[Values, list[int]]] = []
+    for at, each in enumerate(cases):
+        for target, of_cases in found:
+            if target == each.target:
+                of_cases.append(at)
+                break
+        else:
+            found += [(each.target, [at])] if each.target else []
+    names = Ids()
+    return [
+        ({"name": names.new(target["provider"]), **target}, of_cases) for target, of_cases in found
+    ]
+
+
+def suite_text(cases: list[Imported], targets_file: str = "") -> str:
     """Return the suite in YAML; tools that all cases have are the suite's.
 
-    A comment at the top has the targets that send the bodies again.
+    A comment at the top names what sends the bodies again: the file of the targets, or these.
     """
     tools = cases[0].case.get("tools")
     found: Values = {"evalcases": [each.case for each in cases]}
     if len(cases) > 1 and tools and all(each.case.get("tools") == tools for each in cases):
         listed = [{k: v for k, v in each.case.items() if k != "tools"} for each in cases]
         found = {"tools": tools, "evalcases": listed}
-    return _comment(cases) + dump(found).removeprefix("---\n")
+    return _comment(cases, targets_file) + dump(found).removeprefix("---\n")
 
 
-def _comment(cases: list[Imported]) -> str:
-    """Return the targets that send the bodies again, as a comment."""
-    targets: list[Values] = []
-    for each in cases:
-        if each.target and each.target not in targets:
-            targets.append(each.target)
-    if not targets:
+def _comment(cases: list[Imported], targets_file: str) -> str:
+    """Return what sends the bodies again, as a comment."""
+    if not any(each.target for each in cases):
         return "# Write each content that is null.\n"
     pipeline = "spec"
     roles = [[message["role"] for message in each.case["input_messages"]] for each in cases]
     if any("system" in [*dropwhile(lambda role: role == "system", each)] for each in roles):
         pipeline = "extends: spec, configure: {consolidate_system: {later_system: keep}}"
-    lines = [f"The same requests again: the pipeline {pipeline}, and these targets"]
-    names = Ids()
-    named = [{"name": names.new(target["provider"]), **target} for target in targets]
-    lines += [f"  {line}" for line in dump(named).removeprefix("---\n").splitlines()]
+    is_same = all(each.is_same for each in cases)
+    what = "The same requests again" if is_same else "These requests, but for what import named"
+    lines = [f"{what}: the pipeline {pipeline}, and "]
+    if targets_file:
+        lines[0] += f"the targets of {targets_file}"
+    else:
+        lines[0] += "these targets"
+        targets = [target for target, _ in named_targets(cases)]
+        lines += [f"  {line}" for line in dump(targets).removeprefix("---\n").splitlines()]
     return "".join(f"# {line}\n" for line in lines)

@@ -12,7 +12,7 @@ from multiturn.files.media import Media
 from multiturn.model.request import PreparedRequest
 from multiturn.model.turns import Call, Thinking, Tool, Turn
 from multiturn.providers.reading import BodyForm, MediaReader
-from multiturn.providers.settings import TRANSPORT, Values
+from multiturn.providers.settings import TRANSPORT, Values, taken
 from multiturn.providers.targets import KINDS
 
 
@@ -22,12 +22,14 @@ class Trace(Struct, kw_only=True):
     Attributes:
         provider: the kind of target that sends such bodies.
         request: the request that it was written of.
-        target: the settings of a target that sends the body as it was.
+        target: what a target needs beside the settings of the request to send it as it was.
+        form: the form of the body; None for the attributes of a span.
     """
 
     provider: str
     request: PreparedRequest
     target: Values = {}
+    form: BodyForm | None = None
 
 
 def forms() -> list[tuple[str, BodyForm]]:
@@ -53,13 +55,15 @@ def read_body(body: Values, media: MediaReader) -> Trace:
     """
     kind, form = form_of(body)
     request = form.read(body, media)
-    return Trace(provider=kind, request=request, target=form.settings(request))
+    return Trace(provider=kind, request=request, target=form.settings(request), form=form)
 
 
-def execution_of(request: PreparedRequest) -> Values:
-    """Return the settings of a request by our names; in ``body`` those that are not ours."""
-    found: Values = msgspec.to_builtins(request.settings)
-    body = {key: each for key, each in found.pop("body", {}).items() if key not in TRANSPORT}
+def execution_of(trace: Trace) -> Values:
+    """Return the settings of a request by our names, and in ``body`` all others that it may add."""
+    found: Values = msgspec.to_builtins(trace.request.settings)
+    body = found.pop("body", {})
+    for path in (*TRANSPORT, *(trace.form.closed if trace.form else ())):
+        taken(body, path)
     return {**found, "body": body} if body else found
 
 

@@ -347,6 +347,9 @@ FORM = BodyForm(
     lambda _: {},
     _thoughts,
     keys=KEYS,
-    # From the types of google-genai 3.4.0, on 22 November 2026.
-    closed=(*_READ, "cachedContent"),
+    # From the types of google-genai 3.4.0, on 22 November 2026; the API also takes snake_case.
+    closed=(
+        *(*_READ, "cachedContent", "cached_content", "generation_config"),
+        *("system_instruction", "tool_config"),
+    ),
 )

@@ -5,7 +5,6 @@ Many other tools use this form, too.
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import partial
 from itertools import takewhile
 from typing import Any, TypeVar
 
@@ -282,8 +281,9 @@ def role_form(messages: list[Values]) -> Values:
     return {"system_role": "developer"} if is_developer else {}
 
 
-def _stops(written: Any) -> tuple[str, ...]:
-    return (written,) if isinstance(written, str) else tuple(written)
+def _stops(written: Any) -> Any:
+    """Return the texts before which an answer ends: one may stand alone."""
+    return tuple(written) if isinstance(written, list) else (written,)
 
 
 KEYS: settings.Keys = {
@@ -318,16 +318,21 @@ def _likeness(body: Values) -> int:
     return 3 if is_sure else 1
 
 
+def _same(body: Values) -> Any:
+    stop = {} if body.get("stop") is None else {"stop": [*_stops(body["stop"])]}
+    return reading.same_spelling(
+        {**body, **stop},
+        contents=("content",),
+        defaults=(("detail", "auto"), ("type", "function")),
+        programs=("parameters",),
+    )
+
+
 FORM = BodyForm(
     write_chat,
     read_chat,
     _likeness,
-    partial(
-        reading.same_spelling,
-        contents=("content",),
-        defaults=(("detail", "auto"), ("type", "function")),
-        programs=("parameters",),
-    ),
+    _same,
     lambda request: dict(request.form),
     keys={**KEYS, "max_output_tokens": Key(_LIMITS[0])},
     # From the types of openai 3.52.0 on 22 November 2026.

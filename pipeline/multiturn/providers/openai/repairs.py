@@ -22,8 +22,7 @@ def lay_out_for_chat(layout: Layout, *, is_asked: bool = True) -> None:
     """
     if layout.has_more:
         rules.leave_out_thinking(layout, "T8", lambda *_: "that this API does not take")
-        if is_asked:
-            rules.pair_results(layout)
+        rules.pair_results(layout, is_asked=is_asked)
         rules.rename_ids(layout, _CHAT_IDS)
         rules.tell_errors(layout, "O15")
     layout.tools_as_user("O1")

@@ -159,7 +159,6 @@ KEYS: settings.Keys = {
 }
 _STORED = ("previous_response_id", "conversation", "prompt")
 _READ = ("instructions", "input", "include", "model", "store", "tools")
-_OF_US = ("store", "include")  # that every body of ours has, whatever the case says
 
 
 def read_response(
@@ -258,8 +257,8 @@ def _strict(given: Values) -> Values:
 
 
 def _same(body: Values) -> Values:
-    """Return a body with its input as a list, and without what each body of ours has."""
-    same = {key: value for key, value in body.items() if key not in _OF_US}
+    """Return a body with its input as a list, and its tools as strict as the API takes them."""
+    same = dict(body)
     if isinstance(same.get("tools"), list):
         same["tools"] = [
             _strict(each) if isinstance(each, dict) else each for each in same["tools"]
