@@ -353,7 +353,7 @@ def test_a_case_that_cannot_be_read_or_converted_stops_no_other(
     (folder / "a.eval.yaml").write_text(json.dumps(suite))
     done = ask("openai", folder=folder)
     assert (done.returncode, done.stderr.splitlines()[-2]) == (
-        *(1, "4 answered, 0 reused, 2 failed: out.jsonl"),
+        *(1, "4 answered, 0 reused, 2 failed: out.jsonl; 4 sent with repairs: C9"),
     )
     assert (answers(folder), server.sent()) == ({**ALL, "none": None, "file": None}, ONCE)
 

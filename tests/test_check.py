@@ -44,8 +44,8 @@ def refuse(conversion):
     "refusing.yaml": "extends: spec\ninsert: [{stage: house:refuse, after: resolve_segments}]",
     "neither.yaml": "stages: [resolve_segments, embed_files]",
     "targets.yaml": "- {name: claude, provider: anthropic, model: claude-sonnet-4-6,"
-    ' api_key: "${{ CLAUDE_KEY }}"}\n'
-    "- {name: new, provider: anthropic, model: claude-9, api_key: none}\n",
+    ' default_system: omit, api_key: "${{ CLAUDE_KEY }}"}\n'
+    "- {name: new, provider: anthropic, model: claude-9, default_system: omit, api_key: none}\n",
 }
 
 

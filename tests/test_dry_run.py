@@ -46,7 +46,7 @@ def test_it_shows_the_very_body_that_is_later_sent_and_recorded(
 
 def test_each_repair_is_named_by_its_rule(folder: Path) -> None:
     talk(folder, "user", "tool", "assistant", "user")
-    for target, rules in (("az", {"O1"}), ("claude", {"A1", "A6"})):
+    for target, rules in (("az", {"C9", "O1"}), ("claude", {"C9", "A1", "A6"})):
         done = run("a.eval.yaml", "--target", target, "--dry-run", folder=folder)
         (line,) = records(done.stdout)
         assert (line["action"], line["error"]) == ("send", None)

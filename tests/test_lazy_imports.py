@@ -46,5 +46,5 @@ def test_one_with_the_blocks_of_vendors_imports_their_keys_only(tmp_path: Path) 
     assert imported_for(tmp_path, THEIRS) == [
         *("multiturn.providers.anthropic", "multiturn.providers.anthropic.messages"),
         *("multiturn.providers.openai", "multiturn.providers.openai.chat"),
-        "multiturn.providers.reading",
+        *("multiturn.providers.reading", "multiturn.providers.settings"),
     ]

@@ -66,7 +66,8 @@ def test_the_demo_shows_every_example() -> None:
     assert commands
     for command in commands:
         done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True)
-        summary = "5 answered, 0 reused, 0 failed, 0 retried\n" if " run " in command else ""
+        summary = "5 answered, 0 reused, 0 failed, 0 retried; 1 sent with repairs: C9\n"
+        summary *= " run " in command
         assert (done.returncode, done.stderr) == (0, summary)
         for suite in ("code-review", "debugging", "support-desk"):
             assert f"examples/{suite}.eval.yaml" in done.stdout

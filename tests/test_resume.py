@@ -116,9 +116,12 @@ def test_suites_of_one_name_in_two_folders_are_two(folder: Path, output: Path, r
     for name in ("one", "two"):
         (folder / name).mkdir()
         write_suite(folder, [name], name=f"{name}/a.eval.yaml")
-    for counts in ("2 answered, 0 reused", "0 answered, 2 reused"):
+    for summary in (
+        "2 answered, 0 reused, 0 failed, 0 retried: out.jsonl; 2 sent with repairs: C9\n",
+        "0 answered, 2 reused, 0 failed, 0 retried: out.jsonl\n",
+    ):
         done = run("one", "two", *OUTPUT, "--resume", folder=folder)
-        assert (done.returncode, done.stderr) == (0, f"{counts}, 0 failed, 0 retried: out.jsonl\n")
+        assert (done.returncode, done.stderr) == (0, summary)
     assert {line["suite"] for line in records(output)} == {"one/a.eval.yaml", "two/a.eval.yaml"}
 
 
@@ -184,7 +187,7 @@ def test_lines_of_other_targets_and_of_cases_that_are_gone_stay_and_are_named(ou
     said = run(*arguments, folder=output.parent).stderr
     assert said.splitlines() == [
         "out.jsonl still has 2 results of cases that are no longer in the suites: c1, c2",
-        "1 answered, 0 reused, 0 failed, 0 retried: out.jsonl",
+        "1 answered, 0 reused, 0 failed, 0 retried: out.jsonl; 1 sent with repairs: C9",
     ]
     *lines, new = records(output)
     assert lines == [*kept, three]

@@ -54,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(folder: Path, server: Server) -> Server:
-    write_target(folder, server)
+    write_target(folder, server, default_system="omit")
     return server
 
 
@@ -93,7 +93,8 @@ def test_a_case_that_cannot_be_read_or_converted_has_a_result(
     assert (results["lost"]["response"], results["lost"]["error"]["type"]) == (None, "conversion")
     assert message in done.stderr
     if output:
-        assert done.stderr.endswith("1 answered, 0 reused, 4 failed, 0 retried: out.jsonl\n")
+        counts = "1 answered, 0 reused, 4 failed, 0 retried: out.jsonl"
+        assert done.stderr.endswith(f"{counts}; 1 sent with repairs: C9\n")
 
 
 def test_an_error_is_said_once_beside_answers_as_text(folder: Path) -> None:
@@ -261,5 +262,5 @@ def test_the_summary_of_a_run_that_prints_its_results_is_on_standard_error(
     write_suite(tmp_path, ["one", "two"])
     done = run("a.eval.yaml", folder=tmp_path)
     assert len(records(done.stdout)) == 2
-    assert done.stderr == "2 answered, 0 reused, 0 failed, 0 retried\n"
+    assert done.stderr == "2 answered, 0 reused, 0 failed, 0 retried; 2 sent with repairs: C9\n"
     assert run("a.eval.yaml", "-q", folder=tmp_path).stderr == ""

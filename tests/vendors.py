@@ -56,8 +56,8 @@ def gemini(url: str = NOWHERE, **settings: Any) -> GeminiProvider:
     return GeminiProvider(GeminiSettings(**{**given, **settings}))
 
 
-def echo(url: str = NOWHERE) -> EchoProvider:
-    return EchoProvider(ChatSettings(name="t", provider="echo"))
+def echo(url: str = NOWHERE, **settings: Any) -> EchoProvider:
+    return EchoProvider(ChatSettings(name="t", provider="echo", **settings))
 
 
 PROVIDERS: dict[str, Connect] = {

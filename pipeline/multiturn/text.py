@@ -206,11 +206,12 @@ def brief(struct: Any) -> str:
             lines.append("    ),")
         else:
             lines.append(_short(f"    {name}={value!r}"))
-    return "\n".join([*lines, ")"])
+    return "\n".join([*lines, ")"]) if lines[1:] else f"{lines[0]})"
 
 
 def _short(line: str) -> str:
-    line = re.sub(r"\n *", " ", line).replace("( ", "(")  # a struct in a struct
+    line = re.sub(r"(?<=\()\n *|,\n *(?=\))", "", line)  # of a struct in a struct
+    line = re.sub(r"\n *", " ", line)
     return f"{line}," if len(line) <= _WIDEST else f"{line[:_WIDEST]}…,"
 
 

@@ -13,6 +13,7 @@ import pytest
 import standins
 from multiturn.errors import MultiturnError, ProviderError
 from multiturn.model.request import ChatMessage, InputFile, ProviderRequest
+from multiturn.model.settings import JsonSchema, RequestSettings
 from multiturn.model.turns import Tool
 from multiturn.providers.base import Wire
 from standins import agent, ask, left
@@ -40,9 +41,9 @@ def saw(provider: Any, question: str = "Hi", **request: Any) -> Any:
     return json.loads(ask(provider, question, **request).text)
 
 
-def wire(kind: str, question: str = "Hi", *, settings: Any = None, **request: Any) -> Wire:
+def wire(kind: str, question: str = "Hi", *, target: Any = None, **request: Any) -> Wire:
     """Return what an agent would be sent."""
-    provider = agent(kind, Path(), **{"executable": "agent", **(settings or {})})
+    provider = agent(kind, Path(), **{"executable": "agent", **(target or {})})
     return provider.wire(ProviderRequest(question=question, **request))
 
 
@@ -110,7 +111,7 @@ def messages(system: str) -> tuple[ChatMessage, ...]:
     ],
 )
 def test_an_agent_gets_what_llm_apis_get(kind: str, request_: dict[str, Any], start: str) -> None:
-    made = wire(kind, "What now?", settings=including(kind), **request_)
+    made = wire(kind, "What now?", target=including(kind), **request_)
     assert made.body.decode().startswith(start)
     assert b"In a file." not in made.body
     assert b"Ahoy" not in made.body  # the chat prompt is for LLM APIs
@@ -118,15 +119,49 @@ def test_an_agent_gets_what_llm_apis_get(kind: str, request_: dict[str, Any], st
 
 
 def test_what_does_not_reach_an_agent_is_named(kind: str) -> None:
-    request: dict[str, Any] = {"metadata": SYSTEM, "temperature": 0.5, "max_output_tokens": 100}
-    sampling = ("F4: left out the temperature 0.5", "F4: left out the limit of 100 tokens")
-    left_out = (
+    said = RequestSettings(temperature=0.5, max_output_tokens=100)
+    left_out = ("F4: left out the temperature 0.5", "F4: left out the max_output_tokens 100")
+    system = (
         "F5: left out the system prompt or guidelines; system: include of the target sends them"
     )
+    request: dict[str, Any] = {"metadata": SYSTEM, "settings": said}
     made = wire(kind, **request)
-    assert made.repairs == ((*sampling, left_out) if kind == "vscode" else sampling)
+    assert made.repairs == ((*left_out, system) if kind == "vscode" else left_out)
     assert made.body.startswith(b"Hi" if kind == "vscode" else b"[[")
-    assert wire(kind, settings=including(kind), **request).repairs == sampling
+    assert wire(kind, target=including(kind), **request).repairs == left_out
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "repair"),
+    [
+        ("temperature", 0, "F4: left out the temperature 0"),
+        ("top_p", 0.25, "F4: left out the top_p 0.25"),
+        ("top_k", 40, "F4: left out the top_k 40"),
+        ("max_output_tokens", 100, "F4: left out the max_output_tokens 100"),
+        ("stop", ("END", "\n"), "F4: left out the stop ['END', '\\n']"),
+        ("seed", 0, "F4: left out the seed 0"),
+        ("frequency_penalty", -0.5, "F4: left out the frequency_penalty -0.5"),
+        ("presence_penalty", 2, "F4: left out the presence_penalty 2"),
+        ("reasoning_effort", "high", "F4: left out the reasoning_effort high"),
+        ("reasoning_tokens", 0, "F4: left out the reasoning_tokens 0"),
+        ("response_format", "json", "F4: left out the response_format json"),
+        ("response_format", JsonSchema(schema={}), "F4: left out the response_format json_schema"),
+        ("tool_choice", "required", "F4: left out the tool_choice required"),
+        ("parallel_tool_calls", False, "F4: left out the parallel_tool_calls false"),
+        ("verbosity", "low", "F4: left out the verbosity low"),
+        ("service_tier", "flex", "F4: left out the service_tier flex"),
+        ("body", {"logprobs": True}, "F4: left out the body {'logprobs': True}"),
+    ],
+)
+def test_each_setting_of_a_request_is_named_that_an_agent_does_not_get(
+    kind: str, name: str, value: Any, repair: str
+) -> None:
+    said = RequestSettings(**{name: value})
+    with_tools = wire(kind, settings=said, tools=(Tool("now"),))
+    assert with_tools.repairs == (repair, "F6: left out the tools")
+    is_of_tools = name in ("tool_choice", "parallel_tool_calls")
+    assert wire(kind, settings=said).repairs == (() if is_of_tools else (repair,))
+    assert with_tools.body == wire(kind).body
 
 
 def test_an_empty_transcript_is_refused(kind: str) -> None:
@@ -375,12 +410,12 @@ def test_a_key_changes_no_digest_and_is_not_printed(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings: dict[str, Any] = {"args": ("--fast-and-loose",), "env": {"KEY": "secret-4711"}}
-    before = wire(kind, settings=settings)
+    before = wire(kind, target=settings)
     provider = agent(kind, Path(), executable="agent", **settings)
     assert "secret-4711" not in f"{provider!r} {provider.settings!r} {before!r}"
     monkeypatch.setenv("GITHUB_TOKEN", "--fast-and-loose")
     settings["env"] = {"KEY": "another"}
-    assert wire(kind, settings=settings).digest() == before.digest()
+    assert wire(kind, target=settings).digest() == before.digest()
 
 
 # The target
@@ -404,7 +439,7 @@ def test_another_request_has_another_digest(
     given: dict[str, Any] = {"question": "Hi", "input_files": (file("a", "A"),)}
     first = wire(kind, **given)
     assert wire(kind, **given, chat_prompt=messages("Hi")).digest() == first.digest()
-    assert wire(kind, settings=settings, **{**given, **request_}).digest() != first.digest()
+    assert wire(kind, target=settings, **{**given, **request_}).digest() != first.digest()
 
 
 @pytest.mark.parametrize("executable", ["no-such-agent", "/no/such/agent"])

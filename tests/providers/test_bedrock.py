@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from msgspec.structs import replace
 
 import commands
@@ -220,7 +221,8 @@ def test_a_choice_has_the_word_of_the_api(choice: str | None, written: Any) -> N
 
 
 def test_tools_are_left_out_where_none_may_be_called() -> None:
-    wire = bedrock().wire(chat(("user", "Hi"), tools=(WEATHER,), tool_choice="none"))
+    request = chat(("system", "Be brief."), *CALLED[:1], tools=(WEATHER,), tool_choice="none")
+    wire = bedrock().wire(request)
     assert "toolConfig" not in json.loads(wire.body)
     assert wire.repairs == ("B5: left out the tools, as tool_choice is none",)
 
@@ -472,16 +474,17 @@ def test_a_body_is_imported_and_sent_again(folder: Path, server: Server) -> None
     (folder / "body.json").write_text(json.dumps(BODY))
     done = commands.run("import", "body.json", "--output", "b.eval.yaml", folder=folder)
     assert (done.returncode, done.stderr) == (0, "")
-    text = (folder / "b.eval.yaml").read_text()
-    assert "provider: bedrock" in text
-    assert "top_k: 5" in text
-    assert "topP: 0.9" in text
+    (target,) = yaml.safe_load((folder / "b.targets.yaml").read_text())["targets"]
+    assert (target["provider"], target["top_p"]) == ("bedrock", 0.9)
+    assert target["body"] == {"additionalModelRequestFields": {"top_k": 5}}
+    given = {**target, "base_url": server.url, "api_key": KEY}
+    (folder / "b.targets.yaml").write_text(json.dumps([given]))
     server.answer(body=ANSWER)
-    done = running.run("b.eval.yaml", "--target", "rock", folder=folder)
+    options = ("--target", target["name"], "--targets", "b.targets.yaml")
+    done = running.run("b.eval.yaml", *options, folder=folder)
     assert done.returncode == 0, done.stderr
-    given = {key: value for key, value in BODY.items() if key in server.requests[0].json}
-    given["inferenceConfig"] = {"maxTokens": 50, "temperature": 0.5}
-    assert server.requests[0].json == given
+    sent = {key: value for key, value in BODY.items() if key != "modelId"}
+    assert server.requests[0].json == sent
 
 
 def test_a_conversation_goes_on_after_an_answer(folder: Path, server: Server) -> None:

@@ -60,7 +60,7 @@ REFUSED = "Unsupported value: 'temperature' does not support 0 with this model."
 
 def test_a_run_ends_at_once_if_every_case_would_be_refused(tmp_path: Path, server: Server) -> None:
     server.fail(400, REFUSED, times=None)
-    done = run_of_40(tmp_path, server, temperature=0)
+    done = run_of_40(tmp_path, server, temperature=0, default_system="omit")
     assert (done.returncode, len(server.requests)) == (1, 1)
     assert done.stderr == (
         f"a.eval.yaml:1: case 'c0': HTTP 400: {REFUSED[:-1]}; set temperature: omit in the target;"

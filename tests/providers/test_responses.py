@@ -154,8 +154,9 @@ ITEMS_OF_MEDIA = [
 
 
 def items(provider: Any, *messages: ChatMessage) -> tuple[list[Any], tuple[str, ...]]:
-    """Return the items after the system message, and the repairs."""
-    request = ProviderRequest(question="", chat_prompt=(ChatMessage("user", "Hi"), *messages))
+    """Return the items after a system message and one of the user, and the repairs."""
+    before = (ChatMessage("system", "Be brief."), ChatMessage("user", "Hi"))
+    request = ProviderRequest(question="", chat_prompt=(*before, *messages))
     with warnings_to(lambda _: None):
         wire = provider.wire(request)
     body = json.loads(wire.body)

@@ -10,6 +10,7 @@ import pytest
 from histories import history
 from loopback import Server
 from multiturn import ChatMessage, ProviderResponse
+from multiturn.model.settings import RequestSettings
 from multiturn.providers.base import Wire
 from vendors import HELLO, Connect, anthropic, ask, azure, chat, each_vendor, gemini, openai
 
@@ -78,7 +79,8 @@ def test_temperature_and_limit_are(
     of_target: Any, of_request: Any, sent: tuple[float, int]
 ) -> None:
     provider = openai(temperature=of_target[0], max_output_tokens=of_target[1])
-    request = chat(temperature=of_request[0], max_output_tokens=of_request[1], question="Hello")
+    said = {"temperature": of_request[0], "max_output_tokens": of_request[1]}
+    request = chat(("user", "Hello"), **said)
     body = msgspec.json.decode(provider.wire(request).body)
     assert (body["temperature"], body["max_completion_tokens"]) == sent
 
@@ -133,7 +135,7 @@ def test_the_digest_changes_with_the_request_and_the_target_but_not_with_the_key
         digest(connect(api_key="k")),
     }
     others = [
-        digest(provider, temperature=0.5),
+        digest(provider, settings=RequestSettings(temperature=0.5)),
         digest(provider, chat_prompt=(ChatMessage("user", "Hello"),)),
         digest(connect(model="claude-2.0")),
         digest(connect("http://127.0.0.1:10")),

@@ -7,10 +7,8 @@ import pytest
 
 from loopback import Server
 from multiturn import ProviderError, ProviderRequest
-from multiturn.model.request import DEFAULT_SYSTEM_PROMPT
+from multiturn.model.settings import RequestSettings
 from vendors import PROVIDERS, Connect, chat, echo, entries, failure, openai, sent
-
-DEFAULT = ("system", DEFAULT_SYSTEM_PROMPT)
 
 
 def turns(messages: list[dict[str, str]]) -> list[tuple[str, str]]:
@@ -19,9 +17,11 @@ def turns(messages: list[dict[str, str]]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("vendor", "entry"), entries("rules.yaml"))
 def test_rule(vendor: str, entry: dict[str, Any]) -> None:
-    provider = PROVIDERS[vendor](**entry.get("settings", {}))
+    provider = PROVIDERS[vendor](**{"default_system": "omit", **entry.get("settings", {})})
     given = entry.get("given", [{"user": "Hello"}])
-    fields = {**msgspec.structs.asdict(chat(*turns(given))), **entry.get("request", {})}
+    others = {**entry.get("request", {})}
+    said = RequestSettings(**others.pop("settings", {}))  # only the rules check it
+    fields = {**msgspec.structs.asdict(chat(*turns(given))), **others, "settings": said}
     request = msgspec.convert(fields, ProviderRequest)
     if isinstance(entry[vendor], str):
         with pytest.raises(ProviderError) as caught:
@@ -29,7 +29,7 @@ def test_rule(vendor: str, entry: dict[str, Any]) -> None:
         assert (caught.value.kind, str(caught.value)) == ("refused", entry[vendor])
         return
     wire = provider.wire(request)
-    assert [turn for turn in sent(wire) if turn != DEFAULT] == turns(entry.get("sent", given))
+    assert sent(wire) == turns(entry.get("sent", given))
     assert [*wire.repairs] == entry[vendor]
     if "temperature" in entry:
         body = msgspec.json.decode(wire.body)

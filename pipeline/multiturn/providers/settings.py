@@ -52,6 +52,8 @@ def in_words(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, JsonSchema):
         return "json_schema"
+    if isinstance(value, tuple):
+        return str([*value])
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
