@@ -1,19 +1,23 @@
 """A run, from cases to results: convert, send, many at a time; an error stops only its own case."""
 
 import asyncio
+import hashlib
 import os
 from bisect import bisect_left, insort
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, suppress
+from datetime import UTC, datetime
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, Self, TypedDict, Unpack, get_args
 
+import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+import multiturn
 from multiturn import errors
 from multiturn.engine import costs
 from multiturn.engine.converting import ConvertedCase, convert_case, read_cases
@@ -27,7 +31,7 @@ from multiturn.providers import results as results_file
 from multiturn.providers import targets
 from multiturn.providers.base import Provider, ProviderResponse, TargetProvider, Wire
 from multiturn.providers.custom import complete
-from multiturn.providers.results import Failure, Result, ResultsFile
+from multiturn.providers.results import Failure, Made, Result, ResultsFile
 from multiturn.providers.tokens import Tokens
 from multiturn.text import utf8
 
@@ -143,6 +147,7 @@ def prepare(
         request.system if request.chat_prompt is None else UNSET,
         request.tools or UNSET,
         tuple(file for file in request.input_files if file.media is not None) or UNSET,
+        request.settings if request.settings.said() else UNSET,
     )
     found = replace(found, result=replace(result, raw_request=asked_for))
     try:
@@ -320,6 +325,14 @@ class Run:
         if not is_dry:
             self.provider.check()
         self.names = suite_names(self.selection)
+        self._made = Made(
+            provider=self.provider.kind or self.provider.settings.provider,
+            model=costs.model_of(self.provider) or None,
+            pipeline=self.pipeline.name,
+            pipeline_digest=self.pipeline.digest(),
+            revision=_commit(),
+            version=multiturn.__version__,
+        )
         has_model = bool(costs.model_of(self.provider))
         self.budget = costs.Budget(
             costs.price_for(self.provider, options.get("prices")) if has_model else None,
@@ -438,9 +451,18 @@ class Run:
                 suite, case_id = utf8(self.names[each.suite]), each.case_id or ""
                 result = Result(suite=suite, id=case_id, target=self.provider.name, error=failure)
                 case = RunCase("unreadable", result, error=each.error)
-            if sample is not None:
-                case = replace(case, result=replace(case.result, sample=str(sample)))
-            yield case
+            asked_for = UNSET if sample is None else str(sample)
+            result = replace(case.result, sample=asked_for, made=self._made_of(case.wire))
+            yield replace(case, result=result)
+
+    def _made_of(self, wire: Wire | None) -> Made:
+        """Return what makes the result of a request; without one, of an error."""
+        made = replace(self._made, time=_now())
+        if wire is None:
+            return made
+        settings = (wire.prepared or wire.request).settings
+        encoded = msgspec.json.encode(settings, order="deterministic")
+        return replace(made, settings_digest=hashlib.sha256(encoded).hexdigest())
 
     def _read(self) -> Iterator[ConvertedCase]:
         if self._given is None:
@@ -463,6 +485,20 @@ class Run:
             return None
         self.results.keep()
         return self.results.path
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def _commit() -> str | None:
+    """Return the commit of the repository around the current folder; None where Git names none."""
+    from multiturn.engine.revision import git  # which imports what only --against needs
+
+    try:
+        return git("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    except (MultiturnError, OSError):
+        return None
 
 
 def _limit(name: str, number: Any) -> Any:
@@ -677,7 +713,7 @@ async def _send(case: RunCase, run: Run) -> RunCase:
         return case
     with suppress(Exception):  # send meets the same error, and reports it
         await run.provider.prepare()
-    start = perf_counter()
+    made, start = replace(case.result.made, time=_now()), perf_counter()
     sent = b""
     try:
         answer = await run.provider.send(case.wire)
@@ -692,7 +728,7 @@ async def _send(case: RunCase, run: Run) -> RunCase:
         done = case.failed(error)
     latency = round((perf_counter() - start) * 1000, 1)
     body = sent.decode("utf-8", "replace") if run.options.get("record_wire") and sent else UNSET
-    return replace(done, result=replace(done.result, latency_ms=latency, wire=body))
+    return replace(done, result=replace(done.result, latency_ms=latency, wire=body, made=made))
 
 
 def counted(run: Run, *, concurrency: int = 8) -> Iterator[RunCase]:
