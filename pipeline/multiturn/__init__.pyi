@@ -4,10 +4,10 @@ from multiturn.engine.batches import run_batches as run_batches
 from multiturn.engine.costs import Estimate as Estimate
 from multiturn.engine.project import load_pipeline as load_pipeline
 from multiturn.engine.project import load_suite as load_suite
+from multiturn.engine.project import load_target as load_target
 from multiturn.engine.run import RunCase as RunCase
 from multiturn.engine.run import dry_run as dry_run
 from multiturn.engine.run import estimate as estimate
-from multiturn.engine.run import load_target as load_target
 from multiturn.engine.run import run as run
 from multiturn.errors import AccessError as AccessError
 from multiturn.errors import AttachmentError as AttachmentError
@@ -38,6 +38,8 @@ from multiturn.model.request import InputFile as InputFile
 from multiturn.model.request import Origins as Origins
 from multiturn.model.request import PreparedRequest as PreparedRequest
 from multiturn.model.request import ProviderRequest as ProviderRequest
+from multiturn.model.settings import JsonSchema as JsonSchema
+from multiturn.model.settings import RequestSettings as RequestSettings
 from multiturn.model.turns import Call as Call
 from multiturn.model.turns import Part as Part
 from multiturn.model.turns import Thinking as Thinking

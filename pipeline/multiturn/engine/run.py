@@ -25,7 +25,7 @@ from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
 from multiturn.errors import MultiturnError, ProviderError, option
 from multiturn.model.case import Case
-from multiturn.model.turns import is_blank, kind_of
+from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers import results as results_file
 from multiturn.providers import targets
@@ -524,31 +524,6 @@ def _chosen(
     if isinstance(cases, Selection):
         return cases, None, chosen
     return Selection(), cases, chosen
-
-
-def load_target(
-    name: str | None = None, *, file: str | None = None, sends: bool = True
-) -> TargetProvider:
-    """Return the provider of a target.
-
-    Args:
-        name: of the target; by default that of the project's ``multiturn.toml`` or
-            ``pyproject.toml``, else ``echo``, which sends nothing and needs no file.
-        file: the targets file; by default the nearest ``targets.yaml`` or
-            ``.agentv/targets.yaml``, from the current folder up to the one with ``.git``, and not
-            from a suite's folder: the file can start programs, and says where keys go.
-        sends: False for a provider that only shows what it would send. A variable that is not set
-            is then no error where it is a key or an address.
-
-    Raises:
-        MultiturnError: there is no such target, its settings are wrong, or a variable that it
-            uses is not set; or the project's defaults are wrong, or another user's.
-    """
-    if not isinstance(name, str | None):
-        raise TypeError(f"load_target takes the name of a target, not {kind_of(name)}")
-    with from_project(target=name) as project:
-        chosen = targets.DEFAULT if project.target is None else project.target
-        return targets.find_target(chosen, file=file, sends=sends)
 
 
 async def run(

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 import multiturn_stages
 from multiturn.engine.converting import ConvertedCase
+from multiturn.engine.project import find_defaults, load_target
 from multiturn.engine.revision import Revision, git
 from multiturn.engine.selection import Selection, one_name
 from multiturn.errors import MultiturnError
@@ -21,7 +22,7 @@ from multiturn.explaining.spans import Spans
 from multiturn.files.paths import is_below, root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
-from multiturn.providers.targets import DEFAULT, environment, find_target, find_targets, read_target
+from multiturn.providers.targets import DEFAULT, environment, find_targets, read_target
 from multiturn.report.images import images_in
 from multiturn.snapshots.lists import shared_parameters
 from multiturn.snapshots.locations import Key, digest, name_in_root
@@ -150,11 +151,12 @@ class TargetThen(Struct, frozen=True):
     name: str
     file: str | None  # path of the targets file from the current folder; None for the nearest
     now: str | None  # absolute path of today's file, for a revision that has no such target
+    default_system: str | None  # of today's project
 
     def provider(self) -> tuple[TargetProvider, str]:
         """Return its provider, in the folder as it was then, or why it is today's."""
         if self.now is None or self.name == DEFAULT:
-            return find_target(self.name), ""
+            return load_target(self.name), ""
         today = Path(self.now)
         try:
             then = find_targets(self.file)
@@ -162,10 +164,13 @@ class TargetThen(Struct, frozen=True):
                 raise MultiturnError("there was no targets file")
             # .env is seldom committed; today's says what the revision does not.
             variables = environment(today)
-            return read_target(then, self.name, sends=False, variables=variables), ""
+            provider = read_target(then, self.name, sends=False, variables=variables)
+            provider.default_system, why = find_defaults()[0].default_system, ""
         except MultiturnError as error:
             why = f"{error}; the prompts of that time are shown for the target as it is now"
-            return read_target(today, self.name, sends=False), why
+            provider = read_target(today, self.name, sends=False)
+            provider.default_system = self.default_system
+        return provider, why
 
 
 def target_then(name: str | None, file: str | None) -> TargetThen | None:
@@ -176,7 +181,8 @@ def target_then(name: str | None, file: str | None) -> TargetThen | None:
     if file is not None:
         is_inside = is_below(os.path.realpath(file), git("rev-parse", "--show-toplevel"))
         file = (os.path.relpath if is_inside else os.path.abspath)(file)  # no revision has others
-    return TargetThen(name, file, None if now is None else os.path.abspath(now))
+    said = find_defaults()[0].default_system
+    return TargetThen(name, file, None if now is None else os.path.abspath(now), said)
 
 
 def side_items_at(
