@@ -93,7 +93,9 @@ def suite_schema() -> Schema:
     for properties in (suite, case):
         properties["tools"]["items"] = {"$ref": "#/$defs/ToolKeys"}
         properties["metadata"]["properties"] = struct_schema(keys.MetadataKeys)["properties"]
-        properties["execution"]["properties"] = execution
+        properties["execution"]["properties"] = execution | dict.fromkeys(
+            sorted(vocabulary.IRRELEVANT["execution"]), _UNUSED
+        )
     case["id"]["type"] = ["string", "number", "boolean", "null"]
     case["input_messages"]["minItems"] = 1
     suite["evalcases"] |= {"minItems": 1, "items": {"$ref": "#/$defs/case"}}
@@ -182,15 +184,16 @@ def _call() -> Schema:
 
 
 def _tool() -> Schema:
-    """Return the schema of a tool, also as OpenAI and Anthropic write it."""
+    """Return the schema of a tool, also as OpenAI, Anthropic and MCP write it."""
     tool = struct_schema(keys.ToolKeys)
     parameters = tool["properties"]["parameters"]
     parameters |= {
         "properties": {"type": {"const": "object"}, "properties": {"type": "object"}},
         "anyOf": [{"maxProperties": 0}, {"required": ["type"]}],
     }
-    words = "the same as `parameters`, of Anthropic."
-    tool["properties"]["input_schema"] = _of_others(words, **parameters)
+    for name, whose in (("input_schema", "Anthropic"), ("inputSchema", "MCP")):
+        words = f"the same as `parameters`, of {whose}."
+        tool["properties"][name] = _of_others(words, **parameters)
     return _or_function(tool, "tool", "object")
 
 

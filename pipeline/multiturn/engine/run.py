@@ -325,17 +325,17 @@ class Run:
         if not is_dry:
             self.provider.check()
         self.names = suite_names(self.selection)
+        steps = self.pipeline.steps
         self._made = Made(
             provider=self.provider.kind or self.provider.settings.provider,
             model=costs.model_of(self.provider) or None,
             pipeline=self.pipeline.name,
-            pipeline_digest=self.pipeline.digest(),
+            pipeline_digest=_digest([(s.stage.__module__, s.name, s.options) for s in steps]),
             revision=_commit(),
             version=multiturn.__version__,
         )
-        has_model = bool(costs.model_of(self.provider))
         self.budget = costs.Budget(
-            costs.price_for(self.provider, options.get("prices")) if has_model else None,
+            costs.price_for(self.provider, options.get("prices")) if self._made.model else None,
             most_cost=_limit("max_cost", options.get("max_cost")),
             most_tokens=_limit("max_tokens", options.get("max_tokens")),
             batch=batch,
@@ -452,17 +452,14 @@ class Run:
                 result = Result(suite=suite, id=case_id, target=self.provider.name, error=failure)
                 case = RunCase("unreadable", result, error=each.error)
             asked_for = UNSET if sample is None else str(sample)
-            result = replace(case.result, sample=asked_for, made=self._made_of(case.wire))
+            result = replace(case.result, sample=asked_for, made=self.made_of(case.wire))
             yield replace(case, result=result)
 
-    def _made_of(self, wire: Wire | None) -> Made:
-        """Return what makes the result of a request; without one, of an error."""
-        made = replace(self._made, time=_now())
-        if wire is None:
-            return made
-        settings = (wire.prepared or wire.request).settings
-        encoded = msgspec.json.encode(settings, order="deterministic")
-        return replace(made, settings_digest=hashlib.sha256(encoded).hexdigest())
+    def made_of(self, wire: Wire | None) -> Made:
+        """Return what makes the result of a request, now; without one, of an error."""
+        digest = None if wire is None else _digest((wire.prepared or wire.request).settings)
+        now = datetime.now(UTC).replace(microsecond=0)
+        return replace(self._made, settings_digest=digest, time=now)
 
     def _read(self) -> Iterator[ConvertedCase]:
         if self._given is None:
@@ -487,8 +484,10 @@ class Run:
         return self.results.path
 
 
-def _now() -> datetime:
-    return datetime.now(UTC).replace(microsecond=0)
+def _digest(value: Any) -> str:
+    """Return a hash of a value as JSON; the order of keys does not matter."""
+    encoded = msgspec.json.encode(value, enc_hook=repr, order="deterministic")
+    return hashlib.sha256(encoded).hexdigest()
 
 
 def _commit() -> str | None:
@@ -688,7 +687,7 @@ async def _send(case: RunCase, run: Run) -> RunCase:
         return case
     with suppress(Exception):  # send meets the same error, and reports it
         await run.provider.prepare()
-    made, start = replace(case.result.made, time=_now()), perf_counter()
+    made, start = run.made_of(case.wire), perf_counter()
     sent = b""
     try:
         answer = await run.provider.send(case.wire)

@@ -1,6 +1,5 @@
 """Pipelines: stages composed into one function."""
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
@@ -8,7 +7,6 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-import msgspec
 from msgspec import structs
 from toolz import compose_left
 
@@ -282,12 +280,6 @@ class Pipeline:
 
         names = [(name_of(step.stage), step.options) for step in self.steps]
         return dump({"stages": [{name: opts} if opts else name for name, opts in names]})
-
-    def digest(self) -> str:
-        """Return a hash of the stages' names and options, in order; not of their code."""
-        named = [(s.stage.__module__, s.stage.__qualname__, s.options) for s in self.steps]
-        encoded = msgspec.json.encode(named, enc_hook=repr, order="deterministic")
-        return hashlib.sha256(encoded).hexdigest()
 
     def _with(self, steps: Iterable[Stage | Step]) -> "Pipeline":
         return Pipeline(steps, name=self.name)

@@ -349,7 +349,7 @@ def _provider(
         folder = folders(Path(where))[0].absolute()
         place = node.children["response_format"]
         read = structs.replace(
-            read, response_format=read_format(place, Files(folder, folder), where, label)
+            read, response_format=read_format(place, Files(folder, folder), where, f"{label}: ")
         )
     provider = provider_type(read, secrets)
     for key, value in settings.items():

@@ -149,7 +149,7 @@ class CaseReader:
             if may_be_path(text.value):
                 warn_of_path(text, self.files, self.keys, label, AS_GUIDELINE)
         prompt, tools = self._system_prompt(node, label), calls.read_tools(node, self.keys, label)
-        said = node.children
+        said, settings = node.children, read_settings(node, self.files, self.keys, label)
         for key in filter(said.__contains__, _JSON_KEYS):
             calls.check_finite(said[key], key, self.name, label)
         metadata = value_at(said, "metadata") or {}
@@ -162,7 +162,7 @@ class CaseReader:
             "tools": shared.tools if tools is None else tools,
             "metadata": {**shared.metadata, **metadata},
             "execution": _over(value_at(said, "execution"), shared.execution),
-            "settings": read_settings(node, self.files, self.keys, label).over(shared.settings),
+            "settings": settings.over(shared.settings),
         }
 
     def warn_of_answer(self, line: Node, case: Case) -> None:

@@ -106,8 +106,7 @@ class CaseKeys(Struct, kw_only=True):
         outcome: what the answer should achieve, in words.
         conversation_id: groups the cases of one conversation.
         expected_messages: the answer a grader compares with.
-        execution: settings of a run; `temperature`, `max_output_tokens` and `tool_choice` win over
-            the suite's.
+        execution: settings of a run, over the suite's; those of its answer are sent.
     """
 
     id: Any = None
@@ -197,7 +196,7 @@ class ChosenKeys(Struct, forbid_unknown_fields=True):
     name: str
 
 
-class FormatKeys(Struct):
+class FormatKeys(Struct, forbid_unknown_fields=True):
     """The keys of a JSON Schema that answers must follow.
 
     Attributes:
@@ -208,8 +207,8 @@ class FormatKeys(Struct):
     """
 
     schema: Any
-    name: str | None = None
-    description: str | None = None
+    name: str = "answer"
+    description: str = ""
     strict: bool | None = None
 
 
@@ -218,8 +217,6 @@ class ExecutionKeys(RequestSettings, frozen=True, kw_only=True):
 
     tool_choice: Literal["auto", "none", "required"] | ChosenKeys | None = None  # type: ignore[assignment]
     response_format: Literal["text", "json"] | dict[str, Any] | None = None  # type: ignore[assignment]
-    target: _Unused = None
-    evaluators: _Unused = None
 
 
 class ConfigKeys(Struct):

@@ -1,25 +1,19 @@
 """The settings under ``execution`` of a suite or a case."""
 
+from msgspec import structs
+
 from multiturn.documents.json_lines import read_value
-from multiturn.documents.node import Node
+from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import read_as
-from multiturn.errors import InputError, MultiturnError
+from multiturn.errors import InputError, MultiturnError, quoted
 from multiturn.files.finding import Files
-from multiturn.model.settings import OTHER_NAMES, SETTINGS, JsonSchema, RequestSettings
-from multiturn.suites.calls import check_finite
+from multiturn.model.settings import SETTINGS, JsonSchema, RequestSettings
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.schema import ChosenKeys, ExecutionKeys, FormatKeys
 
-# What AgentV has there, by the schema of its suites in November 2026: nothing of it is sent.
-_OF_AGENTV = frozenset(
-    {
-        *("agent", "agent_options", "assertions", "budgetUsd", "budget_usd", "cache"),
-        *("early_exit", "evaluators", "failOnError", "fail_on_error", "model", "repeat", "runs"),
-        *("sandbox", "skip_defaults", "target", "targets", "threshold", "timeout_seconds"),
-        *("trials", "workers", "workspace"),
-    }
-)
 _MOST_BYTES = 1_048_576  # of a file with a JSON Schema
+_KINDS = {"text": "text", "json_object": "json"}  # what OpenAI's APIs call what is no schema
+_FORMS = "write text, json, {schema: FILE} or {schema: {type: object, …}}"
 
 
 def read_settings(owner: Node, files: Files, check: KeyCheck, label: str = "") -> RequestSettings:
@@ -32,51 +26,48 @@ def read_settings(owner: Node, files: Files, check: KeyCheck, label: str = "") -
     if execution is None or not isinstance(execution.children, dict):
         return RequestSettings()
     label = f"{label}: execution".removeprefix(": ")
-    for key in execution.children.keys() - _OF_AGENTV:
-        if key in OTHER_NAMES:
-            what = f'execution has no "{key}"; write it as {OTHER_NAMES[key]}'
-            raise InputError(what, where=execution.children[key].key_place(check.name, label))
-    check.check_execution(execution, _OF_AGENTV)
+    check.check(execution, "execution", label=label)
     keys = read_as(execution, ExecutionKeys, where=check.name, label=label)
-    if keys.body:
-        check_finite(execution.children["body"], "body", check.name, label)
-    choice, form = keys.tool_choice, keys.response_format
     said = {name: getattr(keys, name) for name in SETTINGS}
-    if isinstance(choice, ChosenKeys):
-        said["tool_choice"] = {"name": choice.name}
-    if isinstance(form, dict):
-        said["response_format"] = read_format(
-            execution.children["response_format"], files, check.name, label
-        )
+    if isinstance(keys.tool_choice, ChosenKeys):
+        said["tool_choice"] = {"name": keys.tool_choice.name}
+    if isinstance(keys.response_format, dict):
+        node = execution.children["response_format"]
+        said["response_format"] = read_format(node, files, check.name, f"{label}.")
     return RequestSettings(**said)
 
 
 def read_format(node: Node, files: Files, name: str, label: str) -> str | JsonSchema:
-    """Return the form that an answer must have, also as OpenAI's APIs write it."""
-    kinds = {"text": "text", "json_object": "json"}
-    kind = node.children.get("type")
-    if kind is not None and kind.value in kinds:
-        return kinds[kind.value]
-    label = f"{label}.response_format"
-    inner = node.children.get("json_schema", node)
-    keys = read_as(inner, FormatKeys, where=name, label=label)
-    schema, path = keys.schema, ""
+    """Return the form that an answer must have, also as OpenAI's APIs write it.
+
+    Args:
+        node: a mapping.
+        files: finds a file with a JSON Schema.
+        name: what errors call the document.
+        label: what errors have before the name of the setting.
+
+    Raises:
+        MultiturnError: it is none of the forms, or the file is not as it should be.
+    """
+    label = f"{label}response_format"
+    keys = dict(node.children)
+    kind = keys.pop("type", None)
+    if kind is not None and kind.scalar in _KINDS and not keys:
+        return _KINDS[kind.scalar]
+    if kind is not None and kind.scalar != "json_schema":
+        raise InputError(f"there is no such form; {_FORMS}", where=kind.place(name, label))
+    node = keys.pop("json_schema") if [*keys] == ["json_schema"] else with_keys(node, keys)
+    read = read_as(node, FormatKeys, where=name, label=label)
+    schema, path, place = read.schema, "", node.children["schema"].place(name, label)
     if isinstance(schema, str):
-        path, place = schema, inner.children["schema"].place(name, label)
+        path = schema
         try:
-            text = files.read(files.find(path), _MOST_BYTES)
-            schema = read_value(text)
+            schema = read_value(files.read(files.find(path), _MOST_BYTES, written=path))
         except MultiturnError as error:
             raise InputError(error.what, where=place) from None
         except ValueError as error:
-            raise InputError(f"{path} is not JSON: {error}", where=place) from None
+            raise InputError(f"{quoted(path)} is not JSON: {error}", where=place) from None
     if not isinstance(schema, dict):
-        what = "schema must be a JSON Schema, as {type: object, …}, or the path of a file with one"
-        raise InputError(what, where=inner.children["schema"].place(name, label))
-    return JsonSchema(
-        schema=schema,
-        name=keys.name or "answer",
-        description=keys.description or "",
-        strict=keys.strict,
-        path=path,
-    )
+        what = f"{quoted(path)} has no mapping" if path else "schema must be a mapping or a path"
+        raise InputError(f"{what}; {_FORMS}", where=place)
+    return JsonSchema(**{**structs.asdict(read), "schema": schema, "path": path})
