@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from multiturn.cli.lines import CheckLine, DiffLine, ExplainLine, ReportLine, SnapshotLine
 from multiturn.documents.imports import IMPORT_PATH
+from multiturn.model.settings import ChosenKeys, FormatKeys, SettingsKeys
 from multiturn.model.turns import ROLES
 from multiturn.pipelines.contract import options_of, summary_of
 from multiturn.pipelines.pipeline_file import Insertion, PipelineKeys, pipeline_names
@@ -89,7 +90,7 @@ _OF_A_RESULT = _of_others("of a result, in other tools.")
 def suite_schema() -> Schema:
     """Return the schema of a suite, or of one case with its messages at the top."""
     suite, case = (struct_schema(each)["properties"] for each in (keys.SuiteKeys, keys.CaseKeys))
-    execution = struct_schema(keys.ExecutionKeys)["properties"]
+    execution = struct_schema(SettingsKeys)["properties"]
     for properties in (suite, case):
         properties["tools"]["items"] = {"$ref": "#/$defs/ToolKeys"}
         properties["metadata"]["properties"] = struct_schema(keys.MetadataKeys)["properties"]
@@ -138,10 +139,26 @@ def suite_schema() -> Schema:
             },
             "MessageKeys": _message(),
             "CallKeys": _call(),
-            "ChosenKeys": struct_schema(keys.ChosenKeys),
             "ToolKeys": _tool(),
+            **_of_settings(),
         },
     }
+
+
+def _of_settings() -> Schema:
+    """Return the schemas of the settings that are mappings, also as OpenAI writes them."""
+    schema = struct_schema(FormatKeys)
+    schema["properties"]["schema"]["type"] = ["object", "string"]
+    of_openai = _of_others("of OpenAI's form.")
+    wrapped = {"type": {"enum": ["json_schema"]}, "json_schema": {**schema, **of_openai}}
+    bare = {"type": {"enum": ["text", "json_object"]}}
+    form = object_schema({**schema["properties"], "type": of_openai, "json_schema": of_openai})
+    form["anyOf"] = [
+        {"required": ["schema"], "properties": {"type": wrapped["type"], "json_schema": False}},
+        {**object_schema(wrapped), "required": ["json_schema"]},
+        {**object_schema(bare), "required": ["type"]},
+    ]
+    return {"ChosenKeys": struct_schema(ChosenKeys), "FormatKeys": form}
 
 
 def _message() -> Schema:
@@ -360,7 +377,7 @@ def targets_schema() -> Schema:
             "models": {"description": "what is known of models, beside what ships", **models},
         },
         "required": ["targets"],
-        "$defs": {"target": target, **kinds},
+        "$defs": {"target": target, **kinds, **_of_settings()},
     }
 
 

@@ -22,7 +22,7 @@ from multiturn.model.request import (
     message_of,
     prompt_of,
 )
-from multiturn.model.settings import Number, RequestSettings
+from multiturn.model.settings import Number, SettingsKeys
 from multiturn.model.turns import Call, Turns
 from multiturn.providers.layout import Layout
 from multiturn.providers.rules import RULES, Rule, broken
@@ -322,7 +322,7 @@ UpTo1 = Annotated[float, Meta(ge=0, le=1)] | Literal["omit"] | None
 UpTo2 = Annotated[float, Meta(ge=0, le=2)] | Literal["omit"] | None
 
 
-class ChatSettings(_Hidden, RequestSettings, frozen=True, kw_only=True):
+class ChatSettings(_Hidden, SettingsKeys, frozen=True, kw_only=True):
     """What every target with a model may set; where a request says something, that counts.
 
     Attributes:
@@ -342,7 +342,6 @@ class ChatSettings(_Hidden, RequestSettings, frozen=True, kw_only=True):
     timeout_seconds: Seconds = 600
     model: str = ""
     temperature: Number | Literal["omit"] | None = None  # type: ignore[assignment]
-    response_format: Literal["text", "json"] | Mapping[str, Any] | None = None  # type: ignore[assignment]
     default_system: Literal["send", "omit"] | None = None
     max_retries: Annotated[int, Meta(ge=0)] = 2
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from multiturn.files.media import Detail
-from multiturn.model.settings import RequestSettings
 
 Metadata = dict[str, Any]
 
@@ -184,39 +183,6 @@ class MediaKeys(Struct):
     value: str
     detail: Detail | None = None
     name: str | None = None
-
-
-class ChosenKeys(Struct, forbid_unknown_fields=True):
-    """The keys of a tool that the model must call.
-
-    Attributes:
-        name: the name of the tool.
-    """
-
-    name: str
-
-
-class FormatKeys(Struct, forbid_unknown_fields=True):
-    """The keys of a JSON Schema that answers must follow.
-
-    Attributes:
-        schema: the JSON Schema, or the path of a file with one.
-        name: what the model is told that the answer is.
-        description: what it is for.
-        strict: whether the vendor must hold the model to it.
-    """
-
-    schema: Any
-    name: str = "answer"
-    description: str = ""
-    strict: bool | None = None
-
-
-class ExecutionKeys(RequestSettings, frozen=True, kw_only=True):
-    """The keys of ``execution``."""
-
-    tool_choice: Literal["auto", "none", "required"] | ChosenKeys | None = None  # type: ignore[assignment]
-    response_format: Literal["text", "json"] | dict[str, Any] | None = None  # type: ignore[assignment]
 
 
 class ConfigKeys(Struct):
