@@ -90,13 +90,13 @@ _OF_A_RESULT = _of_others("of a result, in other tools.")
 def suite_schema() -> Schema:
     """Return the schema of a suite, or of one case with its messages at the top."""
     suite, case = (struct_schema(each)["properties"] for each in (keys.SuiteKeys, keys.CaseKeys))
-    execution = struct_schema(SettingsKeys)["properties"]
+    unused = dict.fromkeys(sorted(vocabulary.IRRELEVANT["execution"]), _UNUSED)
+    execution = object_schema(struct_schema(SettingsKeys)["properties"] | unused)
+    del execution["type"]  # of another type, it says nothing
     for properties in (suite, case):
         properties["tools"]["items"] = {"$ref": "#/$defs/ToolKeys"}
         properties["metadata"]["properties"] = struct_schema(keys.MetadataKeys)["properties"]
-        properties["execution"]["properties"] = execution | dict.fromkeys(
-            sorted(vocabulary.IRRELEVANT["execution"]), _UNUSED
-        )
+        properties["execution"] |= execution
     case["id"]["type"] = ["string", "number", "boolean", "null"]
     case["input_messages"]["minItems"] = 1
     suite["evalcases"] |= {"minItems": 1, "items": {"$ref": "#/$defs/case"}}
@@ -149,14 +149,13 @@ def _of_settings() -> Schema:
     """Return the schemas of the settings that are mappings, also as OpenAI writes them."""
     schema = struct_schema(FormatKeys)
     schema["properties"]["schema"]["type"] = ["object", "string"]
-    of_openai = _of_others("of OpenAI's form.")
-    wrapped = {"type": {"enum": ["json_schema"]}, "json_schema": {**schema, **of_openai}}
-    bare = {"type": {"enum": ["text", "json_object"]}}
-    form = object_schema({**schema["properties"], "type": of_openai, "json_schema": of_openai})
+    of_openai, bare = _of_others("of OpenAI's form."), ["text", "json_object"]
+    inner = {"type": {"enum": [*bare, "json_schema"], **of_openai}}
+    inner["json_schema"] = {**schema, **of_openai}
+    form = object_schema({**schema["properties"], **inner})
     form["anyOf"] = [
-        {"required": ["schema"], "properties": {"type": wrapped["type"], "json_schema": False}},
-        {**object_schema(wrapped), "required": ["json_schema"]},
-        {**object_schema(bare), "required": ["type"]},
+        *({"required": [key]} for key in ("schema", "json_schema")),
+        {"required": ["type"], "properties": {"type": {"enum": bare}}, "maxProperties": 1},
     ]
     return {"ChosenKeys": struct_schema(ChosenKeys), "FormatKeys": form}
 

@@ -151,7 +151,6 @@ class TargetThen(Struct, frozen=True):
     name: str
     file: str | None  # path of the targets file from the current folder; None for the nearest
     now: str | None  # absolute path of today's file, for a revision that has no such target
-    default_system: str | None  # of today's project
 
     def provider(self) -> tuple[TargetProvider, str]:
         """Return its provider, in the folder as it was then, or why it is today's."""
@@ -164,12 +163,11 @@ class TargetThen(Struct, frozen=True):
                 raise MultiturnError("there was no targets file")
             # .env is seldom committed; today's says what the revision does not.
             variables = environment(today)
-            provider = read_target(then, self.name, sends=False, variables=variables)
-            provider.default_system, why = find_defaults()[0].default_system, ""
+            provider, why = read_target(then, self.name, sends=False, variables=variables), ""
         except MultiturnError as error:
             why = f"{error}; the prompts of that time are shown for the target as it is now"
             provider = read_target(today, self.name, sends=False)
-            provider.default_system = self.default_system
+        provider.default_system = find_defaults()[0].default_system
         return provider, why
 
 
@@ -181,8 +179,7 @@ def target_then(name: str | None, file: str | None) -> TargetThen | None:
     if file is not None:
         is_inside = is_below(os.path.realpath(file), git("rev-parse", "--show-toplevel"))
         file = (os.path.relpath if is_inside else os.path.abspath)(file)  # no revision has others
-    said = find_defaults()[0].default_system
-    return TargetThen(name, file, None if now is None else os.path.abspath(now), said)
+    return TargetThen(name, file, None if now is None else os.path.abspath(now))
 
 
 def side_items_at(
