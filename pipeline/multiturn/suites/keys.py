@@ -78,10 +78,7 @@ IRRELEVANT: Mapping[str, frozenset[str]] = {
         }
     ),
     "tool": frozenset(
-        {
-            *("_meta", "annotations", "cache_control", "execution", "icons", "outputSchema"),
-            *("title",),
-        }
+        ("_meta", "annotations", "cache_control", "execution", "icons", "outputSchema", "title")
     ),
     "call": frozenset({"index", "view"}),
     "block": frozenset(
