@@ -64,7 +64,7 @@ def list_cases(options: shared.SuiteOptions, tokens: bool) -> None:
 
 def _sized(conversions: "Iterable[Conversion]", options: shared.SuiteOptions) -> "Iterable[Sized]":
     """Yield each case with its size; one that the target refuses is a failure."""
-    from multiturn.engine.project import load_target
+    from multiturn.engine.target import load_target
     from multiturn.explaining.explanation import size_of
     from multiturn.providers.targets import DEFAULT
 

@@ -322,7 +322,7 @@ class SuiteOptions(NamedTuple):
             if self.targets_file is not None:
                 raise click.UsageError("--targets is for --target; add it")
             return None
-        from multiturn.engine.project import load_target
+        from multiturn.engine.target import load_target
 
         return load_target(self.target, file=self.targets_file, sends=False)
 

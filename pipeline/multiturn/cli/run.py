@@ -118,8 +118,8 @@ def run_suites(
     an error.
     """
     from multiturn.cli import sending
-    from multiturn.engine.project import load_target
     from multiturn.engine.run import Run, counted
+    from multiturn.engine.target import load_target
     from multiturn.providers.targets import DEFAULT
 
     _check_options(click.get_current_context().params)

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 import multiturn_stages
 from multiturn.engine.converting import ConvertedCase
-from multiturn.engine.project import find_defaults, load_target
+from multiturn.engine.project import find_defaults
 from multiturn.engine.revision import Revision, git
 from multiturn.engine.selection import Selection, one_name
+from multiturn.engine.target import load_target
 from multiturn.errors import MultiturnError
 from multiturn.explaining.spans import Spans
 from multiturn.files.paths import is_below, root_of

@@ -13,14 +13,9 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
 from multiturn.engine.converting import read_suite
-from multiturn.engine.project import (
-    chosen_suites,
-    find_defaults,
-    from_project,
-    load_pipeline,
-    load_target,
-)
+from multiturn.engine.project import chosen_suites, find_defaults, from_project, load_pipeline
 from multiturn.engine.selection import Selection, select
+from multiturn.engine.target import load_target
 from multiturn.errors import MultiturnError
 from multiturn.files.finding import Texts
 from multiturn.files.paths import root_of
