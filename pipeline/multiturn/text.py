@@ -210,7 +210,7 @@ def brief(struct: Any) -> str:
 
 
 def _short(line: str) -> str:
-    line = re.sub(r"\n *", " ", line).replace("( ", "(")  # a struct in a struct
+    line = re.sub(r"\n *", " ", line).replace("( ", "(").replace(", )", ")")  # a struct in one
     return f"{line}," if len(line) <= _WIDEST else f"{line[:_WIDEST]}…,"
 
 
