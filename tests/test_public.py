@@ -125,7 +125,10 @@ def test_a_conversion_is_shown_in_a_few_lines() -> None:
     ]
     assert repr(Conversion(case)).count("\n") == 2
     request = ProviderRequest(question="Hi", settings=RequestSettings(temperature=0.0))
-    assert repr(request) == "ProviderRequest(\n    question='Hi',\n    temperature=0.0,\n)"
+    assert (
+        repr(request)
+        == "ProviderRequest(\n    question='Hi',\n    settings=RequestSettings(temperature=0.0),\n)"
+    )
 
 
 def test_the_page_of_the_api_has_the_docstrings_as_they_are() -> None:
