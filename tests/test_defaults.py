@@ -11,9 +11,10 @@ import pytest
 from commands import run
 from comparing import write
 from limits import limited
-from multiturn import Case, MultiturnError, TestMessage, load_pipeline
+from multiturn import Case, MultiturnError, TestMessage, load_pipeline, load_target
 from multiturn.engine.project import Defaults, find_defaults
 from multiturn.testing import cases, convert
+from repositories import commit, git
 
 HI = "input_messages: [{role: user, content: Hi}, {role: assistant, content: Ho}]\n"
 HOUSE = "extends: spec\nconfigure: {render_question: {marker: '<{role}> '}}\n"
@@ -242,3 +243,88 @@ def test_tests_of_suites_take_them(project: Path, monkeypatch: pytest.MonkeyPatc
     assert (convert(CASE).question, convert(CASE, "spec").question) == (AS_HOUSE, AS_SPEC)
     assert [param.id for param in cases("evals/*.yaml")] == ["a.eval.yaml a"]
     assert [param.id for param in cases("evals/*.yaml", root=".")] == ["evals/a.eval.yaml a"]
+
+
+# --- the default system message
+
+SAID, NONE = "You are a careful assistant.", 'default_system = "omit"\n'
+TARGETS = """\
+- {name: plain, provider: openai, api_key: abcdef, model: gpt-4o}
+- {name: sends, provider: openai, api_key: abcdef, model: gpt-4o, default_system: send}
+- {name: omits, provider: openai, api_key: abcdef, model: gpt-4o, default_system: omit}
+- {name: own, provider: "house_of_defaults:Own"}
+"""
+HOUSE_OF_DEFAULTS = """\
+from multiturn import AxProvider, ProviderResponse
+
+class Own(AxProvider):
+    async def invoke(self, request):
+        return ProviderResponse(text=self.build_chat_prompt(request)[0].content)
+"""
+
+
+@pytest.fixture
+def omitting(project: Path) -> Path:
+    """A project that says ``omit``, with a suite whose only message is the user's."""
+    suite = "input_messages: [{role: user, content: Hi}]\n"
+    write(project, {"evals/a.eval.yaml": suite, "targets.yaml": TARGETS})
+    write(project, {OURS: f'suites = ["evals"]\n{NONE}'})
+    return project
+
+
+@pytest.mark.parametrize(
+    ("target", "repairs"),
+    [
+        ("echo", []),
+        ("plain", []),
+        ("omits", []),
+        ("sends", [f"C9: added the default system message: {SAID}"]),
+    ],
+)
+def test_a_project_omits_the_default_system_message_once_and_a_target_wins(
+    omitting: Path, target: str, repairs: list[str]
+) -> None:
+    dry = run("run", "--target", target, "--dry-run", folder=omitting)
+    line = json.loads(dry.stdout)
+    assert (line["repairs"], SAID in line["wire"]) == (repairs, bool(repairs))
+    shown = json.loads(run("convert", "--target", target, folder=omitting).stdout)
+    assert (shown["repairs"], len(shown["messages"])) == (repairs, 1 + len(repairs))
+    checked = run("check", "--target", target, folder=omitting)
+    assert (SAID in checked.stderr) == bool(repairs)
+    assert "note: " not in checked.stderr or "C9" in checked.stderr
+    for command in ("explain", "list --tokens"):
+        done = run(*command.split(), "--target", target, "--format", "json", folder=omitting)
+        assert (done.returncode, SAID in done.stdout) == (0, command == "explain" and bool(repairs))
+    with chdir(omitting / "deep"):
+        request = load_pipeline("spec").request(CASE)
+        body = load_target(target).wire(request).body.decode()
+    assert (SAID in body) == bool(repairs)
+
+
+def test_without_the_line_it_is_added_and_the_summary_says_so(omitting: Path) -> None:
+    write(omitting, {OURS: 'suites = ["evals"]\n'})
+    done = run("run", folder=omitting)
+    (line,) = done.stdout.splitlines()
+    assert json.loads(line)["repairs"] == [f"C9: added the default system message: {SAID}"]
+    summary = "1 answered, 0 reused, 0 failed, 0 retried; 1 sent with repairs: C9\n"
+    assert done.stderr == summary
+    write(omitting, {OURS: f'suites = ["evals"]\n{NONE}'})
+    assert run("run", folder=omitting).stderr == "1 answered, 0 reused, 0 failed, 0 retried\n"
+
+
+def test_what_a_provider_of_ones_own_builds_does_not_depend_on_it(omitting: Path) -> None:
+    write(omitting, {"house_of_defaults.py": HOUSE_OF_DEFAULTS})
+    done = run("run", "--target", "own", folder=omitting)
+    assert json.loads(done.stdout)["response"] == SAID
+
+
+def test_a_report_shows_the_day_on_which_a_project_omits_it(omitting: Path) -> None:
+    write(omitting, {OURS: 'suites = ["evals"]\n', ".git/HEAD": ""})
+    (omitting / ".git/HEAD").unlink()
+    (omitting / ".git").rmdir()
+    git(omitting, "init", "-q")
+    commit(omitting)
+    given = ("report", "--against", "HEAD", "--target", "plain", "--format", "markdown")
+    assert "1 case changed" not in run(*given, folder=omitting).stdout
+    write(omitting, {OURS: f'suites = ["evals"]\n{NONE}'})
+    assert run(*given, folder=omitting).stdout.startswith("## 1 case changed; 1 cause: ")

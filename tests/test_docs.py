@@ -17,13 +17,18 @@ from comparing import data_of, write
 from evals_server import TICKETS, EvalsServer, add_tickets
 from loopback import KEY, completion
 from multiturn.documents.yaml_reader import read_documents
+from multiturn.model.settings import SETTINGS
 from multiturn.pipelines.contract import FACTS
+from multiturn.providers.anthropic import messages
+from multiturn.providers.gemini import contents
+from multiturn.providers.openai import chat, responses
 from multiturn.providers.results import Result
 from multiturn.providers.rules import RULES, Rule
 from pages import blocks, printed, said, sessions, write_files
 from repositories import commit, git
 
 ROOT = Path(__file__).parent.parent
+BODIES = (chat.KEYS, responses.KEYS, messages.KEYS, contents.KEYS)
 RENDERED = ROOT / "tests/tools/rendered.json"  # by promptfoo 0.121.20, of the page's configuration
 
 
@@ -40,7 +45,8 @@ def play(text: str, folder: Path) -> int:
 
 
 def undated(text: str) -> str:
-    """Return a text without the days of prices, which each release of their package changes."""
+    """Return a text without the days of prices, and without what made a line, which change."""
+    text = re.sub(r'"made":\{.*?\}', '"made":{…}', text)
     text = re.sub(r"prices of [\d-]+ or later, from genai-prices [\d.]+", "prices", text)
     return re.sub(r", changed on [\d-]+\)", ")", text)
 
@@ -79,6 +85,17 @@ def test_the_page_of_providers_has_every_key_of_a_result() -> None:
         key for row in rows.splitlines()[2:] for key in re.findall("`(.*?)`", row.split("|")[1])
     ]
     assert sorted(keys) == sorted(Result.__struct_fields__)
+
+
+def test_the_page_of_suites_says_how_each_vendor_has_each_setting() -> None:
+    table = page("suites.md").partition("| setting | value |")[2].partition("\n\n")[0]
+    rows = [[cell.strip(" `") for cell in row.split("|")[1:-1]] for row in table.splitlines()[2:]]
+    assert [row[0] for row in rows if row[0] not in SETTINGS] == []
+    assert sorted(row[0] for row in rows) == sorted(SETTINGS)
+    for name, _, *paths in rows:
+        for keys, path in zip(BODIES, paths, strict=True):
+            if name != "max_output_tokens" or keys is not BODIES[0]:  # a setting says which it is
+                assert path == (keys[name].path if name in keys else ""), name
 
 
 def test_the_page_of_providers_works_as_it_stands(

@@ -540,3 +540,17 @@ def test_thinking_of_openai_has_its_id_and_its_encrypted_content(tmp_path: Path)
         for case in cases_of(text, tmp_path)
     )
     assert ours == theirs == [*read]
+
+
+def test_a_tool_is_read_as_mcp_lists_it(tmp_path: Path) -> None:
+    """https://modelcontextprotocol.io/specification/2025-06-18/server/tools"""
+    listed = "name: f, title: F, description: D, annotations: {readOnlyHint: true}"
+    (case,) = cases_of(
+        f"tools: [{{{listed}, inputSchema: {{type: object}}, outputSchema: {{type: object}}}}]\n"
+        "evalcases: [{id: a, input: hi}]\n",
+        tmp_path,
+    )
+    assert case.tools == (Tool("f", "D", {"type": "object"}, line=1),)
+    text = "tools: [{name: f, parameters: {}, inputSchema: {}}]\nevalcases: []\n"
+    with pytest.raises(MultiturnError, match="parameters and inputSchema are one thing"):
+        cases_of(text, tmp_path)

@@ -7,8 +7,8 @@ from multiturn.engine.project import load_suite as load_suite
 from multiturn.engine.run import RunCase as RunCase
 from multiturn.engine.run import dry_run as dry_run
 from multiturn.engine.run import estimate as estimate
-from multiturn.engine.run import load_target as load_target
 from multiturn.engine.run import run as run
+from multiturn.engine.target import load_target as load_target
 from multiturn.errors import AccessError as AccessError
 from multiturn.errors import AttachmentError as AttachmentError
 from multiturn.errors import ErrorDetail as ErrorDetail
@@ -55,6 +55,7 @@ from multiturn.providers.base import ProviderResponse as ProviderResponse
 from multiturn.providers.base import TargetProvider as TargetProvider
 from multiturn.providers.base import Wire as Wire
 from multiturn.providers.results import Failure as Failure
+from multiturn.providers.results import Made as Made
 from multiturn.providers.results import RawRequest as RawRequest
 from multiturn.providers.results import Result as Result
 from multiturn.providers.tokens import Tokens as Tokens

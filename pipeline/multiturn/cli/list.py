@@ -64,10 +64,11 @@ def list_cases(options: shared.SuiteOptions, tokens: bool) -> None:
 
 def _sized(conversions: "Iterable[Conversion]", options: shared.SuiteOptions) -> "Iterable[Sized]":
     """Yield each case with its size; one that the target refuses is a failure."""
+    from multiturn.engine.target import load_target
     from multiturn.explaining.explanation import size_of
-    from multiturn.providers.targets import DEFAULT, find_target
+    from multiturn.providers.targets import DEFAULT
 
-    provider = find_target(options.target or DEFAULT, file=options.targets_file, sends=False)
+    provider = load_target(options.target or DEFAULT, file=options.targets_file, sends=False)
     count = lru_cache(256)(provider.tokenizer.count)  # guidelines are in many cases
     for conversion in conversions:
         try:

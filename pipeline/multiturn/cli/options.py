@@ -322,9 +322,9 @@ class SuiteOptions(NamedTuple):
             if self.targets_file is not None:
                 raise click.UsageError("--targets is for --target; add it")
             return None
-        from multiturn.providers.targets import find_target
+        from multiturn.engine.target import load_target
 
-        return find_target(self.target, file=self.targets_file, sends=False)
+        return load_target(self.target, file=self.targets_file, sends=False)
 
     def select(self, *, may_be_gone: bool = False) -> "Selection":
         """Find the suites, and return the selection."""

@@ -119,7 +119,8 @@ def run_suites(
     """
     from multiturn.cli import sending
     from multiturn.engine.run import Run, counted
-    from multiturn.providers.targets import DEFAULT, find_target
+    from multiturn.engine.target import load_target
+    from multiturn.providers.targets import DEFAULT
 
     _check_options(click.get_current_context().params)
     selection = options.select()
@@ -128,7 +129,7 @@ def run_suites(
     # What is to be sent again depends on the address, which must then be known.
     sends = run_options["resume"] or not dry_run
     with writing(output):
-        provider = find_target(options.target or DEFAULT, file=options.targets_file, sends=sends)
+        provider = load_target(options.target or DEFAULT, file=options.targets_file, sends=sends)
         chosen = Run(
             *(selection, options.pipeline, provider),
             results=output,

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from multiturn.cli.lines import CheckLine, DiffLine, ExplainLine, ReportLine, SnapshotLine
 from multiturn.documents.imports import IMPORT_PATH
+from multiturn.model.settings import ChosenKeys, FormatKeys, SettingsKeys
 from multiturn.model.turns import ROLES
 from multiturn.pipelines.contract import options_of, summary_of
 from multiturn.pipelines.pipeline_file import Insertion, PipelineKeys, pipeline_names
@@ -89,11 +90,13 @@ _OF_A_RESULT = _of_others("of a result, in other tools.")
 def suite_schema() -> Schema:
     """Return the schema of a suite, or of one case with its messages at the top."""
     suite, case = (struct_schema(each)["properties"] for each in (keys.SuiteKeys, keys.CaseKeys))
-    execution = struct_schema(keys.ExecutionKeys)["properties"]
+    unused = dict.fromkeys(sorted(vocabulary.IRRELEVANT["execution"]), _UNUSED)
+    execution = object_schema(struct_schema(SettingsKeys)["properties"] | unused)
+    del execution["type"]  # of another type, it says nothing
     for properties in (suite, case):
         properties["tools"]["items"] = {"$ref": "#/$defs/ToolKeys"}
         properties["metadata"]["properties"] = struct_schema(keys.MetadataKeys)["properties"]
-        properties["execution"]["properties"] = execution
+        properties["execution"] |= execution
     case["id"]["type"] = ["string", "number", "boolean", "null"]
     case["input_messages"]["minItems"] = 1
     suite["evalcases"] |= {"minItems": 1, "items": {"$ref": "#/$defs/case"}}
@@ -136,10 +139,25 @@ def suite_schema() -> Schema:
             },
             "MessageKeys": _message(),
             "CallKeys": _call(),
-            "ChosenKeys": struct_schema(keys.ChosenKeys),
             "ToolKeys": _tool(),
+            **_of_settings(),
         },
     }
+
+
+def _of_settings() -> Schema:
+    """Return the schemas of the settings that are mappings, also as OpenAI writes them."""
+    schema = struct_schema(FormatKeys)
+    schema["properties"]["schema"]["type"] = ["object", "string"]
+    of_openai, bare = _of_others("of OpenAI's form."), ["text", "json_object"]
+    inner = {"type": {"enum": [*bare, "json_schema"], **of_openai}}
+    inner["json_schema"] = {**schema, **of_openai}
+    form = object_schema({**schema["properties"], **inner})
+    form["anyOf"] = [
+        *({"required": [key]} for key in ("schema", "json_schema")),
+        {"required": ["type"], "properties": {"type": {"enum": bare}}, "maxProperties": 1},
+    ]
+    return {"ChosenKeys": struct_schema(ChosenKeys), "FormatKeys": form}
 
 
 def _message() -> Schema:
@@ -182,15 +200,16 @@ def _call() -> Schema:
 
 
 def _tool() -> Schema:
-    """Return the schema of a tool, also as OpenAI and Anthropic write it."""
+    """Return the schema of a tool, also as OpenAI, Anthropic and MCP write it."""
     tool = struct_schema(keys.ToolKeys)
     parameters = tool["properties"]["parameters"]
     parameters |= {
         "properties": {"type": {"const": "object"}, "properties": {"type": "object"}},
         "anyOf": [{"maxProperties": 0}, {"required": ["type"]}],
     }
-    words = "the same as `parameters`, of Anthropic."
-    tool["properties"]["input_schema"] = _of_others(words, **parameters)
+    for name, whose in (("input_schema", "Anthropic"), ("inputSchema", "MCP")):
+        words = f"the same as `parameters`, of {whose}."
+        tool["properties"][name] = _of_others(words, **parameters)
     return _or_function(tool, "tool", "object")
 
 
@@ -357,7 +376,7 @@ def targets_schema() -> Schema:
             "models": {"description": "what is known of models, beside what ships", **models},
         },
         "required": ["targets"],
-        "$defs": {"target": target, **kinds},
+        "$defs": {"target": target, **kinds, **_of_settings()},
     }
 
 

@@ -240,6 +240,7 @@ def _print_lines(_: Run, cases: Iterable[RunCase], tally: Tally) -> None:
             "error": result.error,
             "input_tokens": None if case.tokens is None else case.tokens.count,
             "wire": None if wire is None else wire.shown.decode(),
+            "made": result.made,
         }
         standard_output().buffer.write(to_json(line))
     standard_output().buffer.flush()

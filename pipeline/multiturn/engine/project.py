@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, ValidationError, convert, structs
 
@@ -38,6 +38,7 @@ class Defaults(Struct, frozen=True):
     inline_snapshots: bool = False  # snapshots repeat the texts of files
     snapshot_target: str | None = None  # the target whose prompts snapshots record, too
     target: str | None = None  # the name of a target
+    default_system: Literal["send", "omit"] | None = None  # of targets that do not say it
 
 
 def find_defaults(folder: Path | None = None) -> tuple[Defaults, str]:
@@ -73,7 +74,8 @@ def named_in(what: str, file: str, values: Mapping[str, Any]) -> str:
     named = [
         name
         for name, value in values.items()
-        if any(repr(each) in what for each in (value if isinstance(value, tuple) else (value,)))
+        if value is not None
+        and any(repr(each) in what for each in (value if isinstance(value, tuple) else (value,)))
     ]
     return f" ({file} sets {', '.join(named)})" if named else ""
 
@@ -128,8 +130,9 @@ def _read(values: dict[str, Any], folder: Path) -> Defaults:
     try:
         read = convert(values, Defaults)
     except ValidationError as error:
-        expected, got, key = re.findall("`(.*?)`", str(error))
-        raise MultiturnError(f"{key.removeprefix('$.')} {must_be(expected, got)}") from None
+        *types, key = re.findall("`(.*?)`", str(error))
+        what = must_be(*types) if len(types) == 2 else "must be send or omit"
+        raise MultiturnError(f"{key.removeprefix('$.')} {what}") from None
 
     def from_here(written: str | None) -> str | None:
         if written is None:

@@ -1,19 +1,23 @@
 """A run, from cases to results: convert, send, many at a time; an error stops only its own case."""
 
 import asyncio
+import hashlib
 import os
 from bisect import bisect_left, insort
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, suppress
+from datetime import UTC, datetime
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, Self, TypedDict, Unpack, get_args
 
+import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+import multiturn
 from multiturn import errors
 from multiturn.engine import costs
 from multiturn.engine.converting import ConvertedCase, convert_case, read_cases
@@ -21,13 +25,13 @@ from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
 from multiturn.errors import MultiturnError, ProviderError, option
 from multiturn.model.case import Case
-from multiturn.model.turns import is_blank, kind_of
+from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers import results as results_file
 from multiturn.providers import targets
 from multiturn.providers.base import Provider, ProviderResponse, TargetProvider, Wire
 from multiturn.providers.custom import complete
-from multiturn.providers.results import Failure, Result, ResultsFile
+from multiturn.providers.results import Failure, Made, Result, ResultsFile
 from multiturn.providers.tokens import Tokens
 from multiturn.text import utf8
 
@@ -143,6 +147,7 @@ def prepare(
         request.system if request.chat_prompt is None else UNSET,
         request.tools or UNSET,
         tuple(file for file in request.input_files if file.media is not None) or UNSET,
+        request.settings if request.settings.said() else UNSET,
     )
     found = replace(found, result=replace(result, raw_request=asked_for))
     try:
@@ -320,9 +325,17 @@ class Run:
         if not is_dry:
             self.provider.check()
         self.names = suite_names(self.selection)
-        has_model = bool(costs.model_of(self.provider))
+        steps = self.pipeline.steps
+        self._made = Made(
+            provider=self.provider.kind or self.provider.settings.provider,
+            model=costs.model_of(self.provider) or None,
+            pipeline=self.pipeline.name,
+            pipeline_digest=_digest([(s.stage.__module__, s.name, s.options) for s in steps]),
+            revision=_commit(),
+            version=multiturn.__version__,
+        )
         self.budget = costs.Budget(
-            costs.price_for(self.provider, options.get("prices")) if has_model else None,
+            costs.price_for(self.provider, options.get("prices")) if self._made.model else None,
             most_cost=_limit("max_cost", options.get("max_cost")),
             most_tokens=_limit("max_tokens", options.get("max_tokens")),
             batch=batch,
@@ -438,9 +451,15 @@ class Run:
                 suite, case_id = utf8(self.names[each.suite]), each.case_id or ""
                 result = Result(suite=suite, id=case_id, target=self.provider.name, error=failure)
                 case = RunCase("unreadable", result, error=each.error)
-            if sample is not None:
-                case = replace(case, result=replace(case.result, sample=str(sample)))
-            yield case
+            asked_for = UNSET if sample is None else str(sample)
+            result = replace(case.result, sample=asked_for, made=self.made_of(case.wire))
+            yield replace(case, result=result)
+
+    def made_of(self, wire: Wire | None) -> Made:
+        """Return what makes the result of a request, now; without one, of an error."""
+        digest = None if wire is None else _digest((wire.prepared or wire.request).settings)
+        now = datetime.now(UTC).replace(microsecond=0)
+        return replace(self._made, settings_digest=digest, time=now)
 
     def _read(self) -> Iterator[ConvertedCase]:
         if self._given is None:
@@ -463,6 +482,22 @@ class Run:
             return None
         self.results.keep()
         return self.results.path
+
+
+def _digest(value: Any) -> str:
+    """Return a hash of a value as JSON; the order of keys does not matter."""
+    encoded = msgspec.json.encode(value, enc_hook=repr, order="deterministic")
+    return hashlib.sha256(encoded).hexdigest()
+
+
+def _commit() -> str | None:
+    """Return the commit of the repository around the current folder; None where Git names none."""
+    from multiturn.engine.revision import git  # which imports what only --against needs
+
+    try:
+        return git("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    except (MultiturnError, OSError):
+        return None
 
 
 def _limit(name: str, number: Any) -> Any:
@@ -488,31 +523,6 @@ def _chosen(
     if isinstance(cases, Selection):
         return cases, None, chosen
     return Selection(), cases, chosen
-
-
-def load_target(
-    name: str | None = None, *, file: str | None = None, sends: bool = True
-) -> TargetProvider:
-    """Return the provider of a target.
-
-    Args:
-        name: of the target; by default that of the project's ``multiturn.toml`` or
-            ``pyproject.toml``, else ``echo``, which sends nothing and needs no file.
-        file: the targets file; by default the nearest ``targets.yaml`` or
-            ``.agentv/targets.yaml``, from the current folder up to the one with ``.git``, and not
-            from a suite's folder: the file can start programs, and says where keys go.
-        sends: False for a provider that only shows what it would send. A variable that is not set
-            is then no error where it is a key or an address.
-
-    Raises:
-        MultiturnError: there is no such target, its settings are wrong, or a variable that it
-            uses is not set; or the project's defaults are wrong, or another user's.
-    """
-    if not isinstance(name, str | None):
-        raise TypeError(f"load_target takes the name of a target, not {kind_of(name)}")
-    with from_project(target=name) as project:
-        chosen = targets.DEFAULT if project.target is None else project.target
-        return targets.find_target(chosen, file=file, sends=sends)
 
 
 async def run(
@@ -677,7 +687,7 @@ async def _send(case: RunCase, run: Run) -> RunCase:
         return case
     with suppress(Exception):  # send meets the same error, and reports it
         await run.provider.prepare()
-    start = perf_counter()
+    made, start = run.made_of(case.wire), perf_counter()
     sent = b""
     try:
         answer = await run.provider.send(case.wire)
@@ -692,7 +702,7 @@ async def _send(case: RunCase, run: Run) -> RunCase:
         done = case.failed(error)
     latency = round((perf_counter() - start) * 1000, 1)
     body = sent.decode("utf-8", "replace") if run.options.get("record_wire") and sent else UNSET
-    return replace(done, result=replace(done.result, latency_ms=latency, wire=body))
+    return replace(done, result=replace(done.result, latency_ms=latency, wire=body, made=made))
 
 
 def counted(run: Run, *, concurrency: int = 8) -> Iterator[RunCase]:

@@ -120,6 +120,8 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
             if message.role not in ROLES:
                 hint = did_you_mean(str(message.role), ROLES)
                 raise ValueError(f"input_messages[{number}]: no role {message.role!r}; {hint}")
+        if not isinstance(self.settings, RequestSettings):
+            raise TypeError("settings are a RequestSettings; write RequestSettings(temperature=0)")
         tuple_of_texts("guidelines", self.guidelines)
         tuple_of_texts("guideline_patterns", self.guideline_patterns)
 

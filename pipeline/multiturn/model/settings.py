@@ -1,12 +1,16 @@
 """The settings of a request: what shapes the answer, beside messages and tools."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from multiturn.documents.validation import LARGEST_NUMBER
+from multiturn.documents.json_lines import read_value
+from multiturn.documents.node import Node, with_keys
+from multiturn.documents.validation import LARGEST_NUMBER, read_as
+from multiturn.errors import InputError, MultiturnError, quoted
+from multiturn.files.finding import Files
 
 Choice = str | Mapping[str, str]  # auto, none, required, or {"name": "weather"}
 Number = Annotated[float, Meta(ge=0, le=LARGEST_NUMBER)]
@@ -107,6 +111,96 @@ class RequestSettings(
 
 SETTINGS = RequestSettings.__struct_fields__
 _NOTHING = RequestSettings()
+
+
+class ChosenKeys(Struct, forbid_unknown_fields=True):
+    """The keys of a tool that the model must call.
+
+    Attributes:
+        name: the name of the tool.
+    """
+
+    name: str
+
+
+class FormatKeys(Struct, forbid_unknown_fields=True):
+    """The keys of a JSON Schema that answers must follow.
+
+    Attributes:
+        schema: the JSON Schema, or the path of a JSON file with one.
+        name: what the model is told that the answer is.
+        description: what it is for.
+        strict: whether the vendor must hold the model to it.
+    """
+
+    schema: Any
+    name: str = "answer"
+    description: str = ""
+    strict: bool | None = None
+
+
+_Format = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/$defs/FormatKeys"})]
+
+
+class SettingsKeys(RequestSettings, frozen=True, kw_only=True):
+    """The settings as files have them, in a target and under `execution`."""
+
+    tool_choice: Literal["auto", "none", "required"] | ChosenKeys | None = None  # type: ignore[assignment]
+    response_format: Literal["text", "json"] | _Format | None = None  # type: ignore[assignment]
+
+
+_Keys = TypeVar("_Keys", bound=SettingsKeys)
+LARGEST_SCHEMA = 1_048_576  # of a file with a JSON Schema
+_KINDS = {"text": "text", "json_object": "json"}  # what OpenAI's APIs call what is no schema
+_FORMS = "write text, json, {schema: FILE} or {schema: {type: object, …}}"
+
+
+def settled(keys: _Keys, node: Node, files: Files, name: str, label: str) -> _Keys:
+    """Return settings of a file with the values that requests have.
+
+    Args:
+        keys: as the file has them.
+        node: of the settings.
+        files: finds a file with a JSON Schema.
+        name: what errors call the document.
+        label: what errors have before the name of a setting.
+
+    Raises:
+        MultiturnError: the form of the answer is none, or its file is not as it should be.
+    """
+    said: dict[str, Any] = {}
+    if isinstance(keys.tool_choice, ChosenKeys):
+        said["tool_choice"] = {"name": keys.tool_choice.name}
+    if isinstance(keys.response_format, dict):
+        inner = node.children["response_format"]
+        said["response_format"] = _format(inner, files, name, f"{label}response_format")
+    return replace(keys, **said)
+
+
+def _format(node: Node, files: Files, name: str, label: str) -> str | JsonSchema:
+    """Return the form of an answer, also as OpenAI's APIs write it."""
+    keys = dict(node.children)
+    kind = keys.pop("type", None)
+    if kind is not None and kind.scalar in _KINDS and not keys:
+        return _KINDS[kind.scalar]
+    if kind is not None and kind.scalar != "json_schema":
+        raise InputError(f"there is no such form; {_FORMS}", where=kind.place(name, label))
+    node = keys.pop("json_schema") if [*keys] == ["json_schema"] else with_keys(node, keys)
+    read = read_as(node, FormatKeys, where=name, label=label)
+    schema, path, place = read.schema, "", node.children["schema"].place(name, label)
+    if isinstance(schema, str):
+        written = schema
+        try:
+            path = files.find(written)
+            schema = read_value(files.read(path, LARGEST_SCHEMA, written=written))
+        except MultiturnError as error:
+            raise InputError(error.what, where=place) from None
+        except ValueError as error:
+            raise InputError(f"{quoted(written)} is not JSON: {error}", where=place) from None
+    if not isinstance(schema, dict):
+        what = f"{quoted(path)} has no mapping" if path else "schema must be a mapping or a path"
+        raise InputError(f"{what}; {_FORMS}", where=place)
+    return JsonSchema(**{**asdict(read), "schema": schema, "path": path})
 
 
 # What vendors, and tools around them, call our settings.

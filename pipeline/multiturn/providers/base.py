@@ -22,7 +22,7 @@ from multiturn.model.request import (
     message_of,
     prompt_of,
 )
-from multiturn.model.settings import Number, RequestSettings
+from multiturn.model.settings import Number, RequestSettings, SettingsKeys
 from multiturn.model.turns import Call, Turns
 from multiturn.providers.layout import Layout
 from multiturn.providers.rules import RULES, Rule, broken
@@ -197,6 +197,7 @@ class TargetProvider:
     rules_by: ClassVar[tuple[str, ...]] = ()  # the addresses that say whose rules hold
     overhead = Overhead()  # what the vendor adds to the tokens of texts
     place = errors.Place()  # of the target, if it is of a file
+    default_system: str | None = None  # what the project says, where the target says nothing
 
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
         self.settings = settings
@@ -323,7 +324,7 @@ UpTo1 = Annotated[float, Meta(ge=0, le=1)] | Literal["omit"] | None
 UpTo2 = Annotated[float, Meta(ge=0, le=2)] | Literal["omit"] | None
 
 
-class ChatSettings(_Hidden, RequestSettings, frozen=True, kw_only=True):
+class ChatSettings(_Hidden, SettingsKeys, frozen=True, kw_only=True):
     """What every target with a model may set; where a request says something, that counts.
 
     Attributes:
@@ -333,8 +334,8 @@ class ChatSettings(_Hidden, RequestSettings, frozen=True, kw_only=True):
         model: the model, or the deployment, to ask.
         temperature: how freely the model chooses its words; `omit` sends none, whatever a suite
             says.
-        default_system: `omit` sends a prompt without a system message as it is: without the default
-            one.
+        default_system: `send` adds the default system message to a prompt without one, and `omit`
+            does not; by default what the project says, else `send`.
         max_retries: how often a request is repeated after a passing error.
     """
 
@@ -343,8 +344,7 @@ class ChatSettings(_Hidden, RequestSettings, frozen=True, kw_only=True):
     timeout_seconds: Seconds = 600
     model: str = ""
     temperature: Number | Literal["omit"] | None = None  # type: ignore[assignment]
-    response_format: Literal["text", "json"] | Mapping[str, Any] | None = None  # type: ignore[assignment]
-    default_system: Literal["send", "omit"] = "send"
+    default_system: Literal["send", "omit"] | None = None
     max_retries: Annotated[int, Meta(ge=0)] = 2
 
 
@@ -460,10 +460,9 @@ class ChatProvider(TargetProvider, AxProvider):
         """
         prompt = prompt_of(request) if prompt is None else prompt
         is_added = prompt[0].parts == DEFAULT
-        if is_added and self.settings.default_system == "omit":
-            prompt = prompt[1:]
-        layout = Layout(prompt, request, self.rules)
-        if is_added and self.settings.default_system == "send":
+        omits = is_added and (self.settings.default_system or self.default_system) == "omit"
+        layout = Layout(prompt[1:] if omits else prompt, request, self.rules)
+        if is_added and not omits:
             layout.repair("C9", f"added the default system message: {DEFAULT_SYSTEM_PROMPT}")
         if any(turn.has_media for turn in prompt if turn.role == "system"):
             layout.refuse("M1", "attach them to a message of the user")

@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any, BinaryIO, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, BinaryIO, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct, structs
@@ -29,13 +29,6 @@ from multiturn.text import has_host
 _S = TypeVar("_S")
 _T = TypeVar("_T")
 API_KEY = Meta(extra_json_schema={"pattern": r"\S"})
-_ONE_TOOL = Meta(
-    extra_json_schema={
-        "properties": {"name": {"type": "string"}},
-        "required": ["name"],
-        "maxProperties": 1,
-    }
-)
 # Of every request, whichever vendor gets it, and those of a proxy.
 _OWN_HEADERS = (
     *("accept", "accept-encoding", "connection", "content-encoding", "content-length"),
@@ -64,8 +57,6 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
     Attributes:
         api_key: never logged, and hidden in whatever comes back.
         model_takes: what the model takes; this wins over what multiturn knows of it.
-        tool_choice: whether the model must call a tool: `auto`, `none`, `required`, or `{name:
-            TOOL}`; used where a case has tools, and its `execution` says nothing.
         headers: sent in addition to our own, as gateways need; hidden like keys.
         max_retry_delay: the longest delay before a retry that a server may ask for.
     """
@@ -75,9 +66,6 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
     model_takes: Annotated[
         Mapping[str, bool], Meta(extra_json_schema={"propertyNames": {"enum": [*FEATURES]}})
     ] = {}
-    tool_choice: (
-        Literal["auto", "none", "required"] | Annotated[Mapping[str, str], _ONE_TOOL] | None
-    ) = None
     headers: Mapping[str, str] = {}
     max_retry_delay: Seconds = 60
 
@@ -94,10 +82,6 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
             if name not in FEATURES:
                 near = did_you_mean(name, FEATURES)
                 raise ValueError(f"model_takes has no {name!r}; {near}")
-        if isinstance(self.tool_choice, Mapping) and self.tool_choice.keys() != {"name"}:
-            raise ValueError(
-                "tool_choice must be auto, none, required, or the name of a tool, as {name: TOOL}"
-            )
         for name in ("base_url", "endpoint"):
             address = getattr(self, name, None)
             if address is not None and not address.lower().startswith(("http://", "https://")):

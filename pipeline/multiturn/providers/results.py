@@ -7,6 +7,7 @@ import tempfile
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any, BinaryIO, Literal, Self
 
@@ -17,6 +18,7 @@ from multiturn.documents.input import lines_of, open_regular
 from multiturn.documents.output import lock, open_locked, open_output
 from multiturn.errors import MultiturnError, Place, option
 from multiturn.model.request import ChatMessage, InputFile
+from multiturn.model.settings import RequestSettings
 from multiturn.model.turns import Call, Tool
 from multiturn.text import brief
 
@@ -25,7 +27,7 @@ class RawRequest(Struct, frozen=True):
     """What the provider was asked; the fields are those of ``ProviderRequest``.
 
     The system message is there only if there is no chat prompt, and tools and those files that are
-    images, documents or audio if there are any.
+    images, documents or audio if there are any; of settings, those that the case or a stage says.
     """
 
     question: str
@@ -34,6 +36,32 @@ class RawRequest(Struct, frozen=True):
     system: str | UnsetType | None = UNSET
     tools: tuple[Tool, ...] | UnsetType = UNSET
     input_files: tuple[InputFile, ...] | UnsetType = UNSET
+    settings: RequestSettings | UnsetType = UNSET
+
+
+class Made(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """What made a result.
+
+    Attributes:
+        provider: the target's kind of provider.
+        model: the target's; None where it names none.
+        pipeline: its name, or the path of its file.
+        pipeline_digest: hash of its stages and their options.
+        settings_digest: hash of the settings that were sent, those of the target with them; None
+            without a request.
+        revision: the commit of the Git repository that the run was started in; None without one.
+        time: when the request was sent, in UTC; without one, when the case was read.
+        version: multiturn's.
+    """
+
+    provider: str = ""
+    model: str | None = None
+    pipeline: str = ""
+    pipeline_digest: str = ""
+    settings_digest: str | None = None
+    revision: str | None = None
+    time: datetime | None = None
+    version: str = ""
 
 
 class Failure(Struct, frozen=True):
@@ -75,6 +103,7 @@ class Result(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         conversation_id: the case's, where it has one.
         sample: which part of the cases the run was about, as in ``10 of 2,000, seed 1``; left out
             where it was about all of them.
+        made: what made it: model, pipeline, settings, revision, time and version.
     """
 
     suite: str
@@ -97,6 +126,7 @@ class Result(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     expected_messages: Any = UNSET
     conversation_id: Any = UNSET
     sample: str | UnsetType = UNSET
+    made: Made = Made()
 
     __repr__ = brief
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from multiturn.documents.imports import is_foreign
 from multiturn.documents.input import check_path, read_small
@@ -17,10 +17,9 @@ from multiturn.documents.node import Node
 from multiturn.documents.validation import check_finite, read_as
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, Place, did_you_mean, option
-from multiturn.files.answers import read_format
 from multiturn.files.finding import Files
 from multiturn.model.request import PreparedRequest, ProviderRequest, message_of
-from multiturn.model.settings import OTHER_NAMES
+from multiturn.model.settings import OTHER_NAMES, SettingsKeys, settled
 from multiturn.providers import base
 from multiturn.providers.agents.codex import CodexProvider, CodexSettings
 from multiturn.providers.agents.vscode import InsidersSettings, VSCodeProvider, VSCodeSettings
@@ -342,18 +341,15 @@ def _provider(
     _check_headers(settings.get("headers"), node, where)
     try:
         read = read_as(node, settings_type, where=where, label=label, strict=False, filled=settings)
+        if isinstance(read, SettingsKeys):
+            folder = folders(Path(where))[0].absolute()
+            read = settled(read, node, Files(folder, folder), where, f"{label}: ")
     except MultiturnError as error:
         values = [str(value) for key, value in settings.items() if key not in ("name", "provider")]
         quoted = [repr(value) for value in values if value not in known and len(value) > 3]
         raise MultiturnError(hide(error.what, [*quoted, *secrets]), where=error.where) from None
     if getattr(read, "body", None):
         check_finite(node.children["body"], "body", where, label)
-    if isinstance(getattr(read, "response_format", None), dict):
-        folder = folders(Path(where))[0].absolute()
-        place = node.children["response_format"]
-        read = structs.replace(
-            read, response_format=read_format(place, Files(folder, folder), where, label)
-        )
     provider = provider_type(read, secrets)
     for key, value in settings.items():
         # A server of one's own may take any word as its key, and often gets its own name.

@@ -14,14 +14,16 @@ from msgspec.structs import replace
 
 import multiturn_stages
 from multiturn.engine.converting import ConvertedCase
+from multiturn.engine.project import find_defaults
 from multiturn.engine.revision import Revision, git
 from multiturn.engine.selection import Selection, one_name
+from multiturn.engine.target import load_target
 from multiturn.errors import MultiturnError
 from multiturn.explaining.spans import Spans
 from multiturn.files.paths import is_below, root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
-from multiturn.providers.targets import DEFAULT, environment, find_target, find_targets, read_target
+from multiturn.providers.targets import DEFAULT, environment, find_targets, read_target
 from multiturn.report.images import images_in
 from multiturn.snapshots.lists import target_text
 from multiturn.snapshots.locations import Key, digest, name_in_root
@@ -156,7 +158,7 @@ class TargetThen(Struct, frozen=True):
     def provider(self) -> tuple[TargetProvider, str]:
         """Return its provider, in the folder as it was then, or why it is today's."""
         if self.now is None or self.name == DEFAULT:
-            return find_target(self.name), ""
+            return load_target(self.name), ""
         today = Path(self.now)
         try:
             then = find_targets(self.file)
@@ -164,10 +166,12 @@ class TargetThen(Struct, frozen=True):
                 raise MultiturnError("there was no targets file")
             # .env is seldom committed; today's says what the revision does not.
             variables = environment(today)
-            return read_target(then, self.name, sends=False, variables=variables), ""
+            provider, why = read_target(then, self.name, sends=False, variables=variables), ""
         except MultiturnError as error:
             why = f"{error}; the prompts of that time are shown for the target as it is now"
-            return read_target(today, self.name, sends=False), why
+            provider = read_target(today, self.name, sends=False)
+        provider.default_system = find_defaults()[0].default_system
+        return provider, why
 
 
 def target_then(name: str | None, file: str | None) -> TargetThen | None:

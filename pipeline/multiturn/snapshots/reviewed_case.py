@@ -14,11 +14,11 @@ from multiturn.errors import MultiturnError, ProviderError
 from multiturn.explaining import spans
 from multiturn.explaining.explanation import preview_of
 from multiturn.explaining.spans import Message, Spans
-from multiturn.files.answers import LARGEST_SCHEMA
 from multiturn.files.media import Media
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ChatMessage, ProviderRequest
+from multiturn.model.settings import LARGEST_SCHEMA
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.base import TargetProvider
 from multiturn.snapshots.attached_files import Attached

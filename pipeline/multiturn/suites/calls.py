@@ -20,6 +20,7 @@ _OF_SCHEMAS = {  # of these keys, each value or item is a schema
     **dict.fromkeys(("properties", "$defs", "definitions", "patternProperties"), dict),
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), list),
 }
+_SCHEMA_NAMES = ("input_schema", "inputSchema")  # what Anthropic and MCP call parameters
 _SCHEMAS = ("additionalProperties", "items", "not")
 
 
@@ -197,7 +198,7 @@ def _tool(node: Node, check: KeyCheck, label: str) -> Tool:
 
 
 def _as_ours(node: Node, check: KeyCheck, label: str) -> tuple[Node, str]:
-    """Return a tool as OpenAI or Anthropic writes it in our form, and what errors call it."""
+    """Return a tool as OpenAI, Anthropic or MCP writes it in our form, and what errors call it."""
     keys = dict(node.children)
     kind = keys.pop("type", None)
     if kind is not None and kind.value not in ("function", "custom", None):
@@ -207,18 +208,18 @@ def _as_ours(node: Node, check: KeyCheck, label: str) -> tuple[Node, str]:
         raise MultiturnError(what, where=kind.place(check.name, label))
     function = keys.pop("function", None)
     if function is not None:
-        both = [key for key in ("name", "description", "parameters", "input_schema") if key in keys]
+        both = [key for key in ("name", "description", "parameters", *_SCHEMA_NAMES) if key in keys]
         if both:
             raise check.both(both[0], "function", keys[both[0]], label)
         label = f"{label}.function"
         if isinstance(function.children, dict):
             check.check(function, "tool", label=label)
         return function, label
-    schema = keys.pop("input_schema", None)
-    if schema is not None:
-        if "parameters" in keys:
-            raise check.both("parameters", "input_schema", schema, label)
-        keys["parameters"] = schema
+    for name in _SCHEMA_NAMES:
+        if (schema := keys.pop(name, None)) is not None:
+            if "parameters" in keys:
+                raise check.both("parameters", name, schema, label)
+            keys["parameters"] = schema
     return with_keys(node, keys), label
 
 

@@ -14,7 +14,7 @@ from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mea
 from multiturn.files.finding import Files
 from multiturn.files.media import FILE_TYPES
 from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, TestMessage
-from multiturn.model.settings import SETTINGS
+from multiturn.model.settings import SETTINGS, RequestSettings, SettingsKeys, settled
 from multiturn.model.turns import ROLES, Thinking, Tool
 from multiturn.suites import calls
 from multiturn.suites.dialects import Dialect
@@ -22,7 +22,6 @@ from multiturn.suites.keys import OF_MESSAGES, KeyCheck, value_at
 from multiturn.suites.media import check_segment, size_of_data
 from multiturn.suites.messages import PROMPT_FILE, Wording
 from multiturn.suites.schema import CaseKeys, MetadataKeys
-from multiturn.suites.settings import read_settings
 
 _PATH_AS_TEXT = "suite.path_as_text"
 _PATH = re.compile(r"\S*(?:/\S*|\.\w+)")
@@ -149,7 +148,7 @@ class CaseReader:
             if may_be_path(text.value):
                 warn_of_path(text, self.files, self.keys, label, AS_GUIDELINE)
         prompt, tools = self._system_prompt(node, label), calls.read_tools(node, self.keys, label)
-        said = node.children
+        said, settings = node.children, self._settings(node, label)
         for key in filter(said.__contains__, _JSON_KEYS):
             check_finite(said[key], key, self.name, label)
         metadata = value_at(said, "metadata") or {}
@@ -162,8 +161,19 @@ class CaseReader:
             "tools": shared.tools if tools is None else tools,
             "metadata": {**shared.metadata, **metadata},
             "execution": _over(value_at(said, "execution"), shared.execution),
-            "settings": read_settings(node, self.files, self.keys, label).over(shared.settings),
+            "settings": settings.over(shared.settings),
         }
+
+    def _settings(self, node: Node, label: str) -> RequestSettings:
+        """Return what the ``execution`` of a suite or a case says of the answer wanted."""
+        execution = node.children.get("execution")
+        if execution is None or not execution.members:
+            return RequestSettings()
+        label = f"{label}: execution".removeprefix(": ")
+        self.keys.check(execution, "execution", label=label)
+        keys = read_as(execution, SettingsKeys, where=self.name, label=label)
+        keys = settled(keys, execution, self.files, self.name, f"{label}.")
+        return RequestSettings(**keys.said())
 
     def warn_of_answer(self, line: Node, case: Case) -> None:
         """Warn, once in a file, of an answer in the prompt of a line for fine-tuning."""

@@ -17,7 +17,7 @@ from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mea
 from multiturn.files.media import Detail
 from multiturn.logs import Notice
 from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS
-from multiturn.model.settings import SETTINGS
+from multiturn.model.settings import OTHER_NAMES, SETTINGS
 from multiturn.suites import schema
 
 CASES = frozenset(CASES_KEYS)
@@ -69,7 +69,17 @@ IRRELEVANT: Mapping[str, frozenset[str]] = {
         }
     ),
     "input": frozenset({"parallel_tool_calls"}),
-    "tool": frozenset({"cache_control"}),
+    "execution": frozenset(
+        {
+            *("agent", "agent_options", "assertions", "budgetUsd", "budget_usd", "cache"),
+            *("early_exit", "evaluators", "failOnError", "fail_on_error", "model", "repeat"),
+            *("runs", "sandbox", "skip_defaults", "target", "targets", "threshold"),
+            *("timeout_seconds", "trials", "workers", "workspace"),
+        }
+    ),
+    "tool": frozenset(
+        ("_meta", "annotations", "cache_control", "execution", "icons", "outputSchema", "title")
+    ),
     "call": frozenset({"index", "view"}),
     "block": frozenset(
         {
@@ -108,6 +118,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         "turns": "are played live, by a mode that multiturn does not have; write the conversation"
         " as input_messages",
     },
+    "execution": {other: f"write it as {name}" for other, name in OTHER_NAMES.items()},
     "message": {
         "function_call": f"{_OLD_FORM} tool_calls, and tool_call_id in the result",
         "refusal": f"{_NO_PART}; write it as the content",
@@ -192,6 +203,7 @@ _OURS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("block", "defaults", "function", "input", "options"), frozenset[str]()),
     "suite": _fields(schema.SuiteKeys),
     "case": _fields(schema.CaseKeys),
+    "execution": frozenset(SETTINGS),
     "message": _fields(schema.MessageKeys),
     "segment": _fields(schema.SegmentKeys),
     "tool": _fields(schema.ToolKeys),
@@ -205,7 +217,7 @@ _OF_OTHERS: Mapping[str, Collection[str]] = {
     "case": {*CASE_NAMES, *ANSWER_NAMES, "input_files", "options", "vars"},
     "defaults": {"options", "vars"},
     "input": {"messages", "tools"},
-    "tool": {"function", "input_schema", "type"},
+    "tool": {"function", "inputSchema", "input_schema", "type"},
     "call": {"function", "type"},
     "function": {"name", "arguments"},
 }
@@ -247,7 +259,6 @@ _INSTEAD = {
     "max_tokens": "write it as max_output_tokens under execution",
     "modelParameters": "write its settings under execution",
 }
-_EXECUTION = frozenset(schema.ExecutionKeys.__struct_encode_fields__)
 _METADATA = frozenset(schema.MetadataKeys.__struct_encode_fields__)
 MAX_WARNED = 100
 
@@ -321,13 +332,6 @@ class KeyCheck:
         """Return the error for two keys that mean the same; a node has the one to remove."""
         what = f"{first} and {second} are one thing; keep one of them"
         return InputError(what, where=node.key_place(self.name, label))
-
-    def check_execution(self, execution: Node, of_others: frozenset[str]) -> None:
-        """Warn of keys that are no settings, but for those that another tool has there."""
-        words = Vocabulary(_EXECUTION, _EXECUTION, _EXECUTION, {})
-        for key in execution.members:
-            if key not in _EXECUTION and key not in of_others:
-                self._warn(execution, key, words)
 
     def check_metadata(self, metadata: Node, label: str) -> None:
         """Check metadata, whose other keys are free, for other spellings of ``systemPrompt``."""

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from multiturn.files.media import Detail
-from multiturn.model.settings import RequestSettings
 
 Metadata = dict[str, Any]
 
@@ -106,8 +105,7 @@ class CaseKeys(Struct, kw_only=True):
         outcome: what the answer should achieve, in words.
         conversation_id: groups the cases of one conversation.
         expected_messages: the answer a grader compares with.
-        execution: settings of a run; `temperature`, `max_output_tokens` and `tool_choice` win over
-            the suite's.
+        execution: settings of a run, over the suite's; those of its answer are sent.
     """
 
     id: Any = None
@@ -185,25 +183,6 @@ class MediaKeys(Struct):
     value: str
     detail: Detail | None = None
     name: str | None = None
-
-
-class ChosenKeys(Struct, forbid_unknown_fields=True):
-    """The keys of a tool that the model must call.
-
-    Attributes:
-        name: the name of the tool.
-    """
-
-    name: str
-
-
-class ExecutionKeys(RequestSettings, frozen=True, kw_only=True):
-    """The keys of ``execution``."""
-
-    tool_choice: Literal["auto", "none", "required"] | ChosenKeys | None = None  # type: ignore[assignment]
-    response_format: Literal["text", "json"] | dict[str, Any] | None = None  # type: ignore[assignment]
-    target: _Unused = None
-    evaluators: _Unused = None
 
 
 class ConfigKeys(Struct):

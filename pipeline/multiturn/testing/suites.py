@@ -15,6 +15,7 @@ from syrupy.location import PyTestLocation
 from multiturn.engine.converting import read_suite
 from multiturn.engine.project import chosen_suites, find_defaults, from_project, load_pipeline
 from multiturn.engine.selection import Selection, select
+from multiturn.engine.target import load_target
 from multiturn.errors import MultiturnError
 from multiturn.files.finding import Texts
 from multiturn.files.paths import root_of
@@ -22,7 +23,6 @@ from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
-from multiturn.providers.targets import find_target
 from multiturn.snapshots import lists
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import digest, folder_of, location_of, name_in_root, suite_of
@@ -233,7 +233,7 @@ def _as_compared(text: str) -> str:
 @lru_cache(maxsize=1)
 def _provider(target: str, folder: str) -> TargetProvider:
     """Return the provider of the target whose prompts snapshots record, read once a folder."""
-    return find_target(target, sends=False)
+    return load_target(target, sends=False)
 
 
 def _with_files(text: str, digests: lists.FilesLock) -> str:
