@@ -112,6 +112,14 @@ def count_values(node: Node) -> int:
     return 1 + sum(map(count_values, children))
 
 
+def is_deeper(value: Any, levels: int) -> bool:
+    """Return whether a value without places has more levels of lists and mappings than so many."""
+    if not isinstance(value, dict | list):
+        return False
+    children = value.values() if isinstance(value, dict) else value
+    return not levels or any(is_deeper(child, levels - 1) for child in children)
+
+
 def place_of(name: str, mark: Mark, label: str = "") -> Place:
     """Return the place that a mark means in a file."""
     return Place(name, mark.line + 1, mark.column + 1, label)
