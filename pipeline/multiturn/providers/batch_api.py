@@ -17,6 +17,7 @@ from multiturn.providers.base import LARGEST_ANSWER, ProviderResponse
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.replies import readable, receive
 
+_LIMITED = (8, 429)  # codes of gRPC and of HTTP, as Gemini says them
 _MAY_PASS = ("timeout", "connection", "unreachable", "rate_limit", "malformed")
 
 
@@ -103,9 +104,10 @@ class BatchApi(Protocol):
 
     most_requests: ClassVar[int]  # in a part
     most_bytes: ClassVar[int]  # of a part, unless it has a single request
+    form: ClassVar[bytes]  # of a request in a part: with its digest, and its exact body
     # the bytes before, between and after the requests of a part
     frame: ClassVar[tuple[bytes, bytes, bytes]] = (b"", b"\n", b"\n")
-    batch_type: ClassVar[type[Struct]]  # what the vendor says of a batch
+    batch_type: ClassVar[type[Any]]  # what the vendor says of a batch, with its ``id``
     page_type: ClassVar[type[Any]]  # a page of a listing: ``data``, and ``after`` for the next one
     line_type: ClassVar[type[Struct]]  # what is in a line of results
 
@@ -116,6 +118,7 @@ class BatchApi(Protocol):
 
     def line(self, digest: str, body: bytes) -> bytes:
         """Return the line of a request in a part, with its exact body."""
+        return self.form % (digest.encode(), body)
 
     async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Return a part whose batch can be created: its requests are uploaded where need be."""
@@ -151,15 +154,14 @@ class BatchApi(Protocol):
     async def listed(self) -> AsyncIterator[Any]:
         """Yield the batches that the vendor lists, page by page."""
         after, seen = "", set[str]()
-        while after not in seen:  # else a server repeats itself
+        while after not in seen:  # else it was the last page, or a server repeats itself
             seen.add(after)
             page = await self.provider.call(
                 "GET", self.listing(after), self.page_type, lambda page: page
             )
             for batch in page.data:
                 yield batch
-            if not (after := page.after):
-                return
+            after = page.after
 
     def listing(self, after: str) -> str:
         """Return the path of a page of the listing; of the first one after nothing."""
@@ -206,9 +208,11 @@ class BatchApi(Protocol):
             raise MalformedReplyError(f"the answer is larger than {LARGEST_ANSWER // 2**20} MiB")
         return receive(line, self.line_type, self.answer, self.provider.secrets, "result")
 
-    def error(self, error: VendorError | None, kind: str) -> ProviderError:
+    def error(self, error: VendorError | None, kind: str = "") -> ProviderError:
         """Return a ProviderError for an error in a line of results, without secrets."""
         error = error or VendorError()
+        limited = error.type == "rate_limit_error" or error.code in _LIMITED
+        kind = kind or ("rate_limit" if limited else "http")
         name = error.type or error.status or error.code
         what = ": ".join(str(text) for text in (name, error.message) if text)
         return provider_error(kind, readable(what, self.provider.secrets) or "without a reason")

@@ -63,11 +63,8 @@ class AnthropicBatchApi(BatchApi):
     batch_type, page_type, line_type = _Batch, _Page, _Line
     most_requests = 100_000
     most_bytes = 8_000_000  # 256 MB are allowed, but a request that fails is sent again as a whole
+    form = b'{"custom_id":"%s","params":%s}'
     frame = (b'{"requests":[', b",", b"]}")
-
-    def line(self, digest: str, body: bytes) -> bytes:
-        """Return a request with ``custom_id`` and ``params``."""
-        return b'{"custom_id":"%s","params":%s}' % (digest.encode(), body)
 
     async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Note the newest batch."""
@@ -94,18 +91,16 @@ class AnthropicBatchApi(BatchApi):
                 continue
             if not status.ended:
                 undecided.append(batch.id)
-            elif await self._answered(status) == digests():
-                return api.BatchSearch(batch.id)
+                continue
+            with TemporaryFile() as file:
+                await self.fetch(status, file)
+                if set(api.places(file)) == digests():
+                    return api.BatchSearch(batch.id)
         return api.BatchSearch(undecided=tuple(undecided))
 
     def listing(self, after: str) -> str:
         """Return the path of a page of the listing."""
         return f"{_PATH}?limit=100{after and f'&after_id={quote(after)}'}"
-
-    async def _answered(self, status: api.BatchStatus) -> set[str]:
-        with TemporaryFile() as file:
-            await self.fetch(status, file)
-            return set(api.places(file))
 
     def path_of(self, batch: str, action: str = "") -> str:
         """Return the path of a batch, or of what is done with it."""
@@ -133,6 +128,4 @@ class AnthropicBatchApi(BatchApi):
         if result.error is None:
             what = f"batch_{result.type}: the batch ended without an answer to this request"
             raise BatchEndedError(what)
-        error = result.error.error
-        limited = error is not None and error.type == "rate_limit_error"
-        raise self.error(error, "rate_limit" if limited else "http")
+        raise self.error(result.error.error)

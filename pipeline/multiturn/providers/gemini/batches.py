@@ -16,7 +16,6 @@ from multiturn.providers.gemini.provider import GeminiProvider
 from multiturn.providers.replies import readable, receive
 
 _ENDED = ("succeeded", "partially_succeeded", "failed", "cancelled", "expired")
-_LIMITED = (8, 429)  # codes of gRPC and of HTTP
 _CHUNK = 8 * 2**20  # bytes of an upload
 _UPLOAD = {"x-goog-upload-protocol": "resumable", "x-goog-upload-command": "start"}
 
@@ -62,10 +61,7 @@ class GeminiBatchApi(BatchApi):
     batch_type, page_type, line_type = _Batch, _Page, _Line
     most_requests = 1_000_000
     most_bytes = 2_000_000_000
-
-    def line(self, digest: str, body: bytes) -> bytes:
-        """Return a line with ``key`` and ``request``."""
-        return b'{"key":"%s","request":%s}' % (digest.encode(), body)
+    form = b'{"key":"%s","request":%s}'
 
     async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Upload a file: the server gives an address, which takes its content."""
@@ -137,8 +133,7 @@ class GeminiBatchApi(BatchApi):
         """Return the response."""
         if line.response is not None:
             return self.provider.read_raw(line.response)
-        limited = line.error is not None and line.error.code in _LIMITED
-        raise self.error(line.error, "rate_limit" if limited else "http")
+        raise self.error(line.error)
 
 
 def _name(part: BatchPart) -> str:
