@@ -235,14 +235,12 @@ class Files:
                 with suppress(OSError):
                     names = os.listdir(beside)
             near = errors.nearest(name, names) if len(names) <= _MOST_COMPARED else None
-            if near and nearly(name, [near]) and self._may_attach(os.path.join(beside, near)):
-                return os.path.join(inner, near)
+            if near and nearly(name, [near]):
+                real = os.path.realpath(os.path.join(beside, near))
+                may_attach = is_below(real, self.root) and os.path.isfile(real)
+                if may_attach and not any(re.fullmatch(_PRIVATE, n) for n in self._names(real)):
+                    return os.path.join(inner, near)
         return None
-
-    def _may_attach(self, path: str) -> bool:
-        real = os.path.realpath(path)
-        is_file = is_below(real, self.root) and os.path.isfile(real)
-        return is_file and not any(re.fullmatch(_PRIVATE, name) for name in self._names(real))
 
     def _names(self, real: str) -> list[str]:
         return os.path.relpath(real, self.root).split(os.sep)

@@ -104,7 +104,7 @@ class BatchApi(Protocol):
 
     most_requests: ClassVar[int]  # in a part
     most_bytes: ClassVar[int]  # of a part, unless it has a single request
-    form: ClassVar[bytes]  # of a request in a part: with its digest, and its exact body
+    form: ClassVar[bytes] = b""  # of a request in a part: with its digest, and its exact body
     # the bytes before, between and after the requests of a part
     frame: ClassVar[tuple[bytes, bytes, bytes]] = (b"", b"\n", b"\n")
     batch_type: ClassVar[type[Any]]  # what the vendor says of a batch, with its ``id``
