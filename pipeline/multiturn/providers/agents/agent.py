@@ -91,12 +91,6 @@ class AgentProvider(base.TargetProvider):
                 " install it, or set executable"
             )
 
-    def prompt(self, request: requests.ProviderRequest) -> str:
-        """Return the question, after the system prompt and guidelines if the agent gets them."""
-        if self.gets_instructions and (sections := list(_instructions(request))):
-            return "\n\n".join((*sections, _CONVERSATION_HEADING, request.question))
-        return request.question
-
     def closing(self, files: tuple[requests.InputFile, ...], folder: str) -> str:
         """Return the end of the prompt: all that names the folder of the request."""
         text, named = "", file_names(files)
@@ -119,7 +113,10 @@ class AgentProvider(base.TargetProvider):
         """Return the prompt, with a placeholder for the folder of the request."""
         if is_blank(request.question):
             raise ProviderError(broken("C1", "the transcript is empty; add a user message"))
-        text, mentions = self.prompt(request), 0
+        text, mentions = request.question, 0
+        instructions = list(_instructions(request))
+        if self.gets_instructions and instructions:
+            text = "\n\n".join((*instructions, _CONVERSATION_HEADING, text))
         if "@" in text:  # much faster than the pattern, and almost always false
             text, mentions = _MENTION.subn(r"\1 @", text)
         files = requests.files_and_media(request)
@@ -133,7 +130,7 @@ class AgentProvider(base.TargetProvider):
                 repairs.append(named("F4", f"left out the {name} {in_words(value)}"))
         if request.tools:
             repairs.append(named("F6", "left out the tools"))
-        if not self.gets_instructions and any(_instructions(request)):
+        if instructions and not self.gets_instructions:
             what = "left out the system prompt or guidelines"
             repairs.append(named("F5", f"{what}; system: include of the target sends them"))
         if mentions:
