@@ -169,15 +169,10 @@ class Command(NamedTuple):
                 self.process.kill()
             await self.process.wait()
 
-    def drain(self) -> None:
-        """Read what is left in its outputs."""
+    def close(self) -> None:
+        """Read what is left in its outputs, and no more."""
         for output in self.outputs:
             output.drain()
-
-    def close(self) -> None:
-        """Read its outputs no more."""
-        self.drain()
-        for output in self.outputs:
             output.close()
 
 
@@ -232,7 +227,8 @@ async def run_command(
                 running.close()
         else:
             kept.append(running)
-            running.drain()
+            for output in outputs:
+                output.drain()
     if outputs[0].is_too_large:
         raise MalformedReplyError(f"{name} printed more than {LARGEST_ANSWER // 2**20} MiB")
     end = _end_of(outputs, secrets)
