@@ -114,10 +114,13 @@ def count_values(node: Node) -> int:
 
 def is_deeper(value: Any, levels: int) -> bool:
     """Return whether a value without places has more levels of lists and mappings than so many."""
-    if not isinstance(value, dict | list):
-        return False
-    children = value.values() if isinstance(value, dict) else value
-    return not levels or any(is_deeper(child, levels - 1) for child in children)
+    if isinstance(value, dict | list):
+        if not levels:
+            return True
+        for child in value.values() if isinstance(value, dict) else value:
+            if is_deeper(child, levels - 1):
+                return True
+    return False
 
 
 def place_of(name: str, mark: Mark, label: str = "") -> Place:
