@@ -61,7 +61,14 @@ def open_rewindable(path: str, name: str) -> Iterator[BinaryIO]:
                 if not stat.S_ISREG(kind) and not stat.S_ISFIFO(kind):
                     raise InputError("this is not a regular file", where=name)
             if path == "-" or not file.seekable():
-                file = stack.enter_context(_copied(file, name))
+                from tempfile import TemporaryFile
+
+                piped, file = file, stack.enter_context(TemporaryFile())
+                while chunk := piped.read(_CHUNK):
+                    file.write(chunk)
+                    if file.tell() > MAX_PIPED:
+                        what = f"more than {MAX_PIPED:,} bytes through a pipe; write them to a file"
+                        raise InputError(what, where=name)
             yield file
         except OSError as error:
             raise AccessError(f"cannot read it: {error.strerror}", where=name) from None
@@ -71,22 +78,6 @@ def read_small(path: str, name: str, what: str, most: int) -> bytes:
     """Return what is in a file, ``what`` it may be, of at most so many bytes."""
     with open_rewindable(path, name) as file:
         return read_at_most(most, file, name, what)
-
-
-@contextmanager
-def _copied(file: BinaryIO, name: str) -> Iterator[BinaryIO]:
-    """Copy what can be read only once."""
-    import tempfile
-
-    with tempfile.TemporaryFile() as copy:
-        size = 0
-        while chunk := file.read(_CHUNK):
-            size += len(chunk)
-            if size > MAX_PIPED:
-                what = f"more than {MAX_PIPED:,} bytes through a pipe; write them to a file"
-                raise InputError(what, where=name)
-            copy.write(chunk)
-        yield copy
 
 
 def check_path(path: str) -> None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node
+from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, is_deeper
 from multiturn.documents.yaml_reader import read_integer
 from multiturn.errors import InputError, MultiturnError, Place, quoted
 
@@ -94,16 +94,9 @@ def read_json(text: str) -> Any:
 def read_value(text: str) -> Any:
     """Return the value of a JSON text, as ``read_json`` does; too many levels are a ValueError."""
     value = read_json(text)
-    _check_depth(value, MAX_DEPTH)
+    if is_deeper(value, MAX_DEPTH):
+        raise ValueError(_TOO_DEEP)
     return value
-
-
-def _check_depth(value: Any, levels: int) -> None:
-    if isinstance(value, dict | list):
-        if not levels:
-            raise ValueError(_TOO_DEEP)
-        for child in value.values() if isinstance(value, dict) else value:
-            _check_depth(child, levels - 1)
 
 
 def values_in_json(text: str) -> int:

@@ -112,6 +112,17 @@ def count_values(node: Node) -> int:
     return 1 + sum(map(count_values, children))
 
 
+def is_deeper(value: Any, levels: int) -> bool:
+    """Return whether a value without places has more levels of lists and mappings than so many."""
+    if isinstance(value, dict | list):
+        if not levels:
+            return True
+        for child in value.values() if isinstance(value, dict) else value:
+            if is_deeper(child, levels - 1):
+                return True
+    return False
+
+
 def place_of(name: str, mark: Mark, label: str = "") -> Place:
     """Return the place that a mark means in a file."""
     return Place(name, mark.line + 1, mark.column + 1, label)

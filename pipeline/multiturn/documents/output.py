@@ -9,7 +9,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from io import TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -143,21 +143,23 @@ def open_output(path: str | None, *, whole: bool = False) -> Iterator[BinaryIO]:
     Written beside the file and renamed over it, with the old file's permissions. What is not a
     regular file, such as a pipe, is written to directly, or, if ``whole``, at the end.
     """
-    if path is None:
-        output = standard_output().buffer
-        with _held(output, whole) as file:
-            yield file
-        output.flush()
-        return
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        with target.open("wb") as direct, _held(direct, whole) as file:
+    target = None if path is None else Path(os.path.realpath(path))
+    if target is not None and (target.is_file() or not target.exists()):
+        with _partial(target, os.replace) as file:
             yield file
         return
-    with _partial(target) as (file, partial):
-        yield file
-        _finish(file, partial, target)
-        os.replace(partial, target)
+    with nullcontext(standard_output().buffer) if target is None else target.open("wb") as direct:
+        if whole:
+            import shutil
+            import tempfile
+
+            with tempfile.TemporaryFile() as held:
+                yield held
+                held.seek(0)
+                shutil.copyfileobj(held, direct)
+        else:
+            yield direct
+        direct.flush()
 
 
 @contextmanager
@@ -169,61 +171,47 @@ def open_new(target: Path) -> Iterator[BinaryIO]:
     """
     if os.path.lexists(target):
         raise FileExistsError
-    with _partial(target) as (file, partial):
+    with _partial(target, _take_free_name) as file:
         yield file
-        _finish(file, partial, target)
-        try:
-            os.link(partial, target)
-        except FileExistsError:
-            raise
-        except OSError:  # there are no hard links here
-            os.rename(partial, target)
-        else:
-            os.unlink(partial)
+
+
+def _take_free_name(partial: str, target: Path) -> None:
+    try:
+        os.link(partial, target)
+    except FileExistsError:
+        raise
+    except OSError:  # there are no hard links here
+        os.rename(partial, target)
+    else:
+        os.unlink(partial)
 
 
 @contextmanager
-def _partial(target: Path) -> Iterator[tuple[BinaryIO, str]]:
-    """Create a file beside another, for what that is to hold; remove it after an error."""
+def _partial(target: Path, take_name: Callable[[str, Path], None]) -> Iterator[BinaryIO]:
+    """Create a file beside another, which takes its name at the end, and is removed on errors."""
     prefix = f".{target.name[:40]}.multiturn-"
     remove_abandoned(str(target.parent), prefix)
     descriptor, partial = create_partial(os.path.join(target.parent, prefix), 0o600)
     try:
         with open(descriptor, "wb") as file:
-            yield file, partial
+            yield file
+            file.flush()
+            # Else a power cut could leave the new name with none of its bytes.
+            os.fsync(file.fileno())
+            os.chmod(partial, _mode_of(target))
+            if os.name == "nt":  # which renames no open file
+                file.close()
+            take_name(partial, target)
     except BaseException:
         with suppress(FileNotFoundError):  # an interrupt right after it took its name
             os.unlink(partial)
         raise
 
 
-def _finish(file: BinaryIO, partial: str, target: Path) -> None:
-    file.flush()
-    # Else a power cut could leave the new name with none of its bytes.
-    os.fsync(file.fileno())
+def _mode_of(target: Path) -> int:
+    """Return the permissions of a file, or those with which ``open`` would create it."""
     if target.exists():
-        mode = stat.S_IMODE(target.stat().st_mode)
-    else:
-        # mkstemp makes files that only their owner can read; what others expect is what open would
-        # have given. The umask can be read only by setting it.
-        umask = os.umask(0)
-        os.umask(umask)
-        mode = 0o666 & ~umask
-    os.chmod(partial, mode)
-    if os.name == "nt":  # which renames no open file
-        file.close()
-
-
-@contextmanager
-def _held(file: BinaryIO, whole: bool) -> Iterator[BinaryIO]:
-    """Give the file itself, or one that is copied to it when the block ends well."""
-    if not whole:
-        yield file
-        return
-    import shutil
-    import tempfile
-
-    with tempfile.TemporaryFile() as held:
-        yield held
-        held.seek(0)
-        shutil.copyfileobj(held, file)
+        return stat.S_IMODE(target.stat().st_mode)
+    umask = os.umask(0)  # which can be read only by setting it
+    os.umask(umask)
+    return 0o666 & ~umask

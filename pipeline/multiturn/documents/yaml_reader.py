@@ -25,9 +25,9 @@ _NULL_OR_BOOL = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _NUMBER = re.compile(
-    r"(?P<int>[-+]?[0-9]+)|(?P<oct>0o[0-7]+)|(?P<hex>0x[0-9a-fA-F]+)"
+    r"(?P<int>[-+]?[0-9]+)|(?P<based>0o[0-7]+|0x[0-9a-fA-F]+)"
     r"|(?P<float>[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?)"
-    r"|(?P<inf>[-+]?\.(?:inf|Inf|INF))|(?P<nan>\.(?:nan|NaN|NAN))"
+    r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
 )
 _MAY_BE_NUMBER = frozenset("-+.0123456789")
 _MAX_DIGITS = 1000
@@ -46,15 +46,10 @@ def read_plain(text: str) -> Any:
     if text[0] not in _MAY_BE_NUMBER or not (match := _NUMBER.fullmatch(text)):
         return text
     _check_length(text)
-    match match.lastgroup:
-        case "int":
-            return int(text)
-        case "oct" | "hex":
-            return int(text, 0)
-        case "float":
-            return float(text)
-        case _:
-            return float(text.replace(".", ""))
+    kind = match.lastgroup
+    if kind in ("int", "based"):
+        return int(text, 10 if kind == "int" else 0)
+    return float(text if kind else text.replace(".", ""))
 
 
 def read_integer(text: str) -> int:
@@ -156,7 +151,7 @@ class Source:
         # known only at its end.
         found: set[bytes] = set()
         directives, has_pairs = 0, False
-        for chunk in self._chunks():
+        for chunk in self.chunks():
             directives += chunk.count(b"\n%TAG") + chunk.count(b"\r%TAG")
             if directives > MAX_DIRECTIVES:  # libyaml compares each with all others
                 raise InputError(f"over {MAX_DIRECTIVES} %TAG directives", where=name)
@@ -211,7 +206,7 @@ class Source:
         """Return whether a line may begin at the margin after the first that holds a key."""
         is_after = False
         with self.again():
-            for chunk in self._chunks():
+            for chunk in self.chunks():
                 start = 0 if is_after else chunk.find(key.encode())
                 is_after = start >= 0
                 if is_after and any(margin.search(chunk, start) for margin in _MARGINS):
@@ -230,7 +225,7 @@ class Source:
         column = len(rest.decode("utf-8-sig", "replace")) + 1
         return Place(self.name, line, column)
 
-    def _chunks(self) -> Iterator[bytes]:
+    def chunks(self) -> Iterator[bytes]:
         """Yield the stream in pieces whose edges overlap."""
         self._file.seek(0)
         edge = b""
@@ -240,15 +235,10 @@ class Source:
                 return  # libyaml stops here with an error, so what follows is never read.
             edge = (edge + chunk)[-_EDGE:]
 
-    @property
-    def has_conflict(self) -> bool:
-        """Whether git could not merge the file."""
-        return any(b"\n>>>>>>> " in chunk for chunk in self._chunks())
-
     def _unused(self) -> Iterator[str]:
         """Yield private-use characters that the stream neither holds nor spells as an escape."""
         used: set[str] = set()
-        for chunk in self._chunks():
+        for chunk in self.chunks():
             used.update(char.decode() for char in set(re.findall(_PRIVATE, chunk)))
             used.update(chr(int(digits, 16)) for digits in set(re.findall(_SPELLED, chunk)))
         yield from (char for char in map(chr, range(0xF0000, 0xFFFFE)) if char not in used)
@@ -279,7 +269,7 @@ def yaml_error(error: Any, source: Source) -> MultiturnError:
     if error.context_mark:
         advice = advice.replace("{line}", str(error.context_mark.line + 1))
     what += advice
-    if source.has_conflict:
+    if any(b"\n>>>>>>> " in chunk for chunk in source.chunks()):
         what = "it has a merge conflict; resolve it first"
     mark = error.problem_mark or error.context_mark
     where = place_of(source.name, mark) if mark else Place(source.name)

@@ -9,17 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from multiturn.errors import (
-    AttachmentError,
-    InputError,
-    OutsideRootError,
-    Place,
-    from_here,
-    nearest,
-    nearly,
-    option,
-    quoted,
-)
+from multiturn import errors
+from multiturn.errors import AttachmentError, OutsideRootError, from_here, nearly, option, quoted
 from multiturn.files.media import HEAD, TYPES, Media, Store, too_large, type_of
 from multiturn.files.paths import FILE, is_below, open_below, real_path, root_of
 from multiturn.logs import Notice, warn
@@ -167,7 +158,7 @@ class Files:
             return
         self._texts.unmerged.add(path)
         why = "it has lines of a merge conflict; if it is one, merge it, and run this again"
-        warn(Notice("file.conflict", Place(resolved_path), why))
+        warn(Notice("file.conflict", errors.Place(resolved_path), why))
 
     def known(self, resolved_path: str) -> str | Media | None:
         """Return the text (rule 3) or the media of a file that was read before, else None."""
@@ -206,7 +197,7 @@ class Files:
             if os.path.exists(real):
                 names = self._names(real)
                 if any(re.fullmatch(_PRIVATE, name) for name in names):
-                    raise InputError(
+                    raise errors.InputError(
                         f"{quoted(written)} is never attached, as it may hold keys;"
                         " attach a copy without them"
                     )
@@ -243,15 +234,13 @@ class Files:
             if is_below(beside, self.root):  # what is outside is not shown
                 with suppress(OSError):
                     names = os.listdir(beside)
-            near = nearest(name, names) if len(names) <= _MOST_COMPARED else None
-            if near and nearly(name, [near]) and self._may_attach(os.path.join(beside, near)):
-                return os.path.join(inner, near)
+            near = errors.nearest(name, names) if len(names) <= _MOST_COMPARED else None
+            if near and nearly(name, [near]):
+                real = os.path.realpath(os.path.join(beside, near))
+                may_attach = is_below(real, self.root) and os.path.isfile(real)
+                if may_attach and not any(re.fullmatch(_PRIVATE, n) for n in self._names(real)):
+                    return os.path.join(inner, near)
         return None
-
-    def _may_attach(self, path: str) -> bool:
-        real = os.path.realpath(path)
-        is_file = is_below(real, self.root) and os.path.isfile(real)
-        return is_file and not any(re.fullmatch(_PRIVATE, name) for name in self._names(real))
 
     def _names(self, real: str) -> list[str]:
         return os.path.relpath(real, self.root).split(os.sep)

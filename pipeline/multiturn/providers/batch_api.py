@@ -5,9 +5,9 @@ caller first looks for it, with ``BatchApi.find``.
 """
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import suppress
-from typing import Any, BinaryIO, ClassVar, Protocol, TypeVar
+from typing import Any, BinaryIO, ClassVar, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -17,7 +17,7 @@ from multiturn.providers.base import LARGEST_ANSWER, ProviderResponse
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.replies import readable, receive
 
-_T = TypeVar("_T")
+_LIMITED = (8, 429)  # codes of gRPC and of HTTP, as Gemini says them
 _MAY_PASS = ("timeout", "connection", "unreachable", "rate_limit", "malformed")
 
 
@@ -96,24 +96,6 @@ def places(file: BinaryIO) -> dict[str, int]:
     return found
 
 
-async def pages(get: Callable[[str], Awaitable[tuple[list[_T], str]]]) -> AsyncIterator[_T]:
-    """Yield the items of a listing, page by page.
-
-    Args:
-        get: takes where a page begins, empty for the first one, and returns its items and where the
-            next one begins, empty after the last one.
-    """
-    begins = ""
-    seen = set()
-    while begins not in seen:  # else a server repeats itself
-        seen.add(begins)
-        items, begins = await get(begins)
-        for item in items:
-            yield item
-        if not begins:
-            return
-
-
 class BatchApi(Protocol):
     """The Batch API of a target; subclasses define what differs.
 
@@ -122,9 +104,11 @@ class BatchApi(Protocol):
 
     most_requests: ClassVar[int]  # in a part
     most_bytes: ClassVar[int]  # of a part, unless it has a single request
+    form: ClassVar[bytes] = b""  # of a request in a part: with its digest, and its exact body
     # the bytes before, between and after the requests of a part
     frame: ClassVar[tuple[bytes, bytes, bytes]] = (b"", b"\n", b"\n")
-    batch_type: ClassVar[type[Struct]]  # what the vendor says of a batch
+    batch_type: ClassVar[type[Any]]  # what the vendor says of a batch, with its ``id``
+    page_type: ClassVar[type[Any]]  # a page of a listing: ``data``, and ``after`` for the next one
     line_type: ClassVar[type[Struct]]  # what is in a line of results
 
     provider: HttpProvider  # of the target
@@ -134,12 +118,20 @@ class BatchApi(Protocol):
 
     def line(self, digest: str, body: bytes) -> bytes:
         """Return the line of a request in a part, with its exact body."""
+        return self.form % (digest.encode(), body)
 
     async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Return a part whose batch can be created: its requests are uploaded where need be."""
 
     async def create(self, part: BatchPart, file: BinaryIO | None) -> str:
         """Create the batch of a part, and return its id; no file if it was uploaded earlier."""
+        path, body = self.creation(part, file)
+        return await self.provider.call(
+            "POST", path, self.batch_type, lambda batch: batch.id, body, is_retried=False
+        )
+
+    def creation(self, part: BatchPart, file: BinaryIO | None) -> tuple[str, Any]:
+        """Return the path and the body of the request that creates a batch."""
 
     async def find(
         self, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
@@ -151,6 +143,28 @@ class BatchApi(Protocol):
             others: ids of the batches of other parts.
             digests: returns those of the part's requests.
         """
+        async for batch in self.listed():
+            if self.is_of(batch, part):
+                return BatchSearch(batch.id)
+        return BatchSearch()
+
+    def is_of(self, batch: Any, part: BatchPart) -> bool:
+        """Return whether a batch was created for a part, where that can be seen of it."""
+
+    async def listed(self) -> AsyncIterator[Any]:
+        """Yield the batches that the vendor lists, page by page."""
+        after, seen = "", set[str]()
+        while after not in seen:  # else it was the last page, or a server repeats itself
+            seen.add(after)
+            page = await self.provider.call(
+                "GET", self.listing(after), self.page_type, lambda page: page
+            )
+            for batch in page.data:
+                yield batch
+            after = page.after
+
+    def listing(self, after: str) -> str:
+        """Return the path of a page of the listing; of the first one after nothing."""
 
     def path_of(self, batch: str, action: str = "") -> str:
         """Return the path of a batch, or of what is done with it."""
@@ -165,6 +179,12 @@ class BatchApi(Protocol):
 
     async def fetch(self, status: BatchStatus, file: BinaryIO) -> None:
         """Write the results of a batch into a file; answers come before errors."""
+        for name in status.files:
+            await self.provider.download(self.path_of_file(name), file)
+            file.write(b"\n")
+
+    def path_of_file(self, name: str) -> str:
+        """Return the path of a file of results; a URL in an answer would get the target's key."""
 
     async def cancel(self, batch: str) -> None:
         """Ask the vendor to end a batch; the answers so far are kept."""
@@ -188,9 +208,11 @@ class BatchApi(Protocol):
             raise MalformedReplyError(f"the answer is larger than {LARGEST_ANSWER // 2**20} MiB")
         return receive(line, self.line_type, self.answer, self.provider.secrets, "result")
 
-    def error(self, error: VendorError | None, kind: str) -> ProviderError:
+    def error(self, error: VendorError | None, kind: str = "") -> ProviderError:
         """Return a ProviderError for an error in a line of results, without secrets."""
         error = error or VendorError()
+        limited = error.type == "rate_limit_error" or error.code in _LIMITED
+        kind = kind or ("rate_limit" if limited else "http")
         name = error.type or error.status or error.code
         what = ": ".join(str(text) for text in (name, error.message) if text)
         return provider_error(kind, readable(what, self.provider.secrets) or "without a reason")

@@ -8,11 +8,12 @@ import ssl
 import time
 import zlib
 from base64 import b64encode, urlsafe_b64decode
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
+from io import BytesIO
 from itertools import count
 from os import environ
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -57,8 +58,8 @@ class Upload(NamedTuple):
         """Number of bytes."""
         return len(self.head) + self.end - self.start + len(self.tail)
 
-    def pieces(self) -> Iterator[bytes]:
-        """Yield the bytes, once for each attempt."""
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield the bytes for an attempt, so that other requests continue meanwhile."""
         yield self.head
         for at in range(self.start, self.end, PIECE):
             self.file.seek(at)
@@ -185,8 +186,8 @@ class Client:
         import aiohttp
 
         is_small = isinstance(body, bytes) and len(body) <= PIECE
-        size = body.size if isinstance(body, Upload) else len(body)
-        length = {"content-length": str(size)} if method == "POST" else {}
+        upload = body if isinstance(body, Upload) else Upload(BytesIO(body), 0, len(body))
+        length = {"content-length": str(upload.size)} if method == "POST" else {}
         seconds = self._settings.timeout_seconds
         try:
             async with (
@@ -194,7 +195,7 @@ class Client:
                 self._session.request(
                     method,
                     address,
-                    data=body if is_small else _pieces(body),
+                    data=body if is_small else upload.pieces(),
                     headers={**self._headers, **length, **(headers or {})},
                     proxy=self._proxy,
                     allow_redirects=False,
@@ -258,16 +259,6 @@ def _trusting(file: str | None, _folder: str | None) -> ssl.SSLContext:
 
         context.load_verify_locations(certifi.where())
     return context
-
-
-async def _pieces(body: bytes | Upload) -> AsyncIterator[bytes]:
-    """Yield a body in pieces, so that other requests continue meanwhile."""
-    if isinstance(body, Upload):
-        for piece in body.pieces():
-            yield piece
-        return
-    for start in range(0, len(body), PIECE):
-        yield body[start : start + PIECE]
 
 
 async def _unpacked(response: Any, secrets: Iterable[str]) -> AsyncIterator[bytes]:

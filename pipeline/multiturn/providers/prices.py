@@ -6,6 +6,7 @@ Prices go by the name of the model, whatever the address. A model without a know
 import os
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
+from operator import add
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, structs
@@ -38,9 +39,7 @@ class Usage(Struct, frozen=True):
     written: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            *(ours + theirs for ours, theirs in zip(astuple(self), astuple(other), strict=True))
-        )
+        return Usage(*map(add, astuple(self), astuple(other)))
 
 
 class Rates(Struct, frozen=True, kw_only=True):
@@ -137,22 +136,16 @@ def _read(file: str) -> dict[str, Price]:
     documents = list(read_documents(data, file))
     if len(documents) != 1 or not isinstance(documents[0].children, dict):
         raise MultiturnError("a file of prices is a mapping from models to prices", where=file)
-    return {
-        model: _priced(
-            read_as(node, _Entry, where=file, label=f"model {model!r}"),
-            f"prices of {file}, changed on {changed}",
-        )
-        for model, node in documents[0].children.items()
-    }
-
-
-def _priced(entry: _Entry, source: str) -> Price:
-    cached = () if entry.cached_input is None else ((0, entry.cached_input),)
-    now = Rates(input=((0, entry.input),), output=((0, entry.output),), cached=cached)
-    batch = None
-    if entry.batch_input is not None and entry.batch_output is not None:
-        batch = Rates(input=((0, entry.batch_input),), output=((0, entry.batch_output),))
-    return Price(now=now, batch=batch, source=source)
+    source, found = f"prices of {file}, changed on {changed}", {}
+    for model, node in documents[0].children.items():
+        entry = read_as(node, _Entry, where=file, label=f"model {model!r}")
+        cached = () if entry.cached_input is None else ((0, entry.cached_input),)
+        now = Rates(input=((0, entry.input),), output=((0, entry.output),), cached=cached)
+        batch = None
+        if entry.batch_input is not None and entry.batch_output is not None:
+            batch = Rates(input=((0, entry.batch_input),), output=((0, entry.batch_output),))
+        found[model] = Price(now=now, batch=batch, source=source)
+    return found
 
 
 def _shipped(names: tuple[str, ...], for_an_hour: bool) -> Iterator[Price]:

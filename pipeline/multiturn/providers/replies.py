@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from multiturn import errors
+from multiturn.documents.node import is_deeper
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.rules import named
 from multiturn.providers.secrets import hide
@@ -58,7 +59,8 @@ def receive(
     """
     try:
         value = msgspec.json.decode(reply)
-        _check_depth(value, _DEEPEST)
+        if is_deeper(value, _DEEPEST):
+            raise ValueError(f"lists and objects are nested deeper than {_DEEPEST} levels")
         # Hidden only in what was read: a key may be one of the vendor's own words, such as "text".
         return hide(read(msgspec.convert(value, kind)), secrets)
     except errors.ProviderError as error:
@@ -77,15 +79,6 @@ def _beginning(reply: bytes, secrets: Iterable[str]) -> str:
     longest = max(map(len, secrets), default=0) * 12  # of the forms that are hidden
     said = readable(reply[: _SHOWN + longest].decode("utf-8", "replace"), secrets)
     return said if len(reply) <= _SHOWN + longest else said[: max(0, len(said) - longest)]
-
-
-def _check_depth(value: Any, depth: int) -> None:
-    """Raise a ValueError for lists and objects inside each other that could not be written."""
-    if isinstance(value, list | dict):
-        if not depth:
-            raise ValueError(f"lists and objects are nested deeper than {_DEEPEST} levels")
-        for item in value.values() if isinstance(value, dict) else value:
-            _check_depth(item, depth - 1)
 
 
 def error_of(status: int, reply: bytes, secrets: Iterable[str]) -> errors.ProviderError:
@@ -117,8 +110,6 @@ def readable(message: str, secrets: Iterable[str]) -> str:
 
 
 _MOST = 2**53  # tokens; beyond it, floats are not exact
-
-
 TokenCount = Annotated[int, Meta(ge=0, le=_MOST)]
 
 

@@ -91,12 +91,6 @@ class AgentProvider(base.TargetProvider):
                 " install it, or set executable"
             )
 
-    def prompt(self, request: requests.ProviderRequest) -> str:
-        """Return the question, after the system prompt and guidelines if the agent gets them."""
-        if self.gets_instructions and (sections := list(_instructions(request))):
-            return "\n\n".join((*sections, _CONVERSATION_HEADING, request.question))
-        return request.question
-
     def closing(self, files: tuple[requests.InputFile, ...], folder: str) -> str:
         """Return the end of the prompt: all that names the folder of the request."""
         text, named = "", file_names(files)
@@ -105,9 +99,12 @@ class AgentProvider(base.TargetProvider):
             ("The files attached above, if you need them as files:", "text"),
             (self.media_intro, "media"),
         ):
-            lines = [
-                f"- {folder}/{path}{_meaning(file)}" for file, path in named if _use(file) == use
-            ]
+            lines = []
+            for file, path in named:
+                kind = "guideline" if file.guideline else "media" if file.media else "text"
+                # A text stands in the conversation itself; anything else is named there.
+                meaning = f" is {file.media.text}" if file.media else ""
+                lines += [f"- {folder}/{path}{meaning}"] if kind == use else []
             if lines:
                 text += "\n\n" + "\n".join((intro, *lines))
         return text
@@ -116,7 +113,10 @@ class AgentProvider(base.TargetProvider):
         """Return the prompt, with a placeholder for the folder of the request."""
         if is_blank(request.question):
             raise ProviderError(broken("C1", "the transcript is empty; add a user message"))
-        text, mentions = self.prompt(request), 0
+        text, mentions = request.question, 0
+        instructions = list(_instructions(request))
+        if self.gets_instructions and instructions:
+            text = "\n\n".join((*instructions, _CONVERSATION_HEADING, text))
         if "@" in text:  # much faster than the pattern, and almost always false
             text, mentions = _MENTION.subn(r"\1 @", text)
         files = requests.files_and_media(request)
@@ -130,7 +130,7 @@ class AgentProvider(base.TargetProvider):
                 repairs.append(named("F4", f"left out the {name} {in_words(value)}"))
         if request.tools:
             repairs.append(named("F6", "left out the tools"))
-        if not self.gets_instructions and any(_instructions(request)):
+        if instructions and not self.gets_instructions:
             what = "left out the system prompt or guidelines"
             repairs.append(named("F5", f"{what}; system: include of the target sends them"))
         if mentions:
@@ -179,7 +179,8 @@ class AgentProvider(base.TargetProvider):
                 files = [(file, folder / path) for file, path in file_names(wire.files)]
                 for file, path in files:
                     path.parent.mkdir(parents=True)
-                    path.write_bytes(_bytes_of(file))
+                    text = file.text.encode("utf-8", "surrogatepass")
+                    path.write_bytes(file.media.data if file.media else text)
                 answer = await self.work(folder, body, files)
         except OSError as error:
             what = f"cannot use the request folder: {error}"
@@ -222,22 +223,6 @@ def _name(file: requests.InputFile) -> str:
     """Return a name of a file; of bytes in a suite, the one that their digest gives."""
     if file.media is not None and not file.resolved_path:
         return file.media.replace(path=None).name
-    return _plain(os.path.basename(file.resolved_path))
-
-
-def _use(file: requests.InputFile) -> str:
-    return "guideline" if file.guideline else "text" if file.media is None else "media"
-
-
-def _meaning(file: requests.InputFile) -> str:
-    """Return what stands for a file in the conversation; empty for a text, which is there."""
-    return "" if file.media is None else f" is {file.media.text}"
-
-
-def _bytes_of(file: requests.InputFile) -> bytes:
-    return file.text.encode("utf-8", "surrogatepass") if file.media is None else file.media.data
-
-
-def _plain(name: str) -> str:
-    """Return a file name that is safe in a prompt and on a command line."""
+    # Only what is safe in a prompt and on a command line.
+    name = os.path.basename(file.resolved_path)
     return re.sub(r"[^\w.-]", "_", name)[-100:].lstrip("-.") or "file"

@@ -99,27 +99,20 @@ class Output:
             asyncio.get_running_loop().remove_reader(self._reader)
             return False
         self.end = (self.end + data)[-2 * _TAIL - _LONGEST_SECRET :]
-        if self._take_line is not None:
-            self._size += len(data)
-            if self._size > LARGEST_ANSWER:
-                self._refuse()
-            else:
-                self._take(data, self._take_line)
-        return True
-
-    def _take(self, data: bytes, take_line: Line) -> None:
-        *lines, rest = data.split(b"\n")
-        for line in lines:
-            take_line(b"".join((*self._line, line)))
-            self._line.clear()
-        self._line.append(rest)
-
-    def _refuse(self) -> None:
-        """Have the guard end its command, which waits for us if it writes on."""
-        self.is_too_large = True
-        if self._process is not None and self._process.returncode is None:
-            with suppress(ProcessLookupError):
+        if self._take_line is None:
+            return True
+        self._size += len(data)
+        self.is_too_large = self._size > LARGEST_ANSWER
+        if not self.is_too_large:
+            *lines, rest = data.split(b"\n")
+            for line in lines:
+                self._take_line(b"".join((*self._line, line)))
+                self._line.clear()
+            self._line.append(rest)
+        elif self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):  # its guard ends the command, which waits for us
                 self._process.terminate()
+        return True
 
     def drain(self) -> None:
         """Read what is left by a command that has ended, and take its last line."""
@@ -176,15 +169,10 @@ class Command(NamedTuple):
                 self.process.kill()
             await self.process.wait()
 
-    def drain(self) -> None:
-        """Read what is left in its outputs."""
+    def close(self) -> None:
+        """Read what is left in its outputs, and no more."""
         for output in self.outputs:
             output.drain()
-
-    def close(self) -> None:
-        """Read its outputs no more."""
-        self.drain()
-        for output in self.outputs:
             output.close()
 
 
@@ -239,7 +227,8 @@ async def run_command(
                 running.close()
         else:
             kept.append(running)
-            running.drain()
+            for output in outputs:
+                output.drain()
     if outputs[0].is_too_large:
         raise MalformedReplyError(f"{name} printed more than {LARGEST_ANSWER // 2**20} MiB")
     end = _end_of(outputs, secrets)

@@ -38,6 +38,10 @@ class _Page(Struct):
     has_more: bool = False
     last_id: str | None = None
 
+    @property
+    def after(self) -> str:
+        return (self.has_more and self.last_id) or ""
+
 
 class _Errors(Struct):
     error: api.VendorError | None = None
@@ -56,41 +60,29 @@ class _Line(Struct):
 class AnthropicBatchApi(BatchApi):
     """The requests are not uploaded as a file first."""
 
-    batch_type, line_type = _Batch, _Line
+    batch_type, page_type, line_type = _Batch, _Page, _Line
     most_requests = 100_000
     most_bytes = 8_000_000  # 256 MB are allowed, but a request that fails is sent again as a whole
+    form = b'{"custom_id":"%s","params":%s}'
     frame = (b'{"requests":[', b",", b"]}")
-
-    def line(self, digest: str, body: bytes) -> bytes:
-        """Return a request with ``custom_id`` and ``params``."""
-        return b'{"custom_id":"%s","params":%s}' % (digest.encode(), body)
 
     async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Note the newest batch."""
-        page = await self._page("?limit=1")
+        path = f"{_PATH}?limit=1"
+        page = await self.provider.call("GET", path, _Page, lambda page: page)
         return replace(part, after=page.data[0].id if page.data else "")
 
-    async def create(self, part: BatchPart, file: BinaryIO | None) -> str:
-        """Create a batch of the requests, byte for byte."""
+    def creation(self, part: BatchPart, file: BinaryIO | None) -> tuple[str, Upload]:
+        """Return the requests, byte for byte."""
         assert file is not None  # noqa: S101 - nothing is uploaded earlier
-        body = Upload(file, 0, file.seek(0, os.SEEK_END))
-        return await self.provider.call(
-            "POST", _PATH, _Batch, lambda batch: batch.id, body, is_retried=False
-        )
+        return _PATH, Upload(file, 0, file.seek(0, os.SEEK_END))
 
     async def find(
         self, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
     ) -> api.BatchSearch:
         """Return the batch created after ``part.after`` whose results have the part's digests."""
-
-        async def get(after: str) -> tuple[list[_Batch], str]:
-            page = await self._page(
-                f"?limit=100&after_id={quote(after)}" if after else "?limit=100"
-            )
-            return page.data, (page.has_more and page.last_id) or ""
-
         undecided = []
-        async for batch in api.pages(get):  # the newest first
+        async for batch in self.listed():  # the newest first
             if batch.id == part.after:
                 break
             status = self.status(batch)
@@ -99,17 +91,16 @@ class AnthropicBatchApi(BatchApi):
                 continue
             if not status.ended:
                 undecided.append(batch.id)
-            elif await self._answered(status) == digests():
-                return api.BatchSearch(batch.id)
+                continue
+            with TemporaryFile() as file:
+                await self.fetch(status, file)
+                if set(api.places(file)) == digests():
+                    return api.BatchSearch(batch.id)
         return api.BatchSearch(undecided=tuple(undecided))
 
-    async def _page(self, query: str) -> _Page:
-        return await self.provider.call("GET", f"{_PATH}{query}", _Page, lambda page: page)
-
-    async def _answered(self, status: api.BatchStatus) -> set[str]:
-        with TemporaryFile() as file:
-            await self.fetch(status, file)
-            return set(api.places(file))
+    def listing(self, after: str) -> str:
+        """Return the path of a page of the listing."""
+        return f"{_PATH}?limit=100{after and f'&after_id={quote(after)}'}"
 
     def path_of(self, batch: str, action: str = "") -> str:
         """Return the path of a batch, or of what is done with it."""
@@ -125,10 +116,9 @@ class AnthropicBatchApi(BatchApi):
             files=(batch.id,) if batch.results_url else (),
         )
 
-    async def fetch(self, status: api.BatchStatus, file: BinaryIO) -> None:
-        """Write the results, fetched from the target's address: a URL in an answer gets no key."""
-        for name in status.files:
-            await self.provider.download(self.path_of(name, "results"), file)
+    def path_of_file(self, name: str) -> str:
+        """Return the path of the results of a batch."""
+        return self.path_of(name, "results")
 
     def answer(self, line: _Line) -> ProviderResponse:
         """Return the message of a request that succeeded."""
@@ -138,6 +128,4 @@ class AnthropicBatchApi(BatchApi):
         if result.error is None:
             what = f"batch_{result.type}: the batch ended without an answer to this request"
             raise BatchEndedError(what)
-        error = result.error.error
-        limited = error is not None and error.type == "rate_limit_error"
-        raise self.error(error, "rate_limit" if limited else "http")
+        raise self.error(result.error.error)

@@ -1,11 +1,10 @@
 """The Batch API of Gemini."""
 
 import os
-from collections.abc import Callable, Collection
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from multiturn.errors import MalformedReplyError
@@ -17,7 +16,6 @@ from multiturn.providers.gemini.provider import GeminiProvider
 from multiturn.providers.replies import readable, receive
 
 _ENDED = ("succeeded", "partially_succeeded", "failed", "cancelled", "expired")
-_LIMITED = (8, 429)  # codes of gRPC and of HTTP
 _CHUNK = 8 * 2**20  # bytes of an upload
 _UPLOAD = {"x-goog-upload-protocol": "resumable", "x-goog-upload-command": "start"}
 
@@ -33,14 +31,14 @@ class _Metadata(Struct, frozen=True, rename="camel"):
 
 
 class _Batch(Struct):
-    name: str
+    id: str = field(name="name")
     metadata: _Metadata = _Metadata()
     error: api.VendorError | None = None
 
 
-class _Page(Struct, rename="camel"):
-    operations: list[_Batch] = []
-    next_page_token: str = ""
+class _Page(Struct):
+    data: list[_Batch] = field(name="operations", default_factory=list)
+    after: str = field(name="nextPageToken", default="")
 
 
 class _File(Struct):
@@ -60,13 +58,10 @@ class GeminiBatchApi(BatchApi):
     """The requests are uploaded as files, and each batch has a token in its name."""
 
     provider: GeminiProvider
-    batch_type, line_type = _Batch, _Line
+    batch_type, page_type, line_type = _Batch, _Page, _Line
     most_requests = 1_000_000
     most_bytes = 2_000_000_000
-
-    def line(self, digest: str, body: bytes) -> bytes:
-        """Return a line with ``key`` and ``request``."""
-        return b'{"key":"%s","request":%s}' % (digest.encode(), body)
+    form = b'{"key":"%s","request":%s}'
 
     async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Upload a file: the server gives an address, which takes its content."""
@@ -98,29 +93,18 @@ class GeminiBatchApi(BatchApi):
     def _path(self, rest: str, before: str = "") -> str:
         return f"{before}/{self.provider.settings.version}/{rest}"
 
-    async def create(self, part: BatchPart, file: BinaryIO | None) -> str:
-        """Create a batch of the uploaded file."""
+    def creation(self, part: BatchPart, file: BinaryIO | None) -> tuple[str, Any]:
+        """Return the name of the uploaded file, and that of the batch."""
         body = {"batch": {"inputConfig": {"fileName": part.file}, "displayName": _name(part)}}
-        path = self.provider.model_path("batchGenerateContent")
-        return await self.provider.call(
-            "POST", path, _Batch, lambda batch: batch.name, body, is_retried=False
-        )
+        return self.provider.model_path("batchGenerateContent"), body
 
-    async def find(
-        self, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
-    ) -> api.BatchSearch:
-        """Return the batch with the token in its name."""
+    def is_of(self, batch: _Batch, part: BatchPart) -> bool:
+        """Return whether the part's token is in the name of a batch."""
+        return batch.metadata.display_name == _name(part)
 
-        async def get(after: str) -> tuple[list[_Batch], str]:
-            path = self._path("batches?pageSize=100")
-            path += f"&pageToken={quote(after, safe='')}" if after else ""
-            page = await self.provider.call("GET", path, _Page, lambda page: page)
-            return page.operations, page.next_page_token
-
-        async for batch in api.pages(get):
-            if batch.metadata.display_name == _name(part):
-                return api.BatchSearch(batch.name)
-        return api.BatchSearch()
+    def listing(self, after: str) -> str:
+        """Return the path of a page of the listing."""
+        return self._path("batches?pageSize=100") + (after and f"&pageToken={quote(after, '')}")
 
     def path_of(self, batch: str, action: str = "") -> str:
         """Return the path of a batch, or of what is done with it."""
@@ -137,11 +121,9 @@ class GeminiBatchApi(BatchApi):
             why=readable((batch.error and batch.error.message) or "", self.provider.secrets),
         )
 
-    async def fetch(self, status: api.BatchStatus, file: BinaryIO) -> None:
-        """Write the file of results."""
-        for name in status.files:
-            path = self._path(f"{quote(name)}:download?alt=media")
-            await self.provider.download(path, file)
+    def path_of_file(self, name: str) -> str:
+        """Return the path of the file of results."""
+        return self._path(f"{quote(name)}:download?alt=media")
 
     async def cancel(self, batch: str) -> None:
         """Cancel a batch."""
@@ -151,8 +133,7 @@ class GeminiBatchApi(BatchApi):
         """Return the response."""
         if line.response is not None:
             return self.provider.read_raw(line.response)
-        limited = line.error is not None and line.error.code in _LIMITED
-        raise self.error(line.error, "rate_limit" if limited else "http")
+        raise self.error(line.error)
 
 
 def _name(part: BatchPart) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Collection
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
@@ -55,6 +54,10 @@ class _Page(Struct):
     data: list[_Batch]
     has_more: bool = False
 
+    @property
+    def after(self) -> str:
+        return self.data[-1].id if self.has_more and self.data else ""
+
 
 class _Response(Struct):
     status_code: int = 0
@@ -70,7 +73,7 @@ class OpenAIBatchApi(BatchApi):
     """The requests are uploaded as files, and each batch has a token in its metadata."""
 
     provider: OpenAIProvider
-    batch_type, line_type = _Batch, _Line
+    batch_type, page_type, line_type = _Batch, _Page, _Line
     most_requests = 50_000
     most_bytes = 200_000_000
 
@@ -105,8 +108,8 @@ class OpenAIBatchApi(BatchApi):
             method, path, _File, lambda file: file, body, headers=headers
         )
 
-    async def create(self, part: BatchPart, file: BinaryIO | None) -> str:
-        """Create a batch of the uploaded file."""
+    def creation(self, part: BatchPart, file: BinaryIO | None) -> tuple[str, Any]:
+        """Return the id of the uploaded file, and the part's token as metadata."""
         body = {
             "completion_window": "24h",
             "endpoint": self.endpoint,
@@ -117,28 +120,17 @@ class OpenAIBatchApi(BatchApi):
                 "target": self.provider.name[:512],
             },
         }
-        path = self.provider.versioned("/batches")
-        return await self.provider.call(
-            "POST", path, _Batch, lambda batch: batch.id, body, is_retried=False
-        )
+        return self.provider.versioned("/batches"), body
 
-    async def find(
-        self, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
-    ) -> api.BatchSearch:
-        """Return the batch with the token, or of the part's own file."""
+    def is_of(self, batch: _Batch, part: BatchPart) -> bool:
+        """Return whether a batch has the part's token, or is of its file."""
+        token = (batch.metadata or {}).get("multiturn")
+        return token == part.token or batch.input_file_id == part.file
 
-        async def get(after: str) -> tuple[list[_Batch], str]:
-            path = f"/batches?limit=100&after={quote(after)}" if after else "/batches?limit=100"
-            page = await self.provider.call(
-                "GET", self.provider.versioned(path), _Page, lambda page: page
-            )
-            return page.data, page.data[-1].id if page.has_more and page.data else ""
-
-        async for batch in api.pages(get):
-            token = (batch.metadata or {}).get("multiturn")
-            if token == part.token or batch.input_file_id == part.file:
-                return api.BatchSearch(batch.id)
-        return api.BatchSearch()
+    def listing(self, after: str) -> str:
+        """Return the path of a page of the listing."""
+        path = f"/batches?limit=100{after and f'&after={quote(after)}'}"
+        return self.provider.versioned(path)
 
     def path_of(self, batch: str, action: str = "") -> str:
         """Return the path of a batch, or of what is done with it."""
@@ -157,12 +149,9 @@ class OpenAIBatchApi(BatchApi):
             why=readable("; ".join(whys), self.provider.secrets),
         )
 
-    async def fetch(self, status: api.BatchStatus, file: BinaryIO) -> None:
-        """Write the output file, then the error file."""
-        for name in status.files:
-            path = f"/files/{quote(name, safe='')}/content"
-            await self.provider.download(self.provider.versioned(path), file)
-            file.write(b"\n")
+    def path_of_file(self, name: str) -> str:
+        """Return the path of the output file, or of the error file."""
+        return self.provider.versioned(f"/files/{quote(name, safe='')}/content")
 
     def answer(self, line: _Line) -> ProviderResponse:
         """Return the answer; an error is in the body of the response, or beside it."""
