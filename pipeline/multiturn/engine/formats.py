@@ -269,9 +269,8 @@ def to_promptfoo(conversion: Conversion) -> dict[str, Any]:
     """
     for_grader, case = grader_case(conversion), conversion.case
     settings = _settings_for(conversion, _OF_PROMPTFOO, "promptfoo")
-    limits = dict.fromkeys(_PROMPTFOO_LIMITS, settings.pop(_PROMPTFOO_LIMITS[0], None))
-    temperature = {"temperature": settings.pop("temperature", None)}
-    given = {**temperature, **limits, **_tools_of(conversion), **settings}
+    limits = dict.fromkeys(_PROMPTFOO_LIMITS, settings.get(_PROMPTFOO_LIMITS[0]))
+    given = {"temperature": None, **limits, **_tools_of(conversion), **settings}
     options = {name: value for name, value in given.items() if value is not None}
     if found := _TEMPLATE.search(json.dumps(options)):
         # It renders options, and more than once, so that nothing can be escaped.

@@ -26,7 +26,6 @@ from multiturn.suites.streaming import Extent
 from multiturn.text import number_of, visible
 
 if TYPE_CHECKING:
-    from multiturn.logs import Notice
     from multiturn.providers.base import Preview, TargetProvider
     from multiturn.providers.tokens import Tokens
 
@@ -99,13 +98,13 @@ class _Sent:
                 self.merged.update(map(id, turn.parts))
         # Of several with one path, the first.
         self.guidelines = {each.resolved_path: each for each in reversed(conversion.guidelines)}
-        self.losses: dict[_Segment, tuple[int, Notice]] = {}  # with their numbers
+        self.losses: dict[_Segment, tuple[int, str]] = {}  # numbers of notices, and why
         self.noticed: dict[tuple[str, Place], _Fate] = {}  # by event and place
         for number, notice in enumerate(conversion.notices):
             if notice.why:
                 self.noticed.setdefault((notice.event, notice.where), ("dropped", notice.why))
             if notice.event in ("segment.left_out", DROPPED):
-                self.losses.setdefault((notice.message, notice.content), (number, notice))
+                self.losses.setdefault((notice.message, notice.content), (number, notice.why))
         self.dropped_by = {(message, at): stage for message, at, stage in conversion.dropped}
         # Without a chat, the question has the calls.
         said = self.prompt if conversion.chat is not None else conversion.turns
@@ -186,11 +185,9 @@ class _Sent:
         return changed or ("moved", f"by {guideline.moved_by} (rule 4)")
 
     def _fate_of_missing(self, segment: tuple[int, int], content: object) -> _Fate:
-        of_segment, of_message = self.losses.get(segment), self.losses.get((segment[0], None))
-        losses = [loss for loss in (of_segment, of_message) if loss is not None]
-        if losses:
-            _, first = min(losses, key=lambda loss: loss[0])
-            return "dropped", first.why
+        losses = self.losses.get(segment), self.losses.get((segment[0], None))
+        if first := min(filter(None, losses), default=None):
+            return "dropped", first[1]
         match content:
             case str(text) | {"type": "text", "value": str(text)} if is_blank(text):
                 return "dropped", "blank text is no content (rule 2)"
@@ -199,7 +196,7 @@ class _Sent:
     def _gone(self, message: int, at: int | None = None) -> _Fate:
         """Return the fate of what is not sent, and no rule for texts explains."""
         if loss := self.losses.get((message, None)):
-            return "dropped", loss[1].why
+            return "dropped", loss[1]
         if self.conversion.chat is None and not self.conversion.question:
             return "lost", "the pipeline gives neither a chat prompt nor a question"
         stage = self.dropped_by.get((message, at)) or self.dropped_by.get((message, None))
@@ -464,14 +461,13 @@ def explain_for(conversion: Conversion, provider: "TargetProvider") -> Explanati
         ProviderError: as for ``preview_of``.
     """
     preview = preview_of(conversion, provider)
-    found = structs.replace(explain(conversion), target=provider.name, repairs=preview.repairs)
+    sent: dict[str, Any] = {"target": provider.name, "repairs": preview.repairs}
     if preview.settings is not None:
-        settings = _settings_of(conversion, preview.settings, provider)
-        found = structs.replace(found, settings=settings)
-    if preview.messages is None:
-        return found
-    chat = spans.in_spans(preview.messages, conversion.case)
-    return structs.replace(found, chat=chat, system=(), question=())
+        sent["settings"] = _settings_of(conversion, preview.settings, provider)
+    if preview.messages is not None:
+        chat = spans.in_spans(preview.messages, conversion.case)
+        sent |= {"chat": chat, "system": (), "question": ()}
+    return structs.replace(explain(conversion), **sent)
 
 
 class Size(Struct, frozen=True):

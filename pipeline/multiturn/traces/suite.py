@@ -416,11 +416,9 @@ def _comment(cases: list[Imported], targets_file: str) -> str:
         pipeline = "extends: spec, configure: {consolidate_system: {later_system: keep}}"
     is_same = all(each.is_same for each in cases)
     what = "The same requests again" if is_same else "These requests, but for what import named"
-    lines = [f"{what}: the pipeline {pipeline}, and "]
-    if targets_file:
-        lines[0] += f"the targets of {targets_file}"
-    else:
-        lines[0] += "these targets"
+    where = f"the targets of {targets_file}" if targets_file else "these targets"
+    lines = [f"{what}: the pipeline {pipeline}, and {where}"]
+    if not targets_file:
         targets = [target for target, _ in named_targets(cases)]
         lines += [f"  {line}" for line in dump(targets).removeprefix("---\n").splitlines()]
     return "".join(f"# {line}\n" for line in lines)
