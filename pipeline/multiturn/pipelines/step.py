@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from functools import cache
+from operator import attrgetter, is_not
 from time import perf_counter
 from typing import Any, NoReturn
 
@@ -20,6 +21,9 @@ from multiturn.pipelines.contract import Stage, contract_of, ordered_facts
 from multiturn.pipelines.registry import find_stage, pickled_stage
 
 _SHIPPED = "multiturn_stages."  # tests hold these stages to their word, which takes time in a run
+
+_texts = attrgetter("turns", "guidelines", "system_prompt")
+_others = attrgetter("case", "tools", "settings", "notices", "chat_view", "question_view")
 
 _Look = Callable[[Conversion], bool]
 
@@ -89,24 +93,13 @@ def checked(before: Conversion, after: Any, stage: Stage) -> Conversion:
     # Most stages leave most of these as they are, which the identity tells at no cost.
     result = after
     try:
-        if not (
-            after.turns is before.turns
-            and after.guidelines is before.guidelines
-            and after.system_prompt is before.system_prompt
-        ):
+        if any(map(is_not, _texts(after), _texts(before))):
             check_turns(after.turns, wholly=True)
             check_parts(after.guidelines, wholly=True)
             if after.system_prompt is not None:
                 check_parts((after.system_prompt,), wholly=True)
             result = _signed(before, after, stage.__name__)
-        if not (
-            after.case is before.case
-            and after.tools is before.tools
-            and after.settings is before.settings
-            and after.notices is before.notices
-            and after.chat_view is before.chat_view
-            and after.question_view is before.question_view
-        ):
+        if any(map(is_not, _others(after), _others(before))):
             _check_others(after)
     except ValueError as error:
         raise ValueError(f"returned {error}") from None
@@ -142,10 +135,8 @@ def _unknown(conversion: Conversion) -> set[str]:
 
 def _signed(before: Conversion, after: Conversion, stage: str) -> Conversion:
     """Return a Conversion with a stage's name on each text that is new."""
-    texts = (after.turns, after.guidelines, after.system_prompt)
-    if texts == (before.turns, before.guidelines, before.system_prompt):
-        return after
-    if not (before.turns or before.guidelines or before.system_prompt):  # it has read the suite
+    texts = _texts(before)
+    if _texts(after) == texts or not any(texts):  # the first stage reads the suite
         return after
     known = conversions.texts_by_origin(conversions.parts_of(before))
     calls, kept = conversions.calls_of(before.turns), set(map(id, before.turns))
