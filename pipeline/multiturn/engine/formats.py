@@ -24,7 +24,7 @@ from multiturn.providers.anthropic.messages import use_keys
 from multiturn.providers.layout import Layout
 from multiturn.providers.openai.chat import KEYS, call_keys, chat_message, chat_tool
 from multiturn.providers.openai.repairs import lay_out_for_chat
-from multiturn.providers.settings import Key, Keys, write_settings
+from multiturn.providers.settings import Key, Keys, schema_keys, write_settings
 from multiturn.suites.media import segment_of
 from multiturn.text import utf8
 
@@ -132,9 +132,8 @@ _OF_PROMPTFOO: Keys = {  # what version 0.121 sends to OpenAI
 def _response_schema(form: Any) -> dict[str, Any] | None:
     if isinstance(form, str):
         return None
-    said = {"description": form.description or None, "strict": form.strict}
-    more = {key: value for key, value in said.items() if value is not None}
-    return {"name": form.name, "json_schema": form.schema, **more}
+    keys = schema_keys(form)
+    return {"name": form.name, "json_schema": keys.pop("schema"), **keys}
 
 
 # The names of GenerateConfig, and of the argument of ``generate``.
@@ -270,9 +269,8 @@ def to_promptfoo(conversion: Conversion) -> dict[str, Any]:
     """
     for_grader, case = grader_case(conversion), conversion.case
     settings = _settings_for(conversion, _OF_PROMPTFOO, "promptfoo")
-    limits = dict.fromkeys(_PROMPTFOO_LIMITS, settings.pop(_PROMPTFOO_LIMITS[0], None))
-    temperature = {"temperature": settings.pop("temperature", None)}
-    given = {**temperature, **limits, **_tools_of(conversion), **settings}
+    limits = dict.fromkeys(_PROMPTFOO_LIMITS, settings.get(_PROMPTFOO_LIMITS[0]))
+    given = {"temperature": None, **limits, **_tools_of(conversion), **settings}
     options = {name: value for name, value in given.items() if value is not None}
     if found := _TEMPLATE.search(json.dumps(options)):
         # It renders options, and more than once, so that nothing can be escaped.

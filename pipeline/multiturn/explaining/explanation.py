@@ -15,16 +15,9 @@ from multiturn.errors import MultiturnError, Place, ProviderError
 from multiturn.explaining import spans
 from multiturn.explaining.spans import Message, Span, Spans
 from multiturn.files.media import FILE_TYPES, Media, is_address
+from multiturn.model import conversion as conversions
 from multiturn.model.case import PROMPT_KEY, Case, TestMessage, first_other, segments_of
-from multiturn.model.conversion import (
-    DROPPED,
-    Conversion,
-    Edited,
-    by_message,
-    calls_of,
-    tool_key,
-    unlike,
-)
+from multiturn.model.conversion import DROPPED, Conversion
 from multiturn.model.request import ProviderRequest
 from multiturn.model.settings import SETTINGS, RequestSettings
 from multiturn.model.turns import Part, Turn, as_json, is_blank, joined, kind_of, without_lines
@@ -33,7 +26,6 @@ from multiturn.suites.streaming import Extent
 from multiturn.text import number_of, visible
 
 if TYPE_CHECKING:
-    from multiturn.logs import Notice
     from multiturn.providers.base import Preview, TargetProvider
     from multiturn.providers.tokens import Tokens
 
@@ -106,16 +98,17 @@ class _Sent:
                 self.merged.update(map(id, turn.parts))
         # Of several with one path, the first.
         self.guidelines = {each.resolved_path: each for each in reversed(conversion.guidelines)}
-        self.losses: dict[_Segment, tuple[int, Notice]] = {}  # with their numbers
-        self.noticed: dict[tuple[str, Place], str] = {}  # why, by event and place
+        self.losses: dict[_Segment, tuple[int, str]] = {}  # numbers of notices, and why
+        self.noticed: dict[tuple[str, Place], _Fate] = {}  # by event and place
         for number, notice in enumerate(conversion.notices):
-            self.noticed.setdefault((notice.event, notice.where), notice.why)
+            if notice.why:
+                self.noticed.setdefault((notice.event, notice.where), ("dropped", notice.why))
             if notice.event in ("segment.left_out", DROPPED):
-                self.losses.setdefault((notice.message, notice.content), (number, notice))
+                self.losses.setdefault((notice.message, notice.content), (number, notice.why))
         self.dropped_by = {(message, at): stage for message, at, stage in conversion.dropped}
         # Without a chat, the question has the calls.
         said = self.prompt if conversion.chat is not None else conversion.turns
-        self.calls = calls_of(said)
+        self.calls = conversions.calls_of(said)
         self.thinking = {(turn.message, block) for turn in said for block in turn.thinking}
 
     def fate_of_key(self, where: Place, key: str, text: str) -> _Fate | None:
@@ -124,8 +117,8 @@ class _Sent:
             return _as_written(self.of_key[key], text)
         if is_blank(text):
             return "dropped", "blank text is no content (rule 2)"
-        if why := self.noticed.get((DROPPED, where)):
-            return "dropped", why
+        if fate := self.noticed.get((DROPPED, where)):
+            return fate
         if key == PROMPT_KEY and (explicit := _explicit(self.prompt)):
             if min(explicit) < first_other(self.conversion.case):
                 return "dropped", "a system message that leads replaces it (rule 7)"
@@ -156,16 +149,13 @@ class _Sent:
             where = case.where(block.line, f"{key}.thinking[{at}]")
             if (index, block) in self.thinking:
                 yield Fate(where, "shown")
-            elif why := self.noticed.get(("thinking.dropped", where)):  # it was changed
-                yield Fate(where, "dropped", why)
-            else:
-                yield Fate(where, *self._gone(index))
+            else:  # it was changed, or is gone
+                changed = self.noticed.get(("thinking.dropped", where))
+                yield Fate(where, *(changed or self._gone(index)))
         for at, call in enumerate(message.calls):
             where, sent = case.where(call.line, f"{key}.tool_calls[{at}]"), self.calls.get(call.id)
-            if sent is None and (why := self.noticed.get((DROPPED, where))):
-                yield Fate(where, "dropped", why)
-            elif sent is None:
-                yield Fate(where, *self._gone(index))
+            if sent is None:
+                yield Fate(where, *(self.noticed.get((DROPPED, where)) or self._gone(index)))
             elif sent.changed_by is not None:
                 yield Fate(where, "changed", f"by {sent.changed_by}")
             else:
@@ -177,14 +167,11 @@ class _Sent:
         for at, tool in enumerate(case.tools):
             where = case.where(tool.line, f"tools[{at}]")
             stage = self.conversion.altered.get((None, tool.name))
-            who = "a stage" if stage is None else f"the stage {stage}"
-            if tool.name in now:
-                if now[tool.name] != tool:
-                    yield Fate(where, "changed", f"by {stage or who}")
-            elif why := self.noticed.get((DROPPED, where)):
-                yield Fate(where, "dropped", why)
-            else:
-                yield Fate(where, "lost", f"no rule explains it; {who} took the tool away")
+            if tool.name not in now:
+                lost = f"no rule explains it; {_who(stage)} took the tool away"
+                yield Fate(where, *self.noticed.get((DROPPED, where), ("lost", lost)))
+            elif now[tool.name] != tool:
+                yield Fate(where, "changed", f"by {stage or 'a stage'}")
 
     def _fate_of_guideline(self, segment: tuple[int, int], content: object, path: str) -> _Fate:
         guideline, moved = self.guidelines[path], self.moved.get(path)
@@ -198,11 +185,9 @@ class _Sent:
         return changed or ("moved", f"by {guideline.moved_by} (rule 4)")
 
     def _fate_of_missing(self, segment: tuple[int, int], content: object) -> _Fate:
-        of_segment, of_message = self.losses.get(segment), self.losses.get((segment[0], None))
-        losses = [loss for loss in (of_segment, of_message) if loss is not None]
-        if losses:
-            _, first = min(losses, key=lambda loss: loss[0])
-            return "dropped", first.why
+        losses = self.losses.get(segment), self.losses.get((segment[0], None))
+        if first := min(filter(None, losses), default=None):
+            return "dropped", first[1]
         match content:
             case str(text) | {"type": "text", "value": str(text)} if is_blank(text):
                 return "dropped", "blank text is no content (rule 2)"
@@ -211,24 +196,25 @@ class _Sent:
     def _gone(self, message: int, at: int | None = None) -> _Fate:
         """Return the fate of what is not sent, and no rule for texts explains."""
         if loss := self.losses.get((message, None)):
-            return "dropped", loss[1].why
+            return "dropped", loss[1]
         if self.conversion.chat is None and not self.conversion.question:
             return "lost", "the pipeline gives neither a chat prompt nor a question"
         stage = self.dropped_by.get((message, at)) or self.dropped_by.get((message, None))
         if stage is None and at is not None:
             stage = _editor(self.conversion, (message, at))
-        who = "a stage" if stage is None else f"the stage {stage}"
-        return "lost", f"no rule explains it; {who} took it away"
+        return "lost", f"no rule explains it; {_who(stage)} took it away"
+
+
+def _who(stage: str | None) -> str:
+    return f"the stage {stage}" if stage else "a stage"
 
 
 def _editor(conversion: Conversion, segment: _Segment) -> str | None:
     """Return the stage whose edit of the chat has removed a segment; None if none has."""
-    view = conversion.chat_view
-    while isinstance(view, Edited):
-        below = view.view(conversion)
-        if any((part.message, part.content) == segment for turn in below for part in turn.parts):
-            return view.stage
-        view = view.view
+    for edit in conversions.edits_of(conversion.chat_view):
+        parts = (part for turn in edit.view(conversion) for part in turn.parts)
+        if any((part.message, part.content) == segment for part in parts):
+            return edit.stage
     return None
 
 
@@ -239,25 +225,19 @@ def _fates_of_roles(conversion: Conversion) -> Iterator[Fate]:
     """
     case, about = conversion.case, (each for each in conversion.notices if each.content is None)
     whys = {each.message: each.why for each in about if each.event != "thinking.dropped"}
-    turns = by_message(conversion.turns)
+    messages = dict(enumerate(case.input_messages))
     found = [
-        (at, what, conversion.altered.get((at, what), ""), turns[at])
-        for at, message in enumerate(case.input_messages)
-        if at in turns
-        for what in unlike(message, turns[at])
+        (conversion.altered.get((at, what)), at, what, turn)
+        for at, what, turn in conversions.altered(messages, conversion.turns)
     ]
-    view = conversion.chat_view
-    while isinstance(view, Edited):
-        below, above = (by_message(it(conversion) or ()) for it in (view.view, view))
-        both = ((at, turn) for at, turn in above.items() if at in below)
-        found += [(at, it, view.stage, turn) for at, turn in both for it in unlike(below[at], turn)]
-        view = view.view
-    for at, what, stage, turn in found:
-        message, who = case.input_messages[at], f"the stage {stage}" if stage else "a stage"
+    for edit in conversions.edits_of(conversion.chat_view):
+        below = conversions.by_message(edit.view(conversion) or ())
+        found += ((edit.stage, *it) for it in conversions.altered(below, edit(conversion) or ()))
+    for stage, at, what, turn in found:
         did = f"made it a message of the {turn.role}" if what == "role" else f"cleared {what}"
-        why = whys.get(at)
-        fate: _Fate = ("changed", why) if why else ("lost", f"{who} {did}, and does not say why")
-        yield Fate(case.where(message.line, f"{case.message_key(at)}.{what}"), *fate)
+        lost: _Fate = ("lost", f"{_who(stage)} {did}, and does not say why")
+        where = case.where(messages[at].line, f"{case.message_key(at)}.{what}")
+        yield Fate(where, *(("changed", whys[at]) if whys.get(at) else lost))
 
 
 def _explicit(prompt: Iterable[Turn]) -> list[int]:
@@ -305,7 +285,7 @@ def _tools_of(conversion: Conversion) -> dict[str, Span]:
     """Return the tools that are sent."""
     case, found = conversion.case, {}
     for tool in conversion.tools:
-        stage, key = conversion.altered.get((None, tool.name)), tool_key(case, tool.name)
+        stage, key = conversion.altered.get((None, tool.name)), conversions.item_key(case, tool)
         place = Place(case.file or case.suite, tool.line) if key else Place()
         found[tool.name] = _value(without_lines([tool])[0], key, place, stage)
     return found
@@ -374,8 +354,7 @@ class Explanation(Struct, frozen=True):
     def __repr__(self) -> str:
         """Return one line: a notebook shows ``_repr_html_``, and ``print`` shows all of it."""
         case = " · ".join(filter(None, (self.suite, self.id)))
-        count = None if self.chat is None else number_of(len(self.chat), "message")
-        parts = [count or "no chat prompt"]
+        parts = ["no chat prompt" if self.chat is None else number_of(len(self.chat), "message")]
         if lost := sum(fate.fate == "lost" for fate in self.fates):
             parts.append(f"{number_of(lost, 'text')} lost")
         return f"<Explanation of {visible(case)!r}: {', '.join(parts)}; print() shows it>"
@@ -430,15 +409,16 @@ def within(found: Explanation, extent: Extent) -> Explanation | None:
             for each in found.chat
         )
         chat = tuple(message for message in messages if message.shown)
-    fates = tuple(fate for fate in found.fates if extent.holds(fate.where))
-    system, question = held(found.system), held(found.question)
     begun = extent._replace(around=frozenset())  # else the first setting is held for all others
-    settings = {name: each for name, each in found.settings.items() if begun.holds(each.place)}
-    tools = {name: each for name, each in found.tools.items() if extent.holds(each.place)}
-    if not (chat or fates or system or question or settings or tools):
-        return None
-    found = structs.replace(found, chat=chat, fates=fates, settings=settings, tools=tools)
-    return structs.replace(found, system=system, question=question)
+    said = {
+        "chat": chat,
+        "system": held(found.system),
+        "question": held(found.question),
+        "fates": tuple(fate for fate in found.fates if extent.holds(fate.where)),
+        "settings": {name: it for name, it in found.settings.items() if begun.holds(it.place)},
+        "tools": {name: it for name, it in found.tools.items() if extent.holds(it.place)},
+    }
+    return structs.replace(found, **said) if any(said.values()) else None
 
 
 def explain(conversion: Conversion) -> Explanation:
@@ -481,14 +461,13 @@ def explain_for(conversion: Conversion, provider: "TargetProvider") -> Explanati
         ProviderError: as for ``preview_of``.
     """
     preview = preview_of(conversion, provider)
-    found = structs.replace(explain(conversion), target=provider.name, repairs=preview.repairs)
+    sent: dict[str, Any] = {"target": provider.name, "repairs": preview.repairs}
     if preview.settings is not None:
-        settings = _settings_of(conversion, preview.settings, provider)
-        found = structs.replace(found, settings=settings)
-    if preview.messages is None:
-        return found
-    chat = spans.in_spans(preview.messages, conversion.case)
-    return structs.replace(found, chat=chat, system=(), question=())
+        sent["settings"] = _settings_of(conversion, preview.settings, provider)
+    if preview.messages is not None:
+        chat = spans.in_spans(preview.messages, conversion.case)
+        sent |= {"chat": chat, "system": (), "question": ()}
+    return structs.replace(explain(conversion), **sent)
 
 
 class Size(Struct, frozen=True):

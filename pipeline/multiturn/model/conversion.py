@@ -9,25 +9,11 @@ from msgspec import Struct, structs
 
 from multiturn.files.media import Media
 from multiturn.logs import Notice
+from multiturn.model import turns as model
 from multiturn.model.case import Case, TestMessage
 from multiturn.model.request import InputFile, as_sent, plain_system
 from multiturn.model.settings import RequestSettings
-from multiturn.model.turns import (
-    Call,
-    Part,
-    Parts,
-    Thinking,
-    Tool,
-    Turn,
-    Turns,
-    check_parts,
-    check_turns,
-    is_blank,
-    joined,
-    kind_of,
-    mapped_tool,
-    mapped_values,
-)
+from multiturn.model.turns import Call, Part, Parts, Thinking, Tool, Turn, Turns
 from multiturn.text import brief
 
 
@@ -53,7 +39,7 @@ class Edited(Struct, frozen=True):
     def _edited(self, shown: Any) -> Any:
         edited = self.edit(shown, **self.options)
         try:
-            (check_turns if self.name == "chat" else check_parts)(edited)
+            (model.check_turns if self.name == "chat" else model.check_parts)(edited)
         except ValueError as error:
             raise ValueError(f"{self.edit.__name__} returned {error}") from None
         if self.name == "question":
@@ -75,12 +61,17 @@ def edited(name: str, view: Any, function: Any, options: Mapping[str, Any], stag
             f"edit_{name} takes a function at the top of a module, because it is sent to other"
             " processes by its name; give what it needs as options"
         )
-    layer = view
-    while isinstance(layer, Edited):
-        if (layer.edit, layer.options, layer.stage) == (function, options, stage):
-            return view
-        layer = layer.view
+    now = function, options, stage
+    if any((edit.edit, edit.options, edit.stage) == now for edit in edits_of(view)):
+        return view
     return Edited(name, view, function, options, stage)
+
+
+def edits_of(view: Any) -> Iterator[Edited]:
+    """Yield the edits of a view, the last one first."""
+    while isinstance(view, Edited):
+        yield view
+        view = view.view
 
 
 def whole_chat(view: Any, conversion: Any) -> Turns | None:
@@ -92,7 +83,7 @@ def whole_chat(view: Any, conversion: Any) -> Turns | None:
     if chat is None and (left_out := getattr(view, "left_out", None)):
         chat = left_out(conversion)
         try:
-            check_turns(chat or ())
+            model.check_turns(chat or ())
         except ValueError as error:
             raise ValueError(f"its chat_view left out {error}") from None
     return chat
@@ -147,7 +138,7 @@ def mapped(parts: Parts, function: Callable[[Part], Part]) -> Parts:
         for part in parts
     )
     try:
-        check_parts(changed)
+        model.check_parts(changed)
     except ValueError as error:
         raise TypeError(f"the function given to map_parts returned {error}") from None
     return changed
@@ -161,7 +152,7 @@ def asked(function: Callable[[Part], Part], part: Part) -> str:
     """
     given = function(part)
     if not isinstance(given, Part) or not isinstance(given.text, str):
-        what = kind_of(given if not isinstance(given, Part) else given.text)
+        what = model.kind_of(given if not isinstance(given, Part) else given.text)
         raise TypeError(f"the function given to map_parts returned {what} for {part.key}")
     if structs.replace(given, text=part.text) != part:
         raise TypeError(
@@ -187,7 +178,7 @@ def calls_mapped(turn: Turn, function: Callable[[Part], Part]) -> Turn:
 
     calls = []
     for at, call in enumerate(turn.calls):
-        arguments = mapped_values(call.arguments, f"tool_calls[{at}].arguments", ask)
+        arguments = model.mapped_values(call.arguments, f"tool_calls[{at}].arguments", ask)
         is_same = arguments == call.arguments
         calls.append(call if is_same else structs.replace(call, arguments=arguments))
     return structs.replace(turn, calls=tuple(calls))
@@ -257,7 +248,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     @cached_property
     def question(self) -> str:
         """The transcript, as text; empty without a view."""
-        return joined(self.transcript)
+        return model.joined(self.transcript)
 
     @cached_property
     def system(self) -> Parts:
@@ -357,7 +348,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         inside = {id(item) for item in (*self.turns, *parts_of(self), *calls, *self.tools)}
         if not all(id(item) in inside for item in items):
             raise ValueError("drop takes turns, parts, calls and tools of this Conversion")
-        if is_blank(why):
+        if model.is_blank(why):
             raise ValueError("drop takes a reason, which explain shows")
         items += _following(items, self)
         return _without(self, items).replace(
@@ -411,7 +402,7 @@ def _with_calls_mapped(conversion: Conversion, function: Callable[[Part], Part])
 
     turns, tools = tuple(map(change, conversion.turns)), []
     for at, tool in enumerate(conversion.tools):
-        tools.append(mapped_tool(tool, f"tools[{at}]", describe))
+        tools.append(model.mapped_tool(tool, f"tools[{at}]", describe))
     return structs.replace(conversion, turns=turns, tools=tuple(tools), notices=tuple(notices))
 
 
@@ -467,10 +458,8 @@ def _notice(conversion: Conversion, item: Droppable, why: str) -> Notice:
     """Return the notice of what is dropped on purpose."""
     case = conversion.case
     message, content, key, line = None, None, None, 0
-    if isinstance(item, Tool):
-        key, line = tool_key(case, item.name), item.line
-    elif isinstance(item, Call):
-        key, line = call_key(case, item.id), item.line
+    if isinstance(item, Tool | Call):
+        key, line = item_key(case, item), item.line
     elif isinstance(item, Part):
         message, content, key, line = item.message, item.content, item.key, item.line
     else:
@@ -482,17 +471,14 @@ def _notice(conversion: Conversion, item: Droppable, why: str) -> Notice:
     return Notice(DROPPED, where, why, message, content, is_warning=False)
 
 
-def tool_key(case: Case, name: str) -> str:
-    """Return what errors call a tool of a case; empty for one that a stage added."""
-    names = [tool.name for tool in case.tools]
-    return f"tools[{names.index(name)}]" if name in names else ""
-
-
-def call_key(case: Case, called: str) -> str:
-    """Return what errors call a call of a case; empty for one that a stage added."""
+def item_key(case: Case, item: Tool | Call) -> str:
+    """Return what errors call a tool or a call of a case; empty for one that a stage added."""
+    if isinstance(item, Tool):
+        names = [tool.name for tool in case.tools]
+        return f"tools[{names.index(item.name)}]" if item.name in names else ""
     for index, message in enumerate(case.input_messages):
         for at, call in enumerate(message.calls):
-            if call.id == called:
+            if call.id == item.id:
                 return f"{case.message_key(index)}.tool_calls[{at}]"
     return ""
 
@@ -508,12 +494,20 @@ def by_message(turns: Iterable[Turn]) -> dict[int, Turn]:
     return found
 
 
-def unlike(was: Turn | TestMessage, now: Turn) -> Iterator[str]:
-    """Yield what of a message is no text, and has changed: its role, or that its call failed."""
-    if was.role != now.role:
-        yield "role"
-    if was.is_error and not now.is_error:
-        yield "is_error"
+def altered(
+    before: Mapping[int, Turn | TestMessage], after: Iterable[Turn]
+) -> Iterator[tuple[int, str, Turn]]:
+    """Yield what of each message is no text, and has changed, with the turn that has it now.
+
+    It is its ``role``, or that its call failed: ``is_error``.
+    """
+    turns = by_message(after)
+    for at, was in before.items():
+        if (now := turns.get(at)) is not None:
+            if was.role != now.role:
+                yield at, "role", now
+            if was.is_error and not now.is_error:
+                yield at, "is_error", now
 
 
 def changed(conversion: Conversion, change: Callable[[Parts], Parts]) -> Conversion:

@@ -3,31 +3,27 @@
 import os
 from collections.abc import Callable, Mapping
 from functools import cache
+from operator import attrgetter, is_not
 from time import perf_counter
 from typing import Any, NoReturn
 
-from msgspec import Struct, structs
+from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import MultiturnError, StageError, line_of
 from multiturn.logs import Notice, debug
+from multiturn.model import conversion as conversions
 from multiturn.model.case import Case
-from multiturn.model.conversion import (
-    Conversion,
-    by_message,
-    calls_of,
-    parts_of,
-    signed,
-    signed_turn,
-    texts_by_origin,
-    unlike,
-)
+from multiturn.model.conversion import Conversion
 from multiturn.model.settings import RequestSettings
 from multiturn.model.turns import Tool, check_parts, check_turns, kind_of
 from multiturn.pipelines.contract import Stage, contract_of, ordered_facts
 from multiturn.pipelines.registry import find_stage, pickled_stage
 
 _SHIPPED = "multiturn_stages."  # tests hold these stages to their word, which takes time in a run
+
+_texts = attrgetter("turns", "guidelines", "system_prompt")
+_others = attrgetter("case", "tools", "settings", "notices", "chat_view", "question_view")
 
 _Look = Callable[[Conversion], bool]
 
@@ -97,24 +93,13 @@ def checked(before: Conversion, after: Any, stage: Stage) -> Conversion:
     # Most stages leave most of these as they are, which the identity tells at no cost.
     result = after
     try:
-        if not (
-            after.turns is before.turns
-            and after.guidelines is before.guidelines
-            and after.system_prompt is before.system_prompt
-        ):
+        if any(map(is_not, _texts(after), _texts(before))):
             check_turns(after.turns, wholly=True)
             check_parts(after.guidelines, wholly=True)
             if after.system_prompt is not None:
                 check_parts((after.system_prompt,), wholly=True)
             result = _signed(before, after, stage.__name__)
-        if not (
-            after.case is before.case
-            and after.tools is before.tools
-            and after.settings is before.settings
-            and after.notices is before.notices
-            and after.chat_view is before.chat_view
-            and after.question_view is before.question_view
-        ):
+        if any(map(is_not, _others(after), _others(before))):
             _check_others(after)
     except ValueError as error:
         raise ValueError(f"returned {error}") from None
@@ -135,17 +120,11 @@ def _accounted(before: Conversion, after: Conversion, stage: str) -> Conversion:
         what = f"left a call of {min(unknown)!r}, which is not among the tools"
         raise ValueError(f"{what}; drop the call, too, or keep the tool")
     then, now = ({tool.name: tool for tool in it.tools} for it in (before, after))
-    altered = {(None, name): stage for name in {**then, **now} if then.get(name) != now.get(name)}
-    earlier = by_message(before.turns)
-    found: dict[tuple[int | None, str], str] = {
-        (message, what): stage
-        for message, turn in by_message(after.turns).items()
-        if message in earlier
-        for what in unlike(earlier[message], turn)
-    }
-    if not (altered or found):
-        return after
-    return structs.replace(after, altered={**after.altered, **altered, **found})
+    names = (name for name in {**then, **now} if then.get(name) != now.get(name))
+    found: list[tuple[int | None, str]] = [(None, name) for name in names]
+    messages = conversions.altered(conversions.by_message(before.turns), after.turns)
+    found += ((message, what) for message, what, _ in messages)
+    return replace(after, altered={**after.altered, **dict.fromkeys(found, stage)})
 
 
 def _unknown(conversion: Conversion) -> set[str]:
@@ -156,23 +135,19 @@ def _unknown(conversion: Conversion) -> set[str]:
 
 def _signed(before: Conversion, after: Conversion, stage: str) -> Conversion:
     """Return a Conversion with a stage's name on each text that is new."""
-    texts = (after.turns, after.guidelines, after.system_prompt)
-    if texts == (before.turns, before.guidelines, before.system_prompt):
+    texts = _texts(before)
+    if _texts(after) == texts or not any(texts):  # the first stage reads the suite
         return after
-    if not (before.turns or before.guidelines or before.system_prompt):  # it has read the suite
-        return after
-    known, calls = texts_by_origin(parts_of(before)), calls_of(before.turns)
-    kept = set(map(id, before.turns))
-    prompt = () if after.system_prompt is None else (after.system_prompt,)
-    return structs.replace(
-        after,
-        turns=tuple(
-            turn if id(turn) in kept else signed_turn(turn, known, calls, stage)
-            for turn in after.turns
-        ),
-        guidelines=signed(after.guidelines, known, stage),
-        system_prompt=signed(prompt, known, stage)[0] if prompt else None,
+    known = conversions.texts_by_origin(conversions.parts_of(before))
+    calls, kept = conversions.calls_of(before.turns), set(map(id, before.turns))
+    turns = tuple(
+        turn if id(turn) in kept else conversions.signed_turn(turn, known, calls, stage)
+        for turn in after.turns
     )
+    guidelines = conversions.signed(after.guidelines, known, stage)
+    if (prompt := after.system_prompt) is not None:
+        (prompt,) = conversions.signed((prompt,), known, stage)
+    return replace(after, turns=turns, guidelines=guidelines, system_prompt=prompt)
 
 
 def _check_others(conversion: Conversion) -> None:

@@ -5,14 +5,11 @@ from functools import cache
 from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
+from toolz import identity
 
 from multiturn.model.settings import JsonSchema, RequestSettings, merged
 
 Values = dict[str, Any]
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 class Key(NamedTuple):
@@ -26,8 +23,8 @@ class Key(NamedTuple):
     """
 
     path: str
-    write: Callable[[Any], Any] = _same
-    read: Callable[[Any], Any] = _same
+    write: Callable[[Any], Any] = identity
+    read: Callable[[Any], Any] = identity
     values: Collection[str] = ()
 
 
@@ -179,9 +176,5 @@ def read_format(form: Any) -> Any:
 
 
 def _schema_of(inner: dict[Any, Any]) -> JsonSchema | None:
-    known = {
-        name: inner[name] for name in ("schema", "name", "description", "strict") if name in inner
-    }
-    if not isinstance(known.get("schema"), dict) or known.keys() != inner.keys():
-        return None
-    return JsonSchema(**known)
+    is_known = inner.keys() <= {"schema", "name", "description", "strict"}
+    return JsonSchema(**inner) if is_known and isinstance(inner.get("schema"), dict) else None

@@ -194,7 +194,7 @@ def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, li
     refuse_keys(case)
     lost += changes(body.value, trace, case_in(case, body.where.file, attached.folder))
     target = {"provider": trace.provider, "model": request.model, **trace.target}
-    if "$" in (written := json.dumps(target)) or "{{" in written:
+    if _has_variable(json.dumps(target)):
         raise MultiturnError("the model would be read as a variable; replace it in the file")
     of_provider = trace.provider.upper()
     target["model"] = target["model"] or f"${{{{ {of_provider}_MODEL }}}}"
@@ -204,6 +204,11 @@ def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, li
     if not any(turn.role == "system" for turn in request.spoken):
         target["default_system"] = "omit"
     return Imported(case, target, not lost), lost
+
+
+def _has_variable(written: str) -> bool:
+    """Return whether the file of a target would take something in a text for a variable."""
+    return "$" in written or "{{" in written
 
 
 _TO_FILL_IN = "(to fill in)"
@@ -364,14 +369,13 @@ def with_targets(cases: list[Imported]) -> tuple[list[Imported], list[Values]]:
     found, targets = [*cases], named_targets(cases)
     for target, of_cases in targets:
         given = [found[at].case.get("execution", {}) for at in of_cases]
-        for name, value in [*given[0].items()]:
-            written = json.dumps(value)
-            if "$" in written or "{{" in written:  # which targets take for a variable
-                continue
-            if all(name in each and json.dumps(each[name]) == written for each in given):
+        written = [{name: json.dumps(value) for name, value in each.items()} for each in given]
+        for name, value in given[0].items():
+            is_shared = all(each.get(name) == written[0][name] for each in written)
+            if is_shared and not _has_variable(written[0][name]):
                 target[name] = value
-        for at in of_cases:
-            kept = {k: v for k, v in found[at].case.get("execution", {}).items() if k not in target}
+        for at, execution in zip(of_cases, given, strict=True):
+            kept = {name: value for name, value in execution.items() if name not in target}
             case = {**found[at].case, "execution": kept}
             if not kept:
                 case.pop("execution")
@@ -381,18 +385,12 @@ def with_targets(cases: list[Imported]) -> tuple[list[Imported], list[Values]]:
 
 def named_targets(cases: list[Imported]) -> list[tuple[Values, list[int]]]:
     """Return the targets that send the bodies again, and the indexes of the cases of each."""
-    found: list[tuple[Values, list[int]]] = []
+    found: dict[str, list[int]] = {}
     for at, each in enumerate(cases):
-        for target, of_cases in found:
-            if target == each.target:
-                of_cases.append(at)
-                break
-        else:
-            found += [(each.target, [at])] if each.target else []
-    names = Ids()
-    return [
-        ({"name": names.new(target["provider"]), **target}, of_cases) for target, of_cases in found
-    ]
+        if each.target:
+            found.setdefault(json.dumps(each.target), []).append(at)
+    names, targets = Ids(), ((cases[of_cases[0]].target, of_cases) for of_cases in found.values())
+    return [({"name": names.new(each["provider"]), **each}, of_cases) for each, of_cases in targets]
 
 
 def suite_text(cases: list[Imported], targets_file: str = "") -> str:
@@ -418,11 +416,9 @@ def _comment(cases: list[Imported], targets_file: str) -> str:
         pipeline = "extends: spec, configure: {consolidate_system: {later_system: keep}}"
     is_same = all(each.is_same for each in cases)
     what = "The same requests again" if is_same else "These requests, but for what import named"
-    lines = [f"{what}: the pipeline {pipeline}, and "]
-    if targets_file:
-        lines[0] += f"the targets of {targets_file}"
-    else:
-        lines[0] += "these targets"
+    where = f"the targets of {targets_file}" if targets_file else "these targets"
+    lines = [f"{what}: the pipeline {pipeline}, and {where}"]
+    if not targets_file:
         targets = [target for target, _ in named_targets(cases)]
         lines += [f"  {line}" for line in dump(targets).removeprefix("---\n").splitlines()]
     return "".join(f"# {line}\n" for line in lines)
