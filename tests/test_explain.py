@@ -694,7 +694,7 @@ TARGETS = """\
 targets:
   - name: t
     provider: openai
-    model: gpt-5-mini
+    model: gpt-4o
     api_key: none
     top_p: 0.5
     seed: 3

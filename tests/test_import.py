@@ -104,7 +104,7 @@ def is_ours(key: str, body: Values) -> bool:
 def sent_again(suite: Path, target: str, of_target: Iterable[int]) -> list[Values]:
     """Return the body that a target in the file beside a suite sends for each of some cases."""
     targets = suite.with_name(f"{suite.name.removesuffix('.eval.yaml')}.targets.yaml")
-    variables = {"GEMINI_MODEL": "gemini-2.5-flash"}
+    variables = {"GEMINI_MODEL": "gemini-9-flash"}
     provider = read_target(targets, target, sends=False, variables=variables)
     with warnings_to(lambda _: None):
         cases = [*load_suite(suite)]

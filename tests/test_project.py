@@ -30,6 +30,7 @@ from multiturn import (
 from multiturn.distributed import convert_bag, to_line
 from multiturn.engine.formats import grader_cases
 from multiturn.pipelines.contract import options_of
+from multiturn.providers.targets import find_target
 from multiturn.testing import cases, convert
 from multiturn_stages.render_question import render_question
 
@@ -111,7 +112,7 @@ def asked(cases_: Any, pipeline: str | None) -> list[str]:
     """Return the questions that a run asks."""
 
     async def main() -> list[str]:
-        results = [result async for result in run(cases_, pipeline, load_target("echo"))]
+        results = [result async for result in run(cases_, pipeline, find_target("echo"))]
         return [each.raw_request.question for each in results if each.raw_request]
 
     return asyncio.run(main())

@@ -285,15 +285,15 @@ def test_a_schema_is_a_file_beside_the_targets_file(
         ("stop: END", "targets.yaml:2:8: target 't': stop must be a list, not text"),
         (
             "response_format: {schema: ../river.json}",
-            "targets.yaml:2:28: target 't'.response_format: '../river.json' is outside the root",
+            "targets.yaml:2:28: target 't': response_format: '../river.json' is outside the root",
         ),
         (
             "response_format: {schema: river.json}",
-            "targets.yaml:2:28: target 't'.response_format: no file 'river.json'",
+            "targets.yaml:2:28: target 't': response_format: no file 'river.json'",
         ),
         (
             "response_format: {scheme: river.json}",
-            "targets.yaml:2:20: target 't'.response_format: there is no 'schema', but \"scheme\"",
+            "targets.yaml:2:19: target 't': response_format: unknown key \"scheme\"; did you mean",
         ),
         ("body: {x: .nan}", "targets.yaml:2:8: target 't': body"),
         ("top_p: 1.5", "targets.yaml:2:9: target 't': top_p must be 1 or less"),

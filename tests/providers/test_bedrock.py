@@ -465,7 +465,7 @@ BODY = {
         "tools": [{"toolSpec": {"name": "weather", "inputSchema": {"json": {"type": "object"}}}}],
         "toolChoice": {"auto": {}},
     },
-    "inferenceConfig": {"maxTokens": 50, "temperature": 0.5, "topP": 0.9},
+    "inferenceConfig": {"maxTokens": 50, "stopSequences": ["END"], "topP": 0.9},
     "additionalModelRequestFields": {"top_k": 5},
 }
 

@@ -298,8 +298,8 @@ def _likeness(body: Values) -> int:
 
 def _settings(request: PreparedRequest) -> Values:
     found = dict(request.form)
-    if request.settings.temperature is not None:
-        found["api_version"] = "2023-06-01"  # newer ones take no temperature (A11)
+    if request.settings.said().keys() & {"temperature", "top_p", "top_k"}:
+        found["api_version"] = "2023-06-01"  # newer ones take none of them (A11)
     if any(turn.role == "system" for turn in request.messages):
         found["later_system"] = "keep"
     return found
