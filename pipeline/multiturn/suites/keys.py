@@ -21,10 +21,11 @@ from multiturn.model.settings import SETTINGS
 from multiturn.suites import schema
 
 CASES = frozenset(CASES_KEYS)
+ANSWER = "expected_output"  # also among the variables
 SUITE_NAMES = dict.fromkeys(CASES_KEYS[1:], "evalcases")
 CASE_NAMES = {
     **dict.fromkeys(MESSAGES_KEYS[1:], "input_messages"),
-    "expected_output": "expected_messages",
+    ANSWER: "expected_messages",
     "preferred_output": "expected_messages",
     "expected_outcome": "outcome",
     "criteria": "outcome",
@@ -32,6 +33,9 @@ CASE_NAMES = {
 }
 # Beside one of INPUT_KEYS only: elsewhere, a target is what a run sends prompts to.
 ANSWER_NAMES = {"target": "expected_messages"}
+ANSWERS = frozenset(
+    key for key, name in CASE_NAMES.items() if name == "expected_messages"
+) | {"expected_messages"}
 INPUT_KEYS = frozenset(MESSAGES_KEYS[1:])
 DEFAULTS_KEYS = ("default_test", "defaultTest")
 ROLE_NAMES = {"developer": "system"}
