@@ -262,10 +262,11 @@ class KeyCheck:
     def __init__(self, name: str) -> None:
         self.name = name
         self._warnings: list[Notice] = []
-        self._warned: set[tuple[frozenset[str], str]] = set()
+        self._warned: set[str] = set()  # the events that were warned of once
+        self._unknown: dict[tuple[frozenset[str], str], UnknownKey] = {}
         self._count = 0
         # Keys that resemble none of the prompt's: each case may have the same, by a merge key.
-        self._unlike: dict[tuple[frozenset[str], frozenset[str]], set[str]] = {}
+        self._unlike: dict[tuple[frozenset[str], frozenset[str]], dict[str, UnknownKey]] = {}
 
     def warn(self, event: str, where: Place, why: str) -> None:
         """Hold a warning, or count it if it is one of too many."""
@@ -275,8 +276,8 @@ class KeyCheck:
 
     def warn_once(self, event: str, where: Place, why: str) -> None:
         """Hold a warning, if it is the first of its event."""
-        if (frozenset[str](), event) not in self._warned:
-            self._warned.add((frozenset(), event))
+        if event not in self._warned:
+            self._warned.add(event)
             self.warn(event, where, why)
 
     def warnings(self) -> Iterator[Notice]:
@@ -285,7 +286,8 @@ class KeyCheck:
             yield self._warnings.pop(0)
 
     def rest(self) -> Iterator[Notice]:
-        """Yield, at the end, how many warnings there are that are not shown."""
+        """Yield, at the end, unknown keys, and how many warnings there are that are not shown."""
+        yield from [found.notice() for found in self._unknown.values()]
         if self._count > MAX_WARNED:
             why = f"{self._count - MAX_WARNED:,} more warnings, of {self._count:,}, are not listed"
             yield Notice("suite.more_warnings", Place(self.name), why)
@@ -301,14 +303,17 @@ class KeyCheck:
             meant |= _ELSEWHERE.keys()
         if "message" in places:
             meant |= _OF_ROLES.get(str(value_at(node.members, "role")), set())
-        unlike = self._unlike.setdefault((words.known, frozenset(meant)), set())
+        unlike = self._unlike.setdefault((words.known, frozenset(meant)), {})
         for key in node.members:
-            if key in words.known or key in words.refused or key in unlike:
+            if key in words.known or key in words.refused:
+                continue
+            if key in unlike:
+                unlike[key].count += 1
                 continue
             self._refuse_nearly(node, key, sorted(meant), words.used, label)
-            self._warn(node, key, words)
+            found = self._warn(node, key, words)
             if len(unlike) < MAX_VALUES and nearly(key, meant) is None:
-                unlike.add(key)
+                unlike[key] = found
 
     def refuse(self, node: Node, *places: str, label: str = "") -> None:
         """Refuse a key that another tool would make prompt text of, if anything is below it."""
@@ -359,20 +364,37 @@ class KeyCheck:
             what = f'unknown key "{cut(key)}"; {advice}'
             raise InputError(what, where=node.children[key].key_place(self.name, label))
 
-    def _warn(self, node: Node, key: str, words: Vocabulary) -> None:
-        """Warn of an unknown key, once for all mappings of its kind."""
-        if (words.used, key) in self._warned:
-            return
-        if self._count >= MAX_WARNED:  # those after them are only counted
-            self._count += 1
-            return
-        self._warned.add((words.used, key))
-        advice = _INSTEAD.get(key) if "guidelines" in words.used else None
-        if advice is None:
-            near = nearest(key, sorted(words.known))
-            advice = did_you_mean(key, [near] if near else sorted(words.ours or words.known))
-        what = f'unknown key "{cut(key)}"; {advice}'
-        self.warn("suite.unknown_key", node.children[key].key_place(self.name), what)
+    def _warn(self, node: Node, key: str, words: Vocabulary) -> "UnknownKey":
+        """Count an unknown key, for one warning of all mappings of its kind; return its count."""
+        found = self._unknown.get((words.used, key))
+        if found is not None:
+            found.count += 1
+            return found
+        found = UnknownKey(key, node.children[key].key_place(self.name))
+        self._count += 1
+        if self._count <= MAX_WARNED:  # those after them are only counted
+            advice = _INSTEAD.get(key) if "guidelines" in words.used else None
+            if advice is None:
+                near = nearest(key, sorted(words.known))
+                advice = did_you_mean(key, [near] if near else sorted(words.ours or words.known))
+            found.advice = advice
+            self._unknown[words.used, key] = found
+        return found
+
+
+class UnknownKey(Struct):
+    """An unknown key of all mappings of one kind."""
+
+    key: str
+    where: Place  # the first
+    advice: str = ""
+    count: int = 1
+
+    def notice(self) -> Notice:
+        """Return the warning of it."""
+        times = f" ({self.count:,} times, first on line {self.where.line})"
+        what = f'unknown key "{cut(self.key)}"{times if self.count > 1 else ""}; {self.advice}'
+        return Notice("suite.unknown_key", self.where, what)
 
 
 def value_at(keys: Mapping[str, Node], key: str) -> Any:
