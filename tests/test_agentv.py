@@ -113,7 +113,8 @@ OF_FIRST = {  # the rows of docs/pipelines.md, and the cases that they are about
         *("005 c3", "021 c5", "022 c6", "024 c8"),
     ],
     "no message with content but system messages": [
-        *("002 c8", "003 c4", "004 c0", "011 c7", "014 c3", "016 c9", "018 c5"),
+        *("002 c8", "003 c4", "004 c0", "011 c7", "014 c3", "016 c9", "018 c5", "019 c5"),
+        *("021 c3", "023 c0", "023 c7", "027 c2", "028 c4", "029 c4"),
     ],
 }
 
@@ -184,7 +185,7 @@ def asked(content: Any) -> list[Any]:
 
 WHEN = '<file path="{}">\n{}\n</file>\nWhen?'
 ORDER = "# Order\nTwo books."
-# The row, and what AgentV and the recipe make: of the chat prompt, or of the question if it has none.
+# The row, and what AgentV and the recipe make: in the chat prompt, else as the question.
 OF_MADE: dict[str, tuple[str, Any, Any]] = {
     "tool": (
         TOOL,
@@ -357,7 +358,7 @@ def test_what_the_page_says_is_the_same() -> None:
 def test_earlier_versions_wrote_what_the_page_says() -> None:
     (suite,) = (text for name, text in PRESENT["001"]["files"].items() if "eval.yaml" in name)
     assert all(f"    {key}:" in suite for key in ("input", "expected_output", "criteria"))
-    assert all("evalcases:" in line["files"]["evals/r.yaml"] for line in FIRST.values())
+    assert all("evalcases" in line["files"]["evals/r.yaml"] for line in FIRST.values())
     head = PRESENT["000"]["files"]["examples/features/env-interpolation/evals/suite.yaml"]
     assert all(key in head for key in ("vars:", "  input:", "  expected_output:", "prompts:"))
 

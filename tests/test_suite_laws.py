@@ -238,7 +238,8 @@ class Maker:
         return self.some(keys, 20) | self.some({"prefix": self.word, "transformVars": self.word}, 3)
 
     def variables(self, name: str) -> Any:
-        return self.some({name: self.given_input, self.word(): self.anything}, 60)
+        others = {self.word(): self.anything, "expected_output": self.anything}
+        return self.some({name: self.given_input, **others}, 60)
 
     def common(self) -> dict[str, Any]:
         keys: dict[str, Any] = {
@@ -247,6 +248,7 @@ class Maker:
             "tools": lambda: self.one_of([], [self.tool()]) if self.chance(30) else None,
             "execution": lambda: {self.word(): self.word(), "temperature": 0},
             "options": self.options,
+            "vars": lambda: self.variables("x") if self.chance(20) else {},
         }
         return self.some(keys)
 
@@ -306,10 +308,8 @@ def is_documented(place: str, path: tuple[Any, ...], variable: str) -> bool:
             return key not in PROMPTS
         case ("metadata",):
             return True
-        case ("vars", key, *below):
-            return bool(key != variable) or is_documented(place, ("input", *below), variable)
-        case ("vars",):
-            return True
+        case ("vars", key, *below) if key == variable:
+            return is_documented(place, ("input", *below), variable)
         case ("options", key, *_):
             return key in IRRELEVANT["options"]
         case ("default_test" | "defaultTest", *below):
@@ -340,6 +340,9 @@ def is_overridden(path: tuple[Any, ...], case: dict[str, Any], variable: str) ->
             return any(each in case.get("metadata", {}) for each in PROMPTS)
         case ("default_test" | "defaultTest", "vars", key, *_) if key == variable:
             return variable in case.get("vars", {}) or not {*MESSAGES}.isdisjoint(case)
+        case ("vars", key, *_) | ("default_test" | "defaultTest", "vars", key, *_):
+            has_answer = key == "expected_output" and not {*ANSWERS}.isdisjoint(case)
+            return has_answer or key in case.get("vars", {})
         case ("tools", *_) | ("input", "tools", *_):
             beside = [case.get(key) for key in (*MESSAGES, "vars")]
             return case.get("tools") is not None or "'tools'" in str(beside)
@@ -353,7 +356,10 @@ def said_of(case: Case, request: ProviderRequest) -> str:
     conversion = SPEC(Conversion(case))
     notices = [f"{notice.where} {notice.why}" for notice in conversion.notices]
     return "\n".join(
-        [request.question, *request.guidelines, *prompt, *notices, str(explain(conversion))]
+        [
+            *(request.question, *request.guidelines, *prompt, *notices, str(explain(conversion))),
+            *(word for _, word in strings([case.metadata.get("vars"), case.expected_messages])),
+        ]
     )
 
 

@@ -36,6 +36,7 @@ from multiturn.suites.messages import (
 )
 
 _MARKS = (("{{", "}}"), ("{%", "%}"), ("{#", "#}"))
+_ECHO = "promptfoo's provider echo renders templates"
 _BESIDE = ("prompts", *DEFAULTS_KEYS, "testData", "vars")
 
 Template = tuple[Node, str]  # a text of a suite, and what in it is a template
@@ -139,7 +140,7 @@ def _check_texts(
         what = (
             f"{quoted(template)} is a template beside {beside}; multiturn takes conversations, not"
             " templates: write the text itself, or templates: literal in the suite if the braces"
-            " are text"
+            f" are text; {_ECHO}"
         )
         raise InputError(what, where=node.place(check.name, label))
     for node, text in said:
@@ -256,11 +257,17 @@ def _only_prompt(prompts: Node, suite: str) -> str:
     for prompt in prompts.children if isinstance(prompts.children, list) else [prompts]:
         match = re.fullmatch(_VARIABLE, prompt.value) if isinstance(prompt.scalar, str) else None
         if match is None or found not in ("", match[1]):
-            raise InputError(
+            what = (
                 "multiturn takes conversations, not templates; write each case's messages as its"
-                ' input, or the only prompt as "{{ input }}" with vars.input',
-                where=prompt.place(suite),
+                f' input, or the only prompt as "{{{{ input }}}}" with vars.input; {_ECHO}'
             )
+            text = prompt.scalar
+            if isinstance(text, str) and "://" not in text and template_in(text) is None:
+                what = (
+                    "a prompt without variables is the same for all tests;"
+                    " write it as the input of a case"
+                )
+            raise InputError(what, where=prompt.place(suite))
         found = match[1]
     return found or "input"
 

@@ -102,6 +102,8 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         **_OF_BOTH,
         "imports": _OTHER_CASES,
         "scenarios": _OTHER_CASES,
+        "redteam": "makes tests by a model when promptfoo runs; save them by promptfoo redteam"
+        " generate, and render those by its provider echo",
         "data_source": "is a run of OpenAI's evals, which makes its messages of a template and of"
         " items; write the messages of each item as input_messages",
     },
@@ -247,6 +249,7 @@ _INSTEAD = {
     **dict.fromkeys(
         ("files", "attachments"), "attach a file in a content, as {type: file, value: PATH}"
     ),
+    "metadata": "write it at the top of the suite, for all cases",  # in default_test
     **dict.fromkeys(SETTINGS, "write it under execution"),
     "max_tokens": "write it as max_output_tokens under execution",
     "modelParameters": "write its settings under execution",
@@ -373,7 +376,7 @@ class KeyCheck:
         found = UnknownKey(key, node.children[key].key_place(self.name))
         self._count += 1
         if self._count <= MAX_WARNED:  # those after them are only counted
-            advice = _INSTEAD.get(key) if "guidelines" in words.used else None
+            advice = _INSTEAD.get(key) if "vars" in words.used else None
             if advice is None:
                 near = nearest(key, sorted(words.known))
                 advice = did_you_mean(key, [near] if near else sorted(words.ours or words.known))
