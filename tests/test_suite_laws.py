@@ -333,9 +333,16 @@ def is_documented(place: str, path: tuple[Any, ...], variable: str) -> bool:
     return False
 
 
-def is_overridden(path: tuple[Any, ...], case: dict[str, Any], variable: str) -> bool:
-    """Return whether a case says something else in place of what its suite says at a path."""
+def is_overridden(
+    path: tuple[Any, ...], case: dict[str, Any], variable: str, defaults: dict[str, Any]
+) -> bool:
+    """Return whether a case says something else in place of what its suite says at a path.
+
+    Variables of the suite are overridden by its ``defaults``, too.
+    """
     match path:
+        case ("vars", key, *_) if key in defaults:
+            return True
         case ("metadata", key, *_) if key in PROMPTS:
             return any(each in case.get("metadata", {}) for each in PROMPTS)
         case ("default_test" | "defaultTest", "vars", key, *_) if key == variable:
@@ -411,6 +418,8 @@ def lost(folder: Path, given: dict[str, Any], form: str) -> list[str]:
     (listed,) = (value for key, value in suite.items() if key in ("tests", "evalcases", "cases"))
     head = {key: value for key, value in suite.items() if value is not listed}
     variable = re.sub(r"\W", "", str(suite.get("prompts", "")))
+    given_to_all = head.get("default_test", head.get("defaultTest", {}))
+    defaults = given_to_all.get("vars", {})
     found = []
     for case in cases:
         try:
@@ -425,7 +434,7 @@ def lost(folder: Path, given: dict[str, Any], form: str) -> list[str]:
             named += [f"{key} are not asked for" for key in above]
             named += ["metadata.systemPrompt"] if above[:1] == ("metadata",) else []
             is_named = word in said or any(each in said for each in named)
-            is_elsewhere = place == "suite" and is_overridden(above, own, variable)
+            is_elsewhere = place == "suite" and is_overridden(above, own, variable, defaults)
             if not (is_named or is_elsewhere or is_documented(place, above, variable)):
                 found.append(f"{place} {above} {word}")
     return found
