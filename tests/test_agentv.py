@@ -268,7 +268,7 @@ def is_same(row: Any, made: Any) -> bool:
 def made_of(root: Path, folder: str, recipe: str, *, without: str = CONFIG) -> dict[str, Any]:
     line = PRESENT[folder]
     unpack(root, line, without=without)
-    found = {}
+    found: dict[str, Any] = {}
     for suite in sorted({row["suite"] for row in line["prompts"]}):
         found |= converted(root, suite, recipe)
     return found

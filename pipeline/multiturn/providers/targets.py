@@ -342,7 +342,9 @@ def _provider(
     try:
         read = read_as(node, settings_type, where=where, label=label, strict=False, filled=settings)
     except MultiturnError as error:
-        values = [str(value) for key, value in settings.items() if key not in ("name", "provider", "api")]
+        values = [
+            str(value) for key, value in settings.items() if key not in ("name", "provider", "api")
+        ]
         quoted = [repr(value) for value in values if value not in known and len(value) > 3]
         raise MultiturnError(hide(error.what, [*quoted, *secrets]), where=error.where) from None
     if isinstance(getattr(read, "response_format", None), dict):

@@ -33,9 +33,8 @@ CASE_NAMES = {
 }
 # Beside one of INPUT_KEYS only: elsewhere, a target is what a run sends prompts to.
 ANSWER_NAMES = {"target": "expected_messages"}
-ANSWERS = frozenset(
-    key for key, name in CASE_NAMES.items() if name == "expected_messages"
-) | {"expected_messages"}
+_EXPECTED = "expected_messages"
+ANSWERS = {_EXPECTED, *(key for key, name in CASE_NAMES.items() if name == _EXPECTED)}
 INPUT_KEYS = frozenset(MESSAGES_KEYS[1:])
 DEFAULTS_KEYS = ("default_test", "defaultTest")
 ROLE_NAMES = {"developer": "system"}

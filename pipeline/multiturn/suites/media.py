@@ -14,8 +14,10 @@ from multiturn.suites.keys import KeyCheck, block_forms
 from multiturn.suites.schema import MediaKeys
 
 _ONLY_OF_OTHERS = {  # with the types of ours
-    **{"image_url": "image", "input_audio": "audio"},
-    **{"input_image": "image", "input_file": "file"},
+    "image_url": "image",
+    "input_audio": "audio",
+    "input_image": "image",
+    "input_file": "file",
 }
 _TEXTS = ("input_text", "output_text")
 _NO_CITATIONS: tuple[Any, ...] = (None, False, {}, {"enabled": False})
