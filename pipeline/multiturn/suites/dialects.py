@@ -233,15 +233,12 @@ def _keep_others(
             keys[ANSWER] = answer
     if not others:
         return
-    mark = next(iter(others.values())).mark
-    metadata = keys.get("metadata")
-    if metadata is None or metadata.is_null:
-        metadata = Node(None, mark, None, {})
+    kept = Node(None, next(iter(others.values())).mark, None, others)
+    metadata = keys.get("metadata", with_keys(kept, {}))
     if "vars" in metadata.members:
         raise check.both("vars", "metadata.vars", metadata.members["vars"], label)
-    if isinstance(metadata.children, dict):  # else an error of its own
-        kept = Node(None, mark, None, others)
-        keys["metadata"] = with_keys(metadata, {**metadata.children, "vars": kept})
+    if metadata.is_null or isinstance(metadata.children, dict):  # else an error of its own
+        keys["metadata"] = with_keys(metadata, {**metadata.members, "vars": kept})
 
 
 def check_options(keys: Mapping[str, Node], check: KeyCheck, label: str) -> None:

@@ -5,6 +5,7 @@ would make prompt text of it, so that it is an error here (``REFUSED``). Any oth
 docs/suites.md shows the tables.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from functools import cache
 from types import NoneType
@@ -265,10 +266,11 @@ class KeyCheck:
         self.name = name
         self._warnings: list[Notice] = []
         self._warned: set[str] = set()  # the events that were warned of once
-        self._unknown: dict[tuple[frozenset[str], str], UnknownKey] = {}
+        self._unknown: dict[tuple[frozenset[str], str], tuple[Place, str]] = {}  # with advice
+        self._times: Counter[tuple[frozenset[str], str]] = Counter()
         self._count = 0
         # Keys that resemble none of the prompt's: each case may have the same, by a merge key.
-        self._unlike: dict[tuple[frozenset[str], frozenset[str]], dict[str, UnknownKey]] = {}
+        self._unlike: dict[tuple[frozenset[str], frozenset[str]], set[str]] = {}
 
     def warn(self, event: str, where: Place, why: str) -> None:
         """Hold a warning, or count it if it is one of too many."""
@@ -289,7 +291,10 @@ class KeyCheck:
 
     def rest(self) -> Iterator[Notice]:
         """Yield, at the end, unknown keys, and how many warnings there are that are not shown."""
-        yield from [found.notice() for found in self._unknown.values()]
+        for kind, (where, advice) in self._unknown.items():
+            times = f" ({self._times[kind]:,} times, first on line {where.line})"
+            what = f'unknown key "{cut(kind[1])}"{times if self._times[kind] > 1 else ""}; {advice}'
+            yield Notice("suite.unknown_key", where, what)
         if self._count > MAX_WARNED:
             why = f"{self._count - MAX_WARNED:,} more warnings, of {self._count:,}, are not listed"
             yield Notice("suite.more_warnings", Place(self.name), why)
@@ -305,17 +310,17 @@ class KeyCheck:
             meant |= _ELSEWHERE.keys()
         if "message" in places:
             meant |= _OF_ROLES.get(str(value_at(node.members, "role")), set())
-        unlike = self._unlike.setdefault((words.known, frozenset(meant)), {})
+        unlike = self._unlike.setdefault((words.known, frozenset(meant)), set())
         for key in node.members:
             if key in words.known or key in words.refused:
                 continue
             if key in unlike:
-                unlike[key].count += 1
+                self._times[words.used, key] += 1
                 continue
             self._refuse_nearly(node, key, sorted(meant), words.used, label)
-            found = self._warn(node, key, words)
+            self._warn(node, key, words)
             if len(unlike) < MAX_VALUES and nearly(key, meant) is None:
-                unlike[key] = found
+                unlike.add(key)
 
     def refuse(self, node: Node, *places: str, label: str = "") -> None:
         """Refuse a key that another tool would make prompt text of, if anything is below it."""
@@ -366,37 +371,19 @@ class KeyCheck:
             what = f'unknown key "{cut(key)}"; {advice}'
             raise InputError(what, where=node.children[key].key_place(self.name, label))
 
-    def _warn(self, node: Node, key: str, words: Vocabulary) -> "UnknownKey":
-        """Count an unknown key, for one warning of all mappings of its kind; return its count."""
-        found = self._unknown.get((words.used, key))
-        if found is not None:
-            found.count += 1
-            return found
-        found = UnknownKey(key, node.children[key].key_place(self.name))
+    def _warn(self, node: Node, key: str, words: Vocabulary) -> None:
+        """Count an unknown key, for one warning of all mappings of its kind."""
+        kind = (words.used, key)
+        self._times[kind] += 1
+        if kind in self._unknown:
+            return
         self._count += 1
         if self._count <= MAX_WARNED:  # those after them are only counted
             advice = _INSTEAD.get(key) if "vars" in words.used else None
             if advice is None:
                 near = nearest(key, sorted(words.known))
                 advice = did_you_mean(key, [near] if near else sorted(words.ours or words.known))
-            found.advice = advice
-            self._unknown[words.used, key] = found
-        return found
-
-
-class UnknownKey(Struct):
-    """An unknown key of all mappings of one kind."""
-
-    key: str
-    where: Place  # the first
-    advice: str = ""
-    count: int = 1
-
-    def notice(self) -> Notice:
-        """Return the warning of it."""
-        times = f" ({self.count:,} times, first on line {self.where.line})"
-        what = f'unknown key "{cut(self.key)}"{times if self.count > 1 else ""}; {self.advice}'
-        return Notice("suite.unknown_key", self.where, what)
+            self._unknown[kind] = (node.children[key].key_place(self.name), advice)
 
 
 def value_at(keys: Mapping[str, Node], key: str) -> Any:
