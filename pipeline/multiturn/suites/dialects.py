@@ -96,16 +96,16 @@ def _texts(keys: Mapping[str, Node]) -> list[Template]:
 
 
 def _add_texts(node: Node, found: list[Template]) -> None:
-    children = node.children
-    if children is None:
-        if isinstance(node.scalar, str) and "{" in node.scalar:
-            found.append((node, node.scalar))
-        return
+    children: Iterable[Node] = node.children or [node]
     if isinstance(children, dict):
-        found += [(node, key) for key in children if "{" in key]
+        if "{" in "".join(children):
+            found += [(node, key) for key in children if "{" in key]
         children = children.values()
-    for child in children:
-        _add_texts(child, found)
+    for child in children:  # most are texts: to call a function takes longer than to read them
+        if child.children:
+            _add_texts(child, found)
+        elif isinstance(child.scalar, str) and "{" in child.scalar:
+            found.append((child, child.scalar))
 
 
 def _template_of(texts: Iterable[Template]) -> Template | None:
