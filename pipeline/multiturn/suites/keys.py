@@ -292,9 +292,7 @@ class KeyCheck:
     def rest(self) -> Iterator[Notice]:
         """Yield, at the end, unknown keys, and how many warnings there are that are not shown."""
         for kind, (where, advice) in self._unknown.items():
-            times = f" ({self._times[kind]:,} times, first on line {where.line})"
-            what = f'unknown key "{cut(kind[1])}"{times if self._times[kind] > 1 else ""}; {advice}'
-            yield Notice("suite.unknown_key", where, what)
+            yield unknown_key(kind[1], where, advice, self._times[kind])
         if self._count > MAX_WARNED:
             why = f"{self._count - MAX_WARNED:,} more warnings, of {self._count:,}, are not listed"
             yield Notice("suite.more_warnings", Place(self.name), why)
@@ -384,6 +382,21 @@ class KeyCheck:
                 near = nearest(key, sorted(words.known))
                 advice = did_you_mean(key, [near] if near else sorted(words.ours or words.known))
             self._unknown[kind] = (node.children[key].key_place(self.name), advice)
+
+
+class UnknownKey(Notice, frozen=True, kw_only=True):
+    """A warning of an unknown key, and how often it is there."""
+
+    key: str
+    advice: str
+    times: int
+
+
+def unknown_key(key: str, where: Place, advice: str, times: int) -> UnknownKey:
+    """Return the warning of an unknown key; the place is the first."""
+    said = f" ({times:,} times, first on line {where.line})" if times > 1 else ""
+    what = f'unknown key "{cut(key)}"{said}; {advice}'
+    return UnknownKey("suite.unknown_key", where, what, key=key, advice=advice, times=times)
 
 
 def value_at(keys: Mapping[str, Node], key: str) -> Any:
