@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from commands import run
+from comparing import write
 
 SUITE = """\
 evalcases:
@@ -101,6 +102,33 @@ def checked(folder: Path, arguments: str) -> tuple[int, list[str], list[str]]:
 )
 def test_what_has_no_error(tmp_path: Path, arguments: str, said: list[str]) -> None:
     assert checked(tmp_path, arguments) == (0, said, [])
+
+
+def test_a_text_that_is_attached_as_media_is_noted_once(tmp_path: Path) -> None:
+    suite = """\
+evalcases:
+- {id: a, input: [{role: user, content: [*notes, *gif]}]}
+- {id: b, input: [{role: user, content: [*notes, {type: file, value: true.png}]}]}
+- {id: c, input: [{role: user, content: [{type: file, value: d.pdf}]}]}
+- {id: d, input: [{role: user, content: [{type: file, value: e.bin}]}]}
+- {id: said, input: [{role: user, content: [{type: document, value: notes.txt}]}]}
+"""
+    suite = suite.replace("*notes", "{type: file, value: notes.txt}")
+    texts = {
+        "x.eval.yaml": suite.replace("*gif", "{type: file, value: gif.md}"),
+        "notes.txt": "%PDF-\nis how one begins",
+        "gif.md": "GIF89a is old",
+        "d.pdf": "%PDF-1.7",
+    }
+    write(tmp_path, {**texts, "true.png": b"GIF89a\xff\xfe", "e.bin": b"%PDF-\0"})
+    done = run("check", "x.eval.yaml", "--strict", folder=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr.splitlines() == [
+        "note: x.eval.yaml:2: 'notes.txt' is attached as a document, by its first bytes,"
+        " though all of it is text (x.eval.yaml: a, b)",
+        "note: x.eval.yaml:2: 'gif.md' is attached as an image, by its first bytes,"
+        " though all of it is text (x.eval.yaml: a)",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,53 @@ def test_any_variable_may_be_the_only_prompt(prompt: str) -> None:
     assert [messages(case) for case in cases(suite)] == [HI, HI]
 
 
+def test_variables_are_the_expected_answer_and_metadata() -> None:
+    suite = """\
+        prompts: ["{{ q }}"]
+        vars: {shared: s, topic: a}
+        default_test: {vars: {topic: b, expected_output: Yes}}
+        metadata: {team: x}
+        tests:
+        - {id: a, vars: {q: Hi, topic: c, more: [1, 2]}}
+        - {id: b, vars: {q: Hi, expected_output: {n: 4}}, metadata: {x: 1}}
+        - {id: c, vars: {q: Hi}, ideal: own}
+        - {id: d, vars: {q: Hi, expected_output: [{role: assistant, content: Ho}]}}
+        """
+    bare = "id: e\ninput: Hi\nvars: {expected_output: Ho, more: 1}\n"
+    found = [*cases(suite), *cases(bare)]
+    shared = {"shared": "s", "topic": "b"}
+    assert [(case.metadata, case.expected_messages) for case in found] == [
+        (
+            {"team": "x", "vars": {"shared": "s", "topic": "c", "more": [1, 2]}},
+            [{"role": "assistant", "content": "Yes"}],
+        ),
+        (
+            {"team": "x", "x": 1, "vars": shared},
+            [{"role": "assistant", "content": {"n": 4}}],
+        ),
+        ({"team": "x", "vars": shared}, [{"role": "assistant", "content": "own"}]),
+        ({"team": "x", "vars": shared}, HO),
+        ({"vars": {"more": 1}}, HO),
+    ]
+
+
+def test_a_column_of_agentv_is_named_as_a_variable(root: Path) -> None:
+    write(root, {"cases.csv": "id,vars.input,vars.expected_output,locale\na,Hi,Ho,en\n"})
+    (case,) = cases('prompts: ["{{ input }}"]\ntests: [cases.csv]\n')
+    assert (messages(case), case.expected_messages) == (HI, HO)
+    assert case.metadata == {"vars": {"id": "a", "locale": "en"}}
+
+
+def test_an_attached_file_is_never_filled_in(root: Path) -> None:
+    text = "{{ env.HOME }} ${{ HOME }}"
+    write(root, {"a.md": text})
+    notices: list[Notice] = []
+    with warnings_to(notices.append):
+        (case,) = cases("id: a\ninput: [{role: user, content: {type: file, value: a.md}}]\n")
+    assert laid_out().request(case).question == f"=== a.md ===\n{text}"
+    assert notices == []
+
+
 def test_a_variable_that_is_no_text_is_as_it_is_written() -> None:
     suite = (
         'prompts: ["{{ n }}"]\ntests: [{vars: {n: 2024}}, {vars: {n: true}}, {vars: {n: 1.50}}]\n'

@@ -129,7 +129,7 @@ def test_the_page_of_the_api_runs_suites_as_it_says(
 
 def test_the_page_of_pipelines_works_as_it_stands(tmp_path: Path) -> None:
     text = page("pipelines.md")
-    assert play(text, tmp_path) == 6
+    assert play(text, tmp_path) == 5
     (program,), (output,) = blocks(text, "python"), blocks(text, "text")
     assert printed(program, tmp_path) == output
 
@@ -191,10 +191,10 @@ def test_the_tasks_for_vs_code_find_errors_and_explain_a_line(tmp_path: Path) ->
     found = [[match[pattern[group]] for group in groups] for match in matches]
     suite = "evals/my greet.eval.yaml"
     assert [each[:4] for each in found] == [
-        ["warning", suite, "4", "5"],
         ["error", suite, "3", "29"],
+        ["warning", suite, "4", "5"],
     ]
-    assert "there is no role 'usr'" in found[1][4]
+    assert "there is no role 'usr'" in found[0][4]
     write(tmp_path, {"evals/my greet.eval.yaml": BROKEN.replace("usr", "user")})
     assert "  | Hello\n" in run_task(explain)
 

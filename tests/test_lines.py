@@ -33,7 +33,7 @@ def lines(
 def test_check(repository: Path) -> None:
     write(repository, {SHOP: WRONG})
     (repository / "evals/gone.eval.yaml").symlink_to("nowhere")
-    gone, warning, error = lines(repository, "check", "evals", code=1)
+    gone, error, warning = lines(repository, "check", "evals", code=1)
     assert (gone["file"], gone["line"], gone["column"]) == ("evals/gone.eval.yaml", None, None)
     assert error == {
         "severity": "error",
@@ -235,7 +235,7 @@ def test_github_gets_files_from_the_top_of_the_repository(
     write(repository, {SHOP: WRONG})
     done = run("check", named, "--format=github", folder=repository / folder)
     assert (done.returncode, done.stderr) == (1, "")
-    warning, error = done.stdout.splitlines()
+    error, warning = done.stdout.splitlines()
     assert error == (
         f"::error title=multiturn check,file={SHOP},line=12,col=16::case 'bye': input_messages[0]:"
         " there is no role 'usr'; did you mean \"user\"?"

@@ -238,7 +238,8 @@ class Maker:
         return self.some(keys, 20) | self.some({"prefix": self.word, "transformVars": self.word}, 3)
 
     def variables(self, name: str) -> Any:
-        return self.some({name: self.given_input, self.word(): self.anything}, 60)
+        others = {self.word(): self.anything, "expected_output": self.anything}
+        return self.some({name: self.given_input, **others}, 60)
 
     def common(self) -> dict[str, Any]:
         keys: dict[str, Any] = {
@@ -247,6 +248,7 @@ class Maker:
             "tools": lambda: self.one_of([], [self.tool()]) if self.chance(30) else None,
             "execution": lambda: {self.word(): self.word(), "temperature": 0},
             "options": self.options,
+            "vars": lambda: self.variables("x") if self.chance(20) else {},
         }
         return self.some(keys)
 
@@ -306,10 +308,8 @@ def is_documented(place: str, path: tuple[Any, ...], variable: str) -> bool:
             return key not in PROMPTS
         case ("metadata",):
             return True
-        case ("vars", key, *below):
-            return bool(key != variable) or is_documented(place, ("input", *below), variable)
-        case ("vars",):
-            return True
+        case ("vars", key, *below) if key == variable:
+            return is_documented(place, ("input", *below), variable)
         case ("options", key, *_):
             return key in IRRELEVANT["options"]
         case ("default_test" | "defaultTest", *below):
@@ -333,13 +333,23 @@ def is_documented(place: str, path: tuple[Any, ...], variable: str) -> bool:
     return False
 
 
-def is_overridden(path: tuple[Any, ...], case: dict[str, Any], variable: str) -> bool:
-    """Return whether a case says something else in place of what its suite says at a path."""
+def is_overridden(
+    path: tuple[Any, ...], case: dict[str, Any], variable: str, defaults: dict[str, Any]
+) -> bool:
+    """Return whether a case says something else in place of what its suite says at a path.
+
+    Variables of the suite are overridden by its ``defaults``, too.
+    """
     match path:
+        case ("vars", key, *_) if key in defaults:
+            return True
         case ("metadata", key, *_) if key in PROMPTS:
             return any(each in case.get("metadata", {}) for each in PROMPTS)
         case ("default_test" | "defaultTest", "vars", key, *_) if key == variable:
             return variable in case.get("vars", {}) or not {*MESSAGES}.isdisjoint(case)
+        case ("vars", key, *_) | ("default_test" | "defaultTest", "vars", key, *_):
+            has_answer = key == "expected_output" and not {*ANSWERS}.isdisjoint(case)
+            return has_answer or key in case.get("vars", {})
         case ("tools", *_) | ("input", "tools", *_):
             beside = [case.get(key) for key in (*MESSAGES, "vars")]
             return case.get("tools") is not None or "'tools'" in str(beside)
@@ -353,7 +363,10 @@ def said_of(case: Case, request: ProviderRequest) -> str:
     conversion = SPEC(Conversion(case))
     notices = [f"{notice.where} {notice.why}" for notice in conversion.notices]
     return "\n".join(
-        [request.question, *request.guidelines, *prompt, *notices, str(explain(conversion))]
+        [
+            *(request.question, *request.guidelines, *prompt, *notices, str(explain(conversion))),
+            *(word for _, word in strings([case.metadata.get("vars"), case.expected_messages])),
+        ]
     )
 
 
@@ -405,6 +418,8 @@ def lost(folder: Path, given: dict[str, Any], form: str) -> list[str]:
     (listed,) = (value for key, value in suite.items() if key in ("tests", "evalcases", "cases"))
     head = {key: value for key, value in suite.items() if value is not listed}
     variable = re.sub(r"\W", "", str(suite.get("prompts", "")))
+    given_to_all = head.get("default_test", head.get("defaultTest", {}))
+    defaults = given_to_all.get("vars", {})
     found = []
     for case in cases:
         try:
@@ -419,7 +434,7 @@ def lost(folder: Path, given: dict[str, Any], form: str) -> list[str]:
             named += [f"{key} are not asked for" for key in above]
             named += ["metadata.systemPrompt"] if above[:1] == ("metadata",) else []
             is_named = word in said or any(each in said for each in named)
-            is_elsewhere = place == "suite" and is_overridden(above, own, variable)
+            is_elsewhere = place == "suite" and is_overridden(above, own, variable, defaults)
             if not (is_named or is_elsewhere or is_documented(place, above, variable)):
                 found.append(f"{place} {above} {word}")
     return found

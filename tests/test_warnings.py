@@ -53,11 +53,11 @@ def folder(root: Path) -> Path:
 def test_with_strict_warnings_are_errors_and_nothing_is_written(folder: Path, command: str) -> None:
     words = [*command.split(), "a.eval.yaml", "--pipeline", "lax.yaml"]
     done = run(*words, "--strict", folder=folder)
-    assert (done.returncode, done.stderr) == (1, f"a.eval.yaml:1:1: {KEY}a.eval.yaml:7: {FILE}")
+    assert (done.returncode, done.stderr) == (1, f"a.eval.yaml:7: {FILE}a.eval.yaml:1:1: {KEY}")
     assert done.stdout == "" or command in ("report", "explain")  # which show what there is
     assert sorted(path.name for path in folder.iterdir()) == [".git", "a.eval.yaml", "lax.yaml"]
     done = run(*words, folder=folder)
-    warnings = f"a.eval.yaml:1:1: warning: {KEY}a.eval.yaml:7: warning: {FILE}"
+    warnings = f"a.eval.yaml:7: warning: {FILE}a.eval.yaml:1:1: warning: {KEY}"
     assert done.returncode == 0
     assert done.stderr.startswith(warnings)
     (folder / "out").unlink(missing_ok=True)

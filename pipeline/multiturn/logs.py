@@ -44,6 +44,8 @@ class Notice(Struct, frozen=True):
     is_warning: bool = True
 
 
+TEXT_AS_MEDIA = "segment.text_as_media"  # the event of an attached text that is sent as media
+
 _sink: ContextVar[Callable[[Notice], None] | None] = ContextVar("sink", default=None)
 
 

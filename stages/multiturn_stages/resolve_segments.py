@@ -4,6 +4,7 @@ The only stage that touches the file system, so that all others can be swapped a
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -31,6 +32,7 @@ from multiturn.files.media import (
     is_address,
     kind_of_type,
 )
+from multiturn.logs import TEXT_AS_MEDIA
 from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, TestMessage, segments_of
 from multiturn.model.turns import as_json, is_blank
 
@@ -107,11 +109,15 @@ class _Reader:
         for number, segment, line in segments_of(message):
             try:
                 part = self._part(segment, index, number, line)
-                if part is not None and part.media is not None and message.role == "system":
+                media = None if part is None else part.media
+                if media is not None and message.role == "system":
                     raise InputError(
-                        f"{part.media.kind_in_words} cannot be in a system message;"
+                        f"{media.kind_in_words} cannot be in a system message;"
                         " attach it to a message of the user"
                     )
+                if media is not None and media.detail is not None and media.kind != "image":
+                    what = f"detail is of an image, not of {media.kind_in_words}; leave it out"
+                    raise InputError(what)
             except MultiturnError as error:
                 key = f"{case.message_key(index)}.{message.segment_key(number)}"
                 where = case.where(line, key)
@@ -120,6 +126,12 @@ class _Reader:
                 notice = Notice("segment.left_out", where, error.what, index, number)
                 self.notices.append(notice)
                 continue
+            if media is not None and segment["type"] == "file" and _is_text(media):
+                what = f"{quoted(media.name)} is attached as {media.kind_in_words},"
+                what += " by its first bytes, though all of it is text"
+                where = case.where(line)
+                note = Notice(TEXT_AS_MEDIA, where, what, index, number, is_warning=False)
+                self.notices.append(note)
             if part is not None:
                 parts.append(part)
                 self._count(part, line)
@@ -194,6 +206,15 @@ class _Reader:
             what = "is text; write type: file" if found else "is empty"
             raise AttachmentError(f"{quoted(value)} {what}")
         return replace(at, text=found)
+
+
+def _is_text(media: Media) -> bool:
+    """Return whether media of another extension, such as ``notes.txt``, are text as a whole."""
+    if media.name.lower().endswith(EXTENSIONS[media.media_type]):
+        return False
+    with suppress(UnicodeDecodeError):
+        return "\0" not in media.data.decode()
+    return False
 
 
 def _without_value(kind: str, segment: Mapping[str, Any]) -> str:

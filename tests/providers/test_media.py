@@ -319,6 +319,11 @@ REFUSED: dict[str, tuple[str, dict[str, Any], ProviderRequest, str]] = {
         *("gemini", {}, asked(("user", (MOVING,)))),
         "G12: an image must be PNG, JPEG or WebP (Gemini); attach a PNG in place of 'd.gif'",
     ),
+    "G12 a GIF that is named as something else": (
+        *("gemini", {}, asked(("user", (MOVING.replace(path="lies.png"),)))),
+        "G12: an image must be PNG, JPEG or WebP (Gemini);"
+        " attach a PNG in place of 'lies.png', which is GIF by its first bytes",
+    ),
     "G13 an address": (
         *("gemini", {"model": "gemini-2.0-flash"}, asked(("user", (FAR,)))),
         "G13: some models take no address of a file (Gemini); attach the file itself;"

@@ -85,6 +85,24 @@ def test_promptfoo_renders_a_configuration_as_the_page_about_it_says(
             assert said(command, tmp_path) == output
 
 
+@pytest.mark.parametrize(("grader", "asks"), [("--grader echo", False), ("", True)])
+def test_rendering_asks_no_model_to_grade(
+    tmp_path: Path, promptfoo: Promptfoo, grader: str, asks: bool
+) -> None:
+    page = (ROOT / "docs/from-promptfoo.md").read_text(encoding="utf-8")
+    rendering, _ = "".join(blocks(page, "sh")).splitlines()
+    assert " --grader echo " in rendering
+    test = {"vars": {"q": "Hi"}, "assert": [{"type": "llm-rubric", "value": "Is kind"}]}
+    suite = {"prompts": ["Say {{q}}"], "providers": ["openai:gpt-4.1"], "tests": [test]}
+    (tmp_path / "promptfooconfig.yaml").write_text(json.dumps(suite))
+    with Server() as server:
+        server.answer(body=answer, times=None)
+        promptfoo(*rendering.replace("--grader echo", grader).split()[2:], url=server.url)
+    (result,) = json.loads((tmp_path / "rendered.json").read_text())["results"]["results"]
+    assert result["prompt"]["raw"] == "Say Hi"
+    assert bool(server.requests) == asks
+
+
 def test_promptfoo_sends_the_messages_to_the_letter(tmp_path: Path, promptfoo: Promptfoo) -> None:
     shutil.copy(SUITE, tmp_path)
     convert, prompt = (

@@ -166,27 +166,31 @@ def _check_cases(
     """Add what is wrong with the cases of suites; say how many cases are right."""
     from multiturn.engine.converting import convert_cases
     from multiturn.explaining.explanation import explain, preview_of
-    from multiturn.logs import debug, is_debugging
+    from multiturn.logs import TEXT_AS_MEDIA, debug, is_debugging
     from multiturn.snapshots.changes import name_cases
 
     right: Counter[str] = Counter()
     wrong: set[str] = set()
-    repaired: dict[str, list[Key]] = {}  # the cases of each repair
+    noted: dict[str, list[Key]] = {}  # the cases of each repair, or other note
     places: dict[str, Place] = {}  # of its first case
     for outcome in show_progress(convert_cases(selection, pipeline), prints=not findings.is_text):
         error = outcome.error
-        if error is None and provider is not None and outcome.conversion is not None:
+        conversion = outcome.conversion
+        if error is None and conversion is not None:
+            notes = [each.why for each in conversion.notices if each.event == TEXT_AS_MEDIA]
             try:
-                preview = preview_of(outcome.conversion, provider)
-                provider.warn_once(preview.doubts)
-                for repair in dict.fromkeys(preview.repairs):
-                    case = outcome.conversion.case
-                    places.setdefault(repair, Place(case.file or case.suite, case.line))
-                    repaired.setdefault(repair, []).append((case.suite, case.id))
+                if provider is not None:
+                    preview = preview_of(conversion, provider)
+                    provider.warn_once(preview.doubts)
+                    notes += preview.repairs
             except MultiturnError as refusal:
                 error = refusal
-        if outcome.conversion is not None and is_debugging():
-            for fate in explain(outcome.conversion).fates:
+            case = conversion.case
+            for note in dict.fromkeys(notes):
+                places.setdefault(note, Place(case.file or case.suite, case.line))
+                noted.setdefault(note, []).append((case.suite, case.id))
+        if conversion is not None and is_debugging():
+            for fate in explain(conversion).fates:
                 if fate.fate == "dropped":
                     debug("text.dropped", where=str(fate.where), why=fate.why)
         if error is None:
@@ -194,8 +198,8 @@ def _check_cases(
         else:
             wrong.add(outcome.suite)
             findings.add(error)
-    for repair, cases in repaired.items():
-        findings.note(places[repair], f"{repair} ({name_cases(cases)})")
+    for note, cases in noted.items():
+        findings.note(places[note], f"{note} ({name_cases(cases)})")
     for suite in selection.suites:
         if suite not in wrong:
             findings.approve(suite, f"{number_of(right[suite], 'case')}, without errors")

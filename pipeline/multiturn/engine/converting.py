@@ -22,6 +22,7 @@ from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.suites.discovery import stay_inside
 from multiturn.suites.guideline_patterns import UNUSED_PATTERN
+from multiturn.suites.keys import UnknownKey, unknown_key
 from multiturn.suites.suite_reader import SuiteItem, SuiteReader, duplicate_id
 
 if TYPE_CHECKING:
@@ -316,9 +317,15 @@ def checked_slices(
     the end, a selected id that no case has is a MultiturnError.
     """
     seen, suite = set[str](), ""
+    keys: dict[tuple[str, str], UnknownKey] = {}  # of all slices of the suite, said with the last
+    last: list[RenderedCase] | None = None
     for part, found in results:
+        if part.suite != suite and last is not None:
+            last += [RenderedCase("", notice=notice) for notice in keys.values()]
+        if last is not None:
+            yield last
         if part.suite != suite:
-            suite = part.suite
+            suite, keys = part.suite, {}
             lines: dict[str, int] = {}  # of its cases so far, by their ids
             said: set[str] = set()  # of the whole suite, by this slice or another
         items = []
@@ -334,10 +341,17 @@ def checked_slices(
                     seen.add(case_id)
             if item.text is not None:
                 items.append(item)
+            elif isinstance(new := item.notice, UnknownKey):
+                old = keys.get((new.key, new.advice))
+                where, times = (new.where, 0) if old is None else (old.where, old.times)
+                merged = unknown_key(new.key, where, new.advice, times + new.times)
+                keys[new.key, new.advice] = merged
             elif (item.error or item.notice) and has(item.case_id):
                 what = str(item.error) if item.notice is None else item.notice.why
                 if item.case_id is not None or what not in said:
                     items.append(item)
                 said.add(what)
-        yield items
+        last = items
+    if last is not None:
+        yield [*last, *(RenderedCase("", notice=notice) for notice in keys.values())]
     selection.check_ids(seen)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from multiturn.errors import ProviderError, quoted
-from multiturn.files.media import MEDIA_KINDS, Media, MediaKind
+from multiturn.files.media import EXTENSIONS, MEDIA_KINDS, Media, MediaKind
 from multiturn.model import turns as model
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.models import Abilities, Verdict
@@ -511,8 +511,17 @@ def want_user_media(layout: Layout, rule: str) -> None:
 
 def want_types(layout: Layout, rule: str, takes: Callable[[Media], bool], advice: str) -> None:
     """Refuse media that an API takes in no message; the advice says what to write."""
-    if names := _names_of(media for media in media_in(layout.messages) if not takes(media)):
-        layout.refuse(rule, f"{advice} in place of {names}")
+    found = dict.fromkeys(_typed(media) for media in media_in(layout.messages) if not takes(media))
+    if found:
+        layout.refuse(rule, f"{advice} in place of {first_of([*found])}")
+
+
+def _typed(media: Media) -> str:
+    """Return the name of media, with its type if the name has another extension."""
+    extension = EXTENSIONS.get(media.media_type, "")
+    is_named_so = media.name.lower().endswith(extension)
+    said = "" if is_named_so else f", which is {extension.upper()} by its first bytes"
+    return f"{quoted(media.name)}{said}"
 
 
 def _names_of(found: Iterable[Media]) -> str:

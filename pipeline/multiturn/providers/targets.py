@@ -345,7 +345,9 @@ def _provider(
             folder = folders(Path(where))[0].absolute()
             read = settled(read, node, Files(folder, folder), where, f"{label}: ")
     except MultiturnError as error:
-        values = [str(value) for key, value in settings.items() if key not in ("name", "provider")]
+        values = [
+            str(value) for key, value in settings.items() if key not in ("name", "provider", "api")
+        ]
         quoted = [repr(value) for value in values if value not in known and len(value) > 3]
         raise MultiturnError(hide(error.what, [*quoted, *secrets]), where=error.where) from None
     if getattr(read, "body", None):

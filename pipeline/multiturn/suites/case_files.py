@@ -188,6 +188,7 @@ def _keys(row: dict[str, str], has_vars: bool) -> dict[str, object]:
         for column, text in row.items()
         if column not in (*_KEYS, "__description") and not column.startswith(_IRRELEVANT)
     }
-    if has_vars:
+    if has_vars:  # of AgentV, vars.input is the variable input
+        others = {column.removeprefix("vars."): text for column, text in others.items()}
         return {**keys, "vars": others, **({"id": row["id"]} if row.get("id") else {})}
     return {**keys, **{column: text for column, text in others.items() if text}}

@@ -5,7 +5,7 @@ places, so that errors name the line that somebody wrote.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import NamedTuple
 
@@ -14,7 +14,9 @@ from msgspec import structs
 from multiturn.documents.node import Node, Repeats, count_values, list_of, with_keys
 from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
 from multiturn.suites.keys import (
+    ANSWER,
     ANSWER_NAMES,
+    ANSWERS,
     CASE_NAMES,
     DEFAULTS_KEYS,
     INPUT_KEYS,
@@ -34,6 +36,7 @@ from multiturn.suites.messages import (
 )
 
 _MARKS = (("{{", "}}"), ("{%", "%}"), ("{#", "#}"))
+_ECHO = "promptfoo's provider echo renders templates"
 _BESIDE = ("prompts", *DEFAULTS_KEYS, "testData", "vars")
 
 Template = tuple[Node, str]  # a text of a suite, and what in it is a template
@@ -47,25 +50,23 @@ class Braces(NamedTuple):
     shared: Template | None = None  # a template in what the suite gives to all cases
 
 
-def braces_of(keys: Mapping[str, Node], name: str) -> Braces:
+def braces_of(keys: Mapping[str, Node], check: KeyCheck) -> Braces:
     """Return what braces mean in a suite; templates of its own are an error."""
-    is_literal = "templates" in keys and keys["templates"].value == "literal"
-    beside = "" if is_literal else next((key for key in _BESIDE if key in keys), "")
-    shared = None if is_literal else next(_templates_in(_texts(keys)), None)
-    if beside and shared is not None:
-        raise _refused(shared, beside, name, "")
-    return Braces(beside, is_literal, shared)
+    if "templates" in keys and keys["templates"].value == "literal":
+        return Braces(is_literal=True)
+    beside = next((key for key in _BESIDE if key in keys), "")
+    if "evalcases" in keys:  # a bare case is for ``check_case``
+        _check_texts(keys, beside, None, check, "")
+    return Braces(beside, False, _template_of(_texts(keys)))
 
 
 def check_case(
-    braces: Braces, keys: Mapping[str, Node], has_vars: bool, name: str, label: str
+    braces: Braces, keys: Mapping[str, Node], has_vars: bool, check: KeyCheck, label: str
 ) -> None:
     """Refuse a template in a case, if it has variables, or its suite says so."""
-    beside = "vars" if has_vars else braces.beside
-    if beside and not braces.is_literal:
-        found = next(_templates_in(_texts(keys)), braces.shared)
-        if found is not None:
-            raise _refused(found, beside, name, label)
+    if not braces.is_literal:
+        beside = "vars" if has_vars else braces.beside
+        _check_texts(keys, beside, braces.shared, check, label)
 
 
 def template_in(text: str) -> str | None:
@@ -81,39 +82,74 @@ def template_in(text: str) -> str | None:
     return None
 
 
-def _texts(keys: Mapping[str, Node]) -> Iterator[Node]:
-    """Yield what a suite or a case writes that becomes prompt text."""
-    for key in ("input", "input_messages", "guidelines"):
+def _texts(keys: Mapping[str, Node]) -> list[Template]:
+    """Return each text of a suite or a case, those of keys too, that may have a template."""
+    found: list[Template] = []
+    for key in ("input", "input_messages", "guidelines", "expected_messages"):
         if key in keys:
-            yield keys[key]
-    metadata = keys["metadata"].children if "metadata" in keys else None
-    if isinstance(metadata, dict):
-        yield from (metadata[key] for key in ("systemPrompt", "system_prompt") if key in metadata)
+            _add_texts(keys[key], found)
+    metadata = _children(keys.get("metadata"))
+    for key in ("systemPrompt", "system_prompt"):
+        if key in metadata:
+            _add_texts(metadata[key], found)
+    return found
 
 
-def _templates_in(nodes: Iterable[Node]) -> Iterator[Template]:
-    """Yield each text below some nodes, those of keys too, that has a template."""
-    for node in nodes:
-        texts: Iterable[str] = ()
-        below: Iterable[Node] = node.children or ()
-        if isinstance(node.scalar, str):
-            texts = [node.value]
-        elif isinstance(node.children, dict):
-            texts, below = node.children, node.children.values()
-        for text in texts:
-            if (template := template_in(text)) is not None:
-                yield node, template
-        yield from _templates_in(below)
+def _add_texts(node: Node, found: list[Template]) -> None:
+    children: Iterable[Node] = node.children or [node]
+    if isinstance(children, dict):
+        if "{" in "".join(children):
+            found += [(node, key) for key in children if "{" in key]
+        children = children.values()
+    for child in children:  # most are texts: to call a function takes longer than to read them
+        if child.children:
+            _add_texts(child, found)
+        elif isinstance(child.scalar, str) and "{" in child.scalar:
+            found.append((child, child.scalar))
 
 
-def _refused(found: Template, beside: str, name: str, label: str) -> MultiturnError:
-    node, template = found
-    what = (
-        f"{quoted(template)} is a template beside {beside}; multiturn takes conversations, not"
-        " templates: write the text itself, or templates: literal in the suite if the braces are"
-        " text"
-    )
-    return InputError(what, where=node.place(name, label))
+def _template_of(texts: Iterable[Template]) -> Template | None:
+    """Return the first template in some texts."""
+    return next(((node, each) for node, text in texts if (each := template_in(text))), None)
+
+
+# AgentV filled in the second from 9 March 2026 on, and since 3 July 2026 only the first.
+_ENVIRONMENT = re.compile(r"\{\{-?\s*env\s*[.\[].*?\}\}", re.DOTALL)
+_EARLIER = re.compile(r"\$\{\{\s*[A-Za-z_]\w*\s*\}\}", re.ASCII)
+
+
+def _check_texts(
+    keys: Mapping[str, Node], beside: str, shared: Template | None, check: KeyCheck, label: str
+) -> None:
+    """Refuse what other tools fill in; warn of what AgentV fills in in some versions only."""
+    texts = _texts(keys)
+    said = list(texts)
+    if "outcome" in keys:
+        _add_texts(keys["outcome"], said)
+    for node, text in said:
+        if "${{" not in text and (variable := _ENVIRONMENT.search(text)) is not None:
+            what = (
+                f"AgentV fills in {quoted(variable[0])} from the environment, which suites never"
+                " read here; write the text itself, or templates: literal in the suite if the"
+                " braces are text"
+            )
+            raise InputError(what, where=node.place(check.name, label))
+    found = (_template_of(texts) or shared) if beside else None
+    if found is not None:
+        node, template = found
+        what = (
+            f"{quoted(template)} is a template beside {beside}; multiturn takes conversations, not"
+            " templates: write the text itself, or templates: literal in the suite if the braces"
+            f" are text; {_ECHO}"
+        )
+        raise InputError(what, where=node.place(check.name, label))
+    for node, text in said:
+        if (variable := _EARLIER.search(text) or _ENVIRONMENT.search(text)) is not None:
+            what = (
+                f"{quoted(variable[0])} is sent as text; some versions of AgentV fill it in:"
+                " write the text itself, or templates: literal in the suite if it is text"
+            )
+            check.warn("suite.variable_as_text", node.place(check.name, label), what)
 
 
 _VARIABLE = r"\s*\{\{-?\s*(?:vars\.)?(\w+)\s*-?\}\}\s*"
@@ -137,7 +173,7 @@ def variables_of(keys: dict[str, Node], check: KeyCheck) -> Variables:
     if "input" in values:
         raise _no_prompts(values["input"], check.name, "")
     if not both:
-        return Variables(messages)
+        return Variables(messages, values)
     defaults = keys.pop(both[0])
     given = _mapping(defaults, both[0], check.name, "")
     if given:
@@ -146,7 +182,7 @@ def variables_of(keys: dict[str, Node], check: KeyCheck) -> Variables:
     variables = _mapping(given.get("vars"), "vars", check.name, both[0])
     if "input" in variables and not messages:
         raise _no_prompts(variables["input"], check.name, both[0])
-    return Variables(messages, variables)
+    return Variables(messages, {**values, **variables})
 
 
 def take_messages(variables: Variables, keys: dict[str, Node], check: KeyCheck, label: str) -> str:
@@ -154,6 +190,7 @@ def take_messages(variables: Variables, keys: dict[str, Node], check: KeyCheck, 
     check_options(keys, check, label)
     own = keys.pop("vars", None)
     values = _mapping(own, "vars", check.name, label)
+    _keep_others(variables, values, keys, check, label)
     written = next((key for key in (*INPUT_KEYS, "input_messages") if key in keys), "")
     name = variables.messages
     if not name:
@@ -177,6 +214,33 @@ def take_messages(variables: Variables, keys: dict[str, Node], check: KeyCheck, 
     return f"vars.{name}"
 
 
+def _keep_others(
+    variables: Variables,
+    values: Mapping[str, Node],
+    keys: dict[str, Node],
+    check: KeyCheck,
+    label: str,
+) -> None:
+    """Write the expected answer among variables as the case's, and all others as metadata."""
+    others = {**variables.defaults, **values}
+    others.pop(variables.messages or "input", None)
+    answer = others.pop(ANSWER, None)
+    if answer is not None and not answer.is_null:
+        own = next((key for key in keys if key in ANSWERS), "")
+        if own and ANSWER in values:
+            raise check.both(own, f"vars.{ANSWER}", answer, label)
+        if not own:
+            keys[ANSWER] = answer
+    if not others:
+        return
+    kept = Node(None, next(iter(others.values())).mark, None, others)
+    metadata = keys.get("metadata", with_keys(kept, {}))
+    if "vars" in metadata.members:
+        raise check.both("vars", "metadata.vars", metadata.members["vars"], label)
+    if metadata.is_null or isinstance(metadata.children, dict):  # else an error of its own
+        keys["metadata"] = with_keys(metadata, {**metadata.members, "vars": kept})
+
+
 def check_options(keys: Mapping[str, Node], check: KeyCheck, label: str) -> None:
     """Check the options of a suite, a case, or the defaults of all cases."""
     options = keys.get("options")
@@ -190,11 +254,17 @@ def _only_prompt(prompts: Node, suite: str) -> str:
     for prompt in prompts.children if isinstance(prompts.children, list) else [prompts]:
         match = re.fullmatch(_VARIABLE, prompt.value) if isinstance(prompt.scalar, str) else None
         if match is None or found not in ("", match[1]):
-            raise InputError(
+            what = (
                 "multiturn takes conversations, not templates; write each case's messages as its"
-                ' input, or the only prompt as "{{ input }}" with vars.input',
-                where=prompt.place(suite),
+                f' input, or the only prompt as "{{{{ input }}}}" with vars.input; {_ECHO}'
             )
+            text = prompt.scalar
+            if isinstance(text, str) and "://" not in text and template_in(text) is None:
+                what = (
+                    "a prompt without variables is the same for all tests;"
+                    " write it as the input of a case"
+                )
+            raise InputError(what, where=prompt.place(suite))
         found = match[1]
     return found or "input"
 
@@ -261,7 +331,7 @@ class Dialect:
             return head
         self.keys.refuse(head, "suite")
         keys = self._renamed(head.children, SUITE_NAMES, "")
-        self._braces = braces_of(keys, self.name)
+        self._braces = braces_of(keys, self.keys)
         cases = keys.get("evalcases")
         if cases is None:
             return head
@@ -303,9 +373,11 @@ class Dialect:
         wording = Wording(label)
         if not node.children.keys() <= OF_CASES:
             self.keys.refuse(node, "case", label=label)
-        is_ours = not self._shared and not self.variables.messages and not self._braces.beside
+        is_ours = not (self._shared or any(self.variables) or self._braces.beside)
         if not is_ours or not _REWRITTEN.isdisjoint(node.children):
             node, wording = self._rewritten(node, label)
+        else:
+            check_case(self._braces, node.children, False, self.keys, label)
         messages = node.children.get("input_messages")
         if messages is not None and isinstance(messages.children, list):
             ours, wording = as_ours(messages, self.keys, wording, self.repeats, self.read_as)
@@ -322,7 +394,7 @@ class Dialect:
     def _rewritten(self, node: Node, label: str) -> tuple[Node, Wording]:
         keys = dict(node.children)
         variable = ""
-        if self.variables.messages or not _OF_PROMPTFOO.isdisjoint(keys):
+        if any(self.variables) or not _OF_PROMPTFOO.isdisjoint(keys):
             variable = take_messages(self.variables, keys, self.keys, label)
         files, written = keys.pop("input_files", None), ""
         _check_paths(files, self.name, label)
@@ -336,6 +408,7 @@ class Dialect:
         if files is not None and files.value and not written:
             raise needs_text(files, self.name, label)
         keys = self._renamed(keys, _WITH_INPUT if written else CASE_NAMES, label)
+        check_case(self._braces, keys, "vars" in node.children, self.keys, label)
         wording = Wording(label, written or "input_messages")
         messages = keys.get("input_messages")
         if messages is not None and not written and value_at(shared, "input_files"):
@@ -346,8 +419,6 @@ class Dialect:
                 both = [*before.children, *messages.children]
                 keys["input_messages"] = list_of(both, messages.mark)
                 wording = Wording(label, wording.key, len(before.children))
-        if self._braces.beside or "vars" in node.children:
-            check_case(self._braces, keys, "vars" in node.children, self.name, label)
         return with_keys(node, keys), wording
 
     def _messages(

@@ -5,6 +5,7 @@ would make prompt text of it, so that it is an error here (``REFUSED``). Any oth
 docs/suites.md shows the tables.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from functools import cache
 from types import NoneType
@@ -21,10 +22,11 @@ from multiturn.model.settings import OTHER_NAMES, SETTINGS
 from multiturn.suites import schema
 
 CASES = frozenset(CASES_KEYS)
+ANSWER = "expected_output"  # also among the variables
 SUITE_NAMES = dict.fromkeys(CASES_KEYS[1:], "evalcases")
 CASE_NAMES = {
     **dict.fromkeys(MESSAGES_KEYS[1:], "input_messages"),
-    "expected_output": "expected_messages",
+    ANSWER: "expected_messages",
     "preferred_output": "expected_messages",
     "expected_outcome": "outcome",
     "criteria": "outcome",
@@ -32,6 +34,8 @@ CASE_NAMES = {
 }
 # Beside one of INPUT_KEYS only: elsewhere, a target is what a run sends prompts to.
 ANSWER_NAMES = {"target": "expected_messages"}
+_EXPECTED = "expected_messages"
+ANSWERS = {_EXPECTED, *(key for key, name in CASE_NAMES.items() if name == _EXPECTED)}
 INPUT_KEYS = frozenset(MESSAGES_KEYS[1:])
 DEFAULTS_KEYS = ("default_test", "defaultTest")
 ROLE_NAMES = {"developer": "system"}
@@ -108,6 +112,8 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         **_OF_BOTH,
         "imports": _OTHER_CASES,
         "scenarios": _OTHER_CASES,
+        "redteam": "makes tests by a model when promptfoo runs; save them by promptfoo redteam"
+        " generate, and render those by its provider echo",
         "data_source": "is a run of OpenAI's evals, which makes its messages of a template and of"
         " items; write the messages of each item as input_messages",
     },
@@ -255,6 +261,7 @@ _INSTEAD = {
     **dict.fromkeys(
         ("files", "attachments"), "attach a file in a content, as {type: file, value: PATH}"
     ),
+    "metadata": "write it at the top of the suite, for all cases",  # in default_test
     **dict.fromkeys(SETTINGS, "write it under execution"),
     "max_tokens": "write it as max_output_tokens under execution",
     "modelParameters": "write its settings under execution",
@@ -269,7 +276,9 @@ class KeyCheck:
     def __init__(self, name: str) -> None:
         self.name = name
         self._warnings: list[Notice] = []
-        self._warned: set[tuple[frozenset[str], str]] = set()
+        self._warned: set[str] = set()  # the events that were warned of once
+        self._unknown: dict[tuple[frozenset[str], str], tuple[Place, str]] = {}  # with advice
+        self._times: Counter[tuple[frozenset[str], str]] = Counter()
         self._count = 0
         # Keys that resemble none of the prompt's: each case may have the same, by a merge key.
         self._unlike: dict[tuple[frozenset[str], frozenset[str]], set[str]] = {}
@@ -282,8 +291,8 @@ class KeyCheck:
 
     def warn_once(self, event: str, where: Place, why: str) -> None:
         """Hold a warning, if it is the first of its event."""
-        if (frozenset[str](), event) not in self._warned:
-            self._warned.add((frozenset(), event))
+        if event not in self._warned:
+            self._warned.add(event)
             self.warn(event, where, why)
 
     def warnings(self) -> Iterator[Notice]:
@@ -292,7 +301,9 @@ class KeyCheck:
             yield self._warnings.pop(0)
 
     def rest(self) -> Iterator[Notice]:
-        """Yield, at the end, how many warnings there are that are not shown."""
+        """Yield, at the end, unknown keys, and how many warnings there are that are not shown."""
+        for kind, (where, advice) in self._unknown.items():
+            yield unknown_key(kind[1], where, advice, self._times[kind])
         if self._count > MAX_WARNED:
             why = f"{self._count - MAX_WARNED:,} more warnings, of {self._count:,}, are not listed"
             yield Notice("suite.more_warnings", Place(self.name), why)
@@ -310,7 +321,10 @@ class KeyCheck:
             meant |= _OF_ROLES.get(str(value_at(node.members, "role")), set())
         unlike = self._unlike.setdefault((words.known, frozenset(meant)), set())
         for key in node.members:
-            if key in words.known or key in words.refused or key in unlike:
+            if key in words.known or key in words.refused:
+                continue
+            if key in unlike:
+                self._times[words.used, key] += 1
                 continue
             self._refuse_nearly(node, key, sorted(meant), words.used, label)
             self._warn(node, key, words)
@@ -360,19 +374,33 @@ class KeyCheck:
             raise InputError(what, where=node.children[key].key_place(self.name, label))
 
     def _warn(self, node: Node, key: str, words: Vocabulary) -> None:
-        """Warn of an unknown key, once for all mappings of its kind."""
-        if (words.used, key) in self._warned:
+        """Count an unknown key, for one warning of all mappings of its kind."""
+        kind = (words.used, key)
+        self._times[kind] += 1
+        if kind in self._unknown:
             return
-        if self._count >= MAX_WARNED:  # those after them are only counted
-            self._count += 1
-            return
-        self._warned.add((words.used, key))
-        advice = _INSTEAD.get(key) if "guidelines" in words.used else None
-        if advice is None:
-            near = nearest(key, sorted(words.known))
-            advice = did_you_mean(key, [near] if near else sorted(words.ours or words.known))
-        what = f'unknown key "{cut(key)}"; {advice}'
-        self.warn("suite.unknown_key", node.children[key].key_place(self.name), what)
+        self._count += 1
+        if self._count <= MAX_WARNED:  # those after them are only counted
+            advice = _INSTEAD.get(key) if "vars" in words.used else None
+            if advice is None:
+                near = nearest(key, sorted(words.known))
+                advice = did_you_mean(key, [near] if near else sorted(words.ours or words.known))
+            self._unknown[kind] = (node.children[key].key_place(self.name), advice)
+
+
+class UnknownKey(Notice, frozen=True, kw_only=True):
+    """A warning of an unknown key, and how often it is there."""
+
+    key: str
+    advice: str
+    times: int
+
+
+def unknown_key(key: str, where: Place, advice: str, times: int) -> UnknownKey:
+    """Return the warning of an unknown key; the place is the first."""
+    said = f" ({times:,} times, first on line {where.line})" if times > 1 else ""
+    what = f'unknown key "{cut(key)}"{said}; {advice}'
+    return UnknownKey("suite.unknown_key", where, what, key=key, advice=advice, times=times)
 
 
 def value_at(keys: Mapping[str, Node], key: str) -> Any:

@@ -13,7 +13,12 @@ from multiturn.files.media import EXTENSIONS, FILE_TYPES, is_data, kind_of_type
 from multiturn.suites.keys import KeyCheck, block_forms
 from multiturn.suites.schema import MediaKeys
 
-_ONLY_OF_OTHERS = ("image_url", "input_audio", "input_image", "input_file")
+_ONLY_OF_OTHERS = {  # with the types of ours
+    "image_url": "image",
+    "input_audio": "audio",
+    "input_image": "image",
+    "input_file": "file",
+}
 _TEXTS = ("input_text", "output_text")
 _NO_CITATIONS: tuple[Any, ...] = (None, False, {}, {"enabled": False})
 _NESTED = ("image_url", "file", "input_audio", "source")  # where a mapping has the rest
@@ -36,6 +41,9 @@ def is_of_other_tool(segment: Node) -> bool:
 def as_segment(block: Node, check: KeyCheck, label: str) -> Node:
     """Return text or media of another tool's as a segment of ours, at the same place."""
     place = _form_of(block.value) or ""
+    if place in _ONLY_OF_OTHERS and "value" in block.value:
+        what = f"type {place} has no value; write type: {_ONLY_OF_OTHERS[place]}"
+        raise MultiturnError(what, where=block.children["type"].place(check.name, label))
     if "citations" in block.value:
         block = _without_citations(block, check)
     check.check(block, place, "block", label=label)
@@ -59,7 +67,7 @@ def check_segment(segment: Node, check: KeyCheck, label: str) -> None:
         return
     check.check(segment, "media", "block", label=label)
     keys = read_as(segment, MediaKeys, where=check.name, label=label)
-    if keys.detail is not None and keys.type == "audio":
+    if keys.detail is not None and keys.type in ("audio", "document"):
         what = "detail is of an image; leave it out"
         raise MultiturnError(what, where=segment.children["detail"].place(check.name, label))
     is_named = keys.name is not None and keys.name != keys.value.rpartition("/")[2]
@@ -86,8 +94,8 @@ def _form_of(segment: Mapping[str, Any]) -> str | None:
     kind = segment.get("type")
     if kind in _TEXTS:
         return "text"
-    if kind in _ONLY_OF_OTHERS:
-        return str(kind)
+    if isinstance(kind, str) and kind in _ONLY_OF_OTHERS:
+        return kind
     if kind not in ("text", *FILE_TYPES) or "value" in segment:
         return None
     if kind == "file":

@@ -109,6 +109,7 @@ class SuiteReader:
                 return
             except MultiturnError as error:
                 yield error
+        yield from self.reader.keys.rest()
         if document is None:
             raise InputError(f"it is empty; {_FORMS}", where=self.name)
 
@@ -136,7 +137,6 @@ class SuiteReader:
             file_id = utf8(re.sub(r"(?i)(\.eval)?\.(ya?ml|json)$", "", name))
             shared = structs.replace(self.reader.shared(self.suite, patterns), id=file_id)
             yield from self.case(head, "", shared, self.reader, "suite")
-            yield from self.reader.keys.rest()
             yield from self.unused.warnings()
             return
         shared = self.reader.shared(self.suite, patterns, head)
@@ -151,7 +151,6 @@ class SuiteReader:
         if index < 0 and not is_lines:
             where = head.children.get("evalcases", head).place(self.name)
             yield Notice("suite.no_cases", where, "the suite has no cases; add one")
-        yield from self.reader.keys.rest()
         yield from self.unused.warnings()
         if self.dialect.read_as:
             debug("suite.read_as", suite=self.name, **self.dialect.read_as)
