@@ -312,6 +312,24 @@ def test_without_the_line_it_is_added_and_the_summary_says_so(omitting: Path) ->
     assert run("run", folder=omitting).stderr == "1 answered, 0 reused, 0 failed, 0 retried\n"
 
 
+@pytest.mark.parametrize(
+    ("said", "target", "word"),
+    [
+        ("", "plain", "send"),
+        (NONE, "plain", "omit"),
+        (NONE, "sends", "send"),
+        ("", "omits", "omit"),
+    ],
+)
+def test_the_lock_of_a_target_has_the_word_that_counts(
+    omitting: Path, said: str, target: str, word: str
+) -> None:
+    write(omitting, {OURS: f'suites = ["evals"]\n{said}'})
+    run("snapshot", "--target", target, folder=omitting)
+    lock = (omitting / "snapshots/target.lock").read_text(encoding="utf-8")
+    assert f"\nprovider: openai\ndefault_system: {word}\n" in lock
+
+
 def test_what_a_provider_of_ones_own_builds_does_not_depend_on_it(omitting: Path) -> None:
     write(omitting, {"house_of_defaults.py": HOUSE_OF_DEFAULTS})
     done = run("run", "--target", "own", folder=omitting)

@@ -17,7 +17,7 @@ from loopback import Server
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.model.settings import RequestSettings
 from multiturn.providers.settings import write_settings
-from providers.test_pairs import APIS, TAKEN, VALUES
+from providers.test_pairs import APIS, TAKEN, VALUES, values_of
 from repositories import commit, git
 from running import by_id, records, write_target
 from test_one_prompt import PROMPT_KEYS
@@ -48,16 +48,15 @@ def names_of(api: str) -> list[str]:
     return [name for name in VALUES if name in APIS[api][0]().form.keys]
 
 
-def values_of(api: str, name: str) -> list[Any]:
+def as_yaml(api: str, name: str) -> list[Any]:
     """Return values of a setting as YAML has them."""
-    found = [msgspec.to_builtins(value) for value in OTHER.get(name, VALUES[name])]
-    return [each for each in found if not (api == "anthropic" and each == "json")]
+    return [msgspec.to_builtins(value) for value in OTHER.get(name) or values_of(api, name)]
 
 
 def some(api: str, chance: random.Random) -> dict[str, Any]:
     """Return some settings, and sometimes a key of the vendor's own."""
     chosen = {
-        name: chance.choice(values_of(api, name)) for name in names_of(api) if chance.random() < 0.4
+        name: chance.choice(as_yaml(api, name)) for name in names_of(api) if chance.random() < 0.4
     }
     return {**chosen, **({"body": {"own": {"a": [1]}}} if chance.random() < 0.3 else {})}
 
@@ -86,7 +85,7 @@ def changed(api: str, name: str, old: Any, chance: random.Random) -> Any:
     """Return another value of a setting, or none if it has one."""
     if name == "body":
         return {"own": {"a": [2]}}
-    return chance.choice([value for value in [*values_of(api, name), None] if value != old])
+    return chance.choice([value for value in [*as_yaml(api, name), None] if value != old])
 
 
 def with_setting(settings: dict[str, Any], name: str, value: Any) -> dict[str, Any]:

@@ -39,11 +39,11 @@ LISTED = [
     for row in PAGE.partition("### Keys of other tools")[2].splitlines()
     if row.startswith("| ") and "`" in row
 ]
-PLACES = ("suite", "case", "message", "options", "input", "tool", "call", "block")
+PLACES = ("suite", "case", "message", "options", "input", "execution", "tool", "call", "block")
 IRRELEVANT = dict(zip(PLACES, LISTED, strict=True))
 ANSWERS = ["expected_messages", "expected_output", "preferred_output", "ideal"]
 ANSWERS += ["outcome", "criteria", "expected_outcome"]
-SETTINGS = {"$schema", "id", "guideline_patterns", "conversation_id", "execution", *ANSWERS}
+SETTINGS = {"$schema", "id", "guideline_patterns", "conversation_id", *ANSWERS}
 PROMPTS = ("systemPrompt", "system_prompt")
 MESSAGES = ("input_messages", "input", "messages")
 REFUSED = ["system", "instructions", "instruction", "functions", "choices", "turns", "include"]
@@ -246,7 +246,7 @@ class Maker:
             "metadata": self.metadata,
             "guidelines": lambda: [self.text()],
             "tools": lambda: self.one_of([], [self.tool()]) if self.chance(30) else None,
-            "execution": lambda: {self.word(): self.word(), "temperature": 0},
+            "execution": lambda: {"temperature": 0, **self.extra("execution")},
             "options": self.options,
             "vars": lambda: self.variables("x") if self.chance(20) else {},
         }
@@ -310,8 +310,8 @@ def is_documented(place: str, path: tuple[Any, ...], variable: str) -> bool:
             return True
         case ("vars", key, *below) if key == variable:
             return is_documented(place, ("input", *below), variable)
-        case ("options", key, *_):
-            return key in IRRELEVANT["options"]
+        case ("options" | "execution" as above, key, *_):
+            return key in IRRELEVANT[above]
         case ("default_test" | "defaultTest", *below):
             return is_documented("case", tuple(below), variable)
         case (key, "tools", *below) if key in MESSAGES:

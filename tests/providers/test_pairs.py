@@ -82,7 +82,21 @@ VALUES: dict[str, list[Any]] = {
     "service_tier": ["auto"],
     "body": [{"own": {"a": [1, None]}, "more": False}],
 }
-TAKEN = dict.fromkeys(VALUES.keys() - {"body"}, True)
+# Those of an API that takes others.
+OWN_VALUES: dict[str, dict[str, list[Any]]] = {
+    "anthropic": {
+        "max_output_tokens": [3000, 4000],  # more than reasoning_tokens (A22)
+        "reasoning_effort": ["low", "high"],
+        "reasoning_tokens": [1024, 2048],
+        "response_format": VALUES["response_format"][1:],  # no "json"
+    },
+}
+TAKEN = dict.fromkeys({*VALUES, "forced_tool_choice"} - {"body"}, True)
+
+
+def values_of(api: str, name: str) -> list[Any]:
+    """Return the values of a setting that an API takes."""
+    return OWN_VALUES.get(api, {}).get(name, VALUES[name])
 
 
 def some_settings(api: str, at: int) -> RequestSettings:
@@ -91,9 +105,7 @@ def some_settings(api: str, at: int) -> RequestSettings:
     connect, _ = APIS[api]
     known = connect().form.keys
     named = [name for name in VALUES if name == "body" or name in known]
-    chosen = {name: chance.choice(VALUES[name]) for name in named if chance.random() < 0.3}
-    if api == "anthropic" and chosen.get("response_format") == "json":
-        del chosen["response_format"]
+    chosen = {name: chance.choice(values_of(api, name)) for name in named if chance.random() < 0.3}
     return RequestSettings(**chosen)
 
 

@@ -403,6 +403,11 @@ class ChatProvider(TargetProvider, AxProvider):
     address_settings: ClassVar[tuple[str, ...]] = ()  # the names of those that say where it is
     rules: ClassVar[Mapping[str, Rule]] = RULES  # by the ids that its repairs and refusals name
 
+    @property
+    def of_default_system(self) -> str:
+        """What becomes of the default system message: the target's word, else the project's."""
+        return self.settings.default_system or self.default_system or "send"
+
     def address(self) -> tuple[str, ...]:
         """Return what says where requests go; it is part of their digests."""
         values = [getattr(self.settings, name) for name in self.address_settings]
@@ -460,7 +465,7 @@ class ChatProvider(TargetProvider, AxProvider):
         """
         prompt = prompt_of(request) if prompt is None else prompt
         is_added = prompt[0].parts == DEFAULT
-        omits = is_added and (self.settings.default_system or self.default_system) == "omit"
+        omits = is_added and self.of_default_system == "omit"
         layout = Layout(prompt[1:] if omits else prompt, request, self.rules)
         if is_added and not omits:
             layout.repair("C9", f"added the default system message: {DEFAULT_SYSTEM_PROMPT}")

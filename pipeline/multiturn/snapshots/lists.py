@@ -45,8 +45,7 @@ _COMMENTS = {
 TARGET_COMMENT = """\
 # What the target is sent of a case that only says "Hi"; each snapshot has what is different.
 """
-# What a target has beside its settings: the version of an API, and what of the default message.
-_OTHERS = ("api_version", "version", "default_system")
+_VERSIONS = ("api_version", "version")  # of the vendor's API: what a target has beside its settings
 _LINES = r"(?:(?!<<<<<<< |\|{7}(?!\|)|=======\n|>>>>>>> ).*\n)*+"
 _CONFLICT = re.compile(
     rf"^<<<<<<< .*\n(?P<ours>{_LINES})(?:\|{{7}}(?!\|).*\n{_LINES})?"
@@ -371,11 +370,11 @@ def recorded_target(folder: SnapshotFolder) -> str:
 
 def target_text(provider: TargetProvider) -> str:
     """Return the text of ``target.lock``."""
-    others = {name: getattr(provider.settings, name, None) for name in _OTHERS}
     recorded = {
         "target": provider.name,
         "provider": provider.settings.provider,
-        **{name: value for name, value in others.items() if value is not None},
+        **{name: getattr(provider.settings, name, None) for name in _VERSIONS},
+        "default_system": getattr(provider, "of_default_system", None),
         **hide({"settings": _settings(provider.settings), **_example(provider)}, provider.secrets),
     }
     return TARGET_COMMENT + utf8(dump({key: each for key, each in recorded.items() if each}))
