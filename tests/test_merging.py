@@ -76,7 +76,7 @@ SIMPLE: State = {
     "suites": {"one": [[]], "two": [[]]},
     "header": "",
 }
-ADDED = ("add", "aa.rules.md", [])
+ADDED: Any = ("add", "aa.rules.md", [])
 ATTACHED: State = {**SIMPLE, "suites": {"one": [["u.txt"]], "two": [[]]}}
 
 
@@ -112,7 +112,7 @@ def paths_in(folder: Path) -> list[set[str]]:
 @example(SIMPLE, [("add", "aa.rules.md", [])], [("add", "ab.rules.md", [])])  # lists conflict
 @example(SIMPLE, [("edit", "u.txt", 1)], [("suite", "one", ["u.txt"])])  # the check says so
 @example(ATTACHED, [("remove", "one", None)], [("edit", "u.txt", 1)])  # files.lock conflicts
-@example(ATTACHED, [("remove", "one", None)], [("edit", "x.txt", 1)])  # another file: it merges
+@example(SIMPLE, [("edit", "a.rules.md", 1)], [ADDED])  # different files, side by side: they merge
 @example(SIMPLE, [("edit", "a.rules.md", 1), ADDED], [ADDED])  # Git writes the new entry twice
 def test_branches_whose_prompts_do_not_conflict_merge(
     tmp_path_factory: pytest.TempPathFactory, base: State, ours: list[Any], theirs: list[Any]
