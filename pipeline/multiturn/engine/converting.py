@@ -191,6 +191,7 @@ class Slice(NamedTuple):
     suite: str  # what errors call it
     url: str  # where it is read: a path, or a URL that fsspec reads
     lines: Lines | None = None  # which lines; None for the whole suite
+    is_last: bool = True  # of its suite
 
 
 class ConversionJob(Struct, frozen=True):
@@ -232,7 +233,8 @@ def slices_of(
             open_(url, "rb") as file,
         ):
             lines = list(split_lines(file, size))
-    yield from [Slice(suite, url, each) for each in lines] or [Slice(suite, url)]
+    yield from (Slice(suite, url, each, is_last=False) for each in lines[:-1])
+    yield Slice(suite, url, lines[-1] if lines else None)
 
 
 def convert_slice(job: ConversionJob, part: Slice) -> list[RenderedCase]:
@@ -318,12 +320,7 @@ def checked_slices(
     """
     seen, suite = set[str](), ""
     keys: dict[tuple[str, str], UnknownKey] = {}  # of all slices of the suite, said with the last
-    last: list[RenderedCase] | None = None
     for part, found in results:
-        if part.suite != suite and last is not None:
-            last += [RenderedCase("", notice=notice) for notice in keys.values()]
-        if last is not None:
-            yield last
         if part.suite != suite:
             suite, keys = part.suite, {}
             lines: dict[str, int] = {}  # of its cases so far, by their ids
@@ -351,7 +348,7 @@ def checked_slices(
                 if item.case_id is not None or what not in said:
                     items.append(item)
                 said.add(what)
-        last = items
-    if last is not None:
-        yield [*last, *(RenderedCase("", notice=notice) for notice in keys.values())]
+        if part.is_last:
+            items += [RenderedCase("", notice=notice) for notice in keys.values()]
+        yield items
     selection.check_ids(seen)
