@@ -703,7 +703,7 @@ def test_media_of_an_answered_prompt_keep_their_path_or_address(tmp_path: Path) 
     shown = [
         "See",
         {"kind": "image", "media_type": "image/png", "size": 9, "digest": "0a", "path": "a/b.png"},
-        {"kind": "document", "url": "https://example.com/a.pdf", "detail": "low"},
+        {"kind": "image", "url": "https://example.com/b.png", "detail": "low"},
     ]
     asked = {"question": "See", "chat_prompt": [{"role": "user", "content": shown}]}
     (case,), said = answers_of(written(tmp_path, [{**ANSWER, "raw_request": asked}]))
@@ -711,7 +711,7 @@ def test_media_of_an_answered_prompt_keep_their_path_or_address(tmp_path: Path) 
     assert case["input_messages"][0]["content"] == [
         "See",
         {"type": "image", "value": "a/b.png"},
-        {"type": "document", "value": "https://example.com/a.pdf", "detail": "low"},
+        {"type": "image", "value": "https://example.com/b.png", "detail": "low"},
     ]
     shown[1] = {"kind": "image", "media_type": "image/png", "size": 9, "digest": "0a"}
     _, (said_,) = answers_of(written(tmp_path, [{**ANSWER, "raw_request": asked}]))

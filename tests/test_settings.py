@@ -144,7 +144,7 @@ def test_keys_of_agentv_are_known_and_others_warn_once(tmp_path: Path) -> None:
     ours += " reasoning_effort, reasoning_tokens, response_format, seed, service_tier, stop,"
     ours += " temperature, tool_choice, top_k, top_p, verbosity"
     assert [log["why"] for log in logs] == [
-        'unknown key "temprature"; did you mean "temperature"?',
+        'unknown key "temprature" (2 times, first on line 1); did you mean "temperature"?',
         f'unknown key "note"; choose from: {ours}',
     ]
 
