@@ -192,10 +192,10 @@ def test_body_has_no_prompt_that_nobody_has_reviewed(vendor: str, key: str) -> N
 )
 def test_body_has_no_setting(vendor: str, name: str) -> None:
     path, value = KEYS[vendor][name]
-    body: Any = value
-    for key in reversed(path.split(".")):
-        body = {key: body}
-    assert SETTING.format(path, name) in refusal(connected(vendor), body=body)
+    for body in (value, None):  # null would take the setting's value away
+        for key in reversed(path.split(".")):
+            body = {key: body}
+        assert SETTING.format(path, name) in refusal(connected(vendor), body=body)
 
 
 def test_each_wrong_key_of_body_is_named() -> None:

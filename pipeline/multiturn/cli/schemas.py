@@ -36,7 +36,7 @@ def object_schema(properties: Schema) -> Schema:
 def struct_schema(type_: type[Struct]) -> Schema:
     """Return the schema of a struct, without other keys."""
     _, found = msgspec.json.schema_components([type_], ref_template="#/$defs/{name}")
-    schema = merged(_with_descriptions(found[type_.__name__], type_))
+    schema = with_one_type(_with_descriptions(found[type_.__name__], type_))
     return {**object_schema(schema["properties"]), "required": schema["required"]}
 
 
@@ -57,19 +57,19 @@ def _with_descriptions(schema: Schema, type_: type[Struct]) -> Schema:
     return {**schema, "description": inspect.cleandoc(type_.__doc__ or "").partition("\n\n")[0]}
 
 
-def merged(schema: Any) -> Any:
+def with_one_type(schema: Any) -> Any:
     """Return a schema with alternatives of different types as one.
 
     An editor can then name the error inside a value, and not only that no alternative fits.
 
-    >>> merged({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]})
+    >>> with_one_type({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]})
     {'type': ['array', 'null'], 'items': {'type': 'string'}}
     """
     if isinstance(schema, list):
-        return [merged(item) for item in schema]
+        return [with_one_type(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    schema = {key: merged(value) for key, value in schema.items() if value is not None}
+    schema = {key: with_one_type(value) for key, value in schema.items() if value is not None}
     types = [kind.get("type") for kind in schema.get("anyOf", ())]
     if types and all(isinstance(type_, str) and types.count(type_) == 1 for type_ in types):
         for kind in schema.pop("anyOf"):
@@ -308,7 +308,7 @@ def _stage_options(names: list[str]) -> Schema:
         schema_hook=lambda type_: {"title": type_.__name__},
         ref_template="#/$defs/{name}",
     )
-    schemas = map(merged, found)
+    schemas = map(with_one_type, found)
     for name in names:
         stage = find_stage(name)
         described = _described(stage.__doc__)

@@ -111,10 +111,10 @@ def read_settings(body: Mapping[str, Any], keys: Keys, used: Iterable[str]) -> R
     return RequestSettings(**found)
 
 
-def _at(body: Any, path: str) -> Any:
-    """Return the value at a path with dots; None if there is none."""
+def _at(body: Any, path: str, missing: Any = None) -> Any:
+    """Return the value at a path with dots, or else what stands for one that is missing."""
     for step in path.split("."):
-        body = body.get(step) if isinstance(body, Mapping) else None
+        body = body.get(step, missing) if isinstance(body, Mapping) else missing
     return body
 
 
@@ -134,7 +134,8 @@ def wrong_body(body: Mapping[str, Any], keys: Keys, closed: Collection[str]) -> 
             history, which nobody would have reviewed.
     """
     for name, key in keys.items():
-        if _read(name, key, _at(body, key.path)) is not None:
+        value = _at(body, key.path, missing=...)
+        if value is None or (value is not ... and _read(name, key, value) is not None):
             yield f"{key.path} is a setting; write it as {name}"
     for path in TRANSPORT:
         if path in body or _at(body, path) is not None:
