@@ -110,7 +110,9 @@ def _drop_output() -> None:
 
     Python flushes it at exit, and would report the error that ended the command once more.
     """
-    os.dup2(os.open(os.devnull, os.O_WRONLY), standard_output().fileno())
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (standard_output(), sys.stdout):  # click prints help to the second
+        os.dup2(null, stream.fileno())
 
 
 @click.group(
