@@ -41,56 +41,40 @@ DEFAULTS_KEYS = ("default_test", "defaultTest")
 ROLE_NAMES = {"developer": "system"}
 
 # Of AgentV, promptfoo, inspect_ai, OpenAI and GitHub Models, November 2026.
-_EVERYWHERE = frozenset(
-    {
-        *("aggregation", "assert", "assertScoringFunction", "assertionTemplates", "assertions"),
-        *("author", "budget_usd", "category", "dataset", "depends_on", "description"),
-        *("early_exit", "env", "environment", "evaluate_options", "evaluator", "evaluators"),
-        *("experiment", "extensions", "governance", "graders", "license", "metrics", "mode"),
-        *("model", "name", "on_dependency_failure", "on_turn_failure", "outputPath"),
-        *("preprocessors", "provider", "providers", "repeat", "requires", "rubrics", "run"),
-        *("runs", "sharing", "suite", "tags", "target", "targets", "testData", "threshold"),
-        *("timeout_seconds", "version", "window_size", "workspace"),
-    }
+_EVERYWHERE = (
+    "aggregation assert assertions assertionTemplates assertScoringFunction author budget_usd "
+    "category dataset depends_on description early_exit env environment evaluate_options "
+    "evaluator evaluators experiment extensions governance graders license metrics mode model "
+    "name on_dependency_failure on_turn_failure outputPath preprocessors provider providers "
+    "repeat requires rubrics run runs sharing suite tags target targets testData threshold "
+    "timeout_seconds version window_size workspace"
 )
 IRRELEVANT: Mapping[str, frozenset[str]] = {
-    "suite": _EVERYWHERE
-    | {
-        *("commandLineOptions", "derivedMetrics", "evaluateOptions", "nunjucksFilters"),
-        *("tracing", "writeLatestResults"),
-    },
-    "case": _EVERYWHERE
-    | {
-        *("non_preferred_output", "parallel_tool_calls", "prompts", "providerOutput", "sandbox"),
-        *("setup",),
-    },
-    "message": frozenset({"annotations", "id", "metadata", "model", "source", "weight"}),
-    "options": frozenset(
-        {
-            *("disableConversationVar", "disableDefaultAsserts", "disableVarExpansion"),
-            *("factuality", "postprocess", "provider", "rubricPrompt", "runSerially"),
-            *("storeOutputAs", "transform"),
-        }
-    ),
-    "input": frozenset({"parallel_tool_calls"}),
-    "execution": frozenset(
-        {
-            *("agent", "agent_options", "assertions", "budgetUsd", "budget_usd", "cache"),
-            *("early_exit", "evaluators", "failOnError", "fail_on_error", "model", "repeat"),
-            *("runs", "sandbox", "skip_defaults", "target", "targets", "threshold"),
-            *("timeout_seconds", "trials", "workers", "workspace"),
-        }
-    ),
-    "tool": frozenset(
-        ("_meta", "annotations", "cache_control", "execution", "icons", "outputSchema", "title")
-    ),
-    "call": frozenset({"index", "view"}),
-    "block": frozenset(
-        {
-            *("annotations", "cache_control", "caller", "internal", "logprobs"),
-            *("prompt_cache_breakpoint",),
-        }
-    ),
+    place: frozenset(keys.split())
+    for place, keys in {
+        "suite": (
+            f"{_EVERYWHERE} commandLineOptions derivedMetrics evaluateOptions nunjucksFilters "
+            "tracing writeLatestResults"
+        ),
+        "case": (
+            f"{_EVERYWHERE} non_preferred_output parallel_tool_calls prompts providerOutput "
+            "sandbox setup"
+        ),
+        "message": "annotations id metadata model source weight",
+        "options": (
+            "disableConversationVar disableDefaultAsserts disableVarExpansion factuality "
+            "postprocess provider rubricPrompt runSerially storeOutputAs transform"
+        ),
+        "input": "parallel_tool_calls",
+        "execution": (
+            "agent agent_options assertions budget_usd budgetUsd cache early_exit evaluators "
+            "fail_on_error failOnError model repeat runs sandbox skip_defaults target targets "
+            "threshold timeout_seconds trials workers workspace"
+        ),
+        "tool": "_meta annotations cache_control execution icons outputSchema title",
+        "call": "index view",
+        "block": "annotations cache_control caller internal logprobs prompt_cache_breakpoint",
+    }.items()
 }
 
 _AS_PROMPT = "write it as systemPrompt under metadata"
