@@ -15,7 +15,7 @@ from multiturn.files.finding import Files
 from multiturn.files.media import FILE_TYPES
 from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, TestMessage
 from multiturn.model.settings import SETTINGS, RequestSettings, SettingsKeys, settled
-from multiturn.model.turns import ROLES, Thinking, Tool
+from multiturn.model.turns import ROLES, Call, Thinking, Tool
 from multiturn.suites import calls
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.keys import OF_MESSAGES, KeyCheck, value_at
@@ -216,25 +216,23 @@ class CaseReader:
             if not _is_plain(value):
                 key = f"content[{first + at}]" if is_list else "content"
                 self._segment(segments[at], f"{wording.label(index)}.{key}")
-        message = TestMessage(
+        made: tuple[Call, ...] = ()
+        answers, is_error = None, False
+        if has_more:
+            answers, is_error = calls.read_answers(node, self.keys, wording.label(index))
+            made = calls.read_calls(node, self.keys, wording, index)
+        return TestMessage(
             role.scalar,
             values if is_list else values[0],
             node.mark.line + 1,
             tuple([segment.mark.line + 1 for segment in segments]),
             wording.moved(index),
-            content_columns=tuple([segment.mark.column + 1 for segment in segments]),
-        )
-        if not has_more and not first:
-            return message
-        label = wording.label(index)
-        answers, is_error = calls.read_answers(node, self.keys, label)
-        return structs.replace(
-            message,
-            calls=calls.read_calls(node, self.keys, wording, index),
-            answers=answers,
-            is_error=is_error,
-            thinking=thinking,
-            first_content=first,
+            made,
+            answers,
+            is_error,
+            thinking,
+            first,
+            tuple([segment.mark.column + 1 for segment in segments]),
         )
 
     def _segment(self, segment: Node, label: str) -> None:

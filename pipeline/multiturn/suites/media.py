@@ -4,13 +4,14 @@ Types of media that other tools declare are not believed: the bytes tell.
 """
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, did_you_mean, quoted
 from multiturn.files.media import EXTENSIONS, FILE_TYPES, is_data, kind_of_type
-from multiturn.suites.keys import KeyCheck, block_forms
+from multiturn.suites.keys import KeyCheck, block_forms, value_at
 from multiturn.suites.schema import MediaKeys
 
 _ONLY_OF_OTHERS = {  # with the types of ours
@@ -78,15 +79,11 @@ def check_segment(segment: Node, check: KeyCheck, label: str) -> None:
 
 def size_of_data(messages: Node) -> int:
     """Return how many characters of messages are in ``data:`` URIs, which have another limit."""
-    size = 0
-    for message in messages.children:
-        content = message.children["content"]
-        for segment in content.children if isinstance(content.value, list) else [content]:
-            if isinstance(segment.value, dict) and segment.value.get("type") in FILE_TYPES:
-                value = segment.value.get("value")
-                if isinstance(value, str) and is_data(value):
-                    size += len(value)
-    return size
+    contents = [message.children["content"] for message in messages.children]
+    listed = [each.children if isinstance(each.children, list) else [each] for each in contents]
+    given = [each.members for each in chain.from_iterable(listed) if "value" in each.members]
+    values = [keys["value"].scalar for keys in given if value_at(keys, "type") in FILE_TYPES]
+    return sum(len(value) for value in values if isinstance(value, str) and is_data(value))
 
 
 def _form_of(segment: Mapping[str, Any]) -> str | None:
