@@ -258,12 +258,6 @@ def _only_prompt(prompts: Node, suite: str) -> str:
                 "multiturn takes conversations, not templates; write each case's messages as its"
                 f' input, or the only prompt as "{{{{ input }}}}" with vars.input; {_ECHO}'
             )
-            text = prompt.scalar
-            if isinstance(text, str) and "://" not in text and template_in(text) is None:
-                what = (
-                    "a prompt without variables is the same for all tests;"
-                    " write it as the input of a case"
-                )
             raise InputError(what, where=prompt.place(suite))
         found = match[1]
     return found or "input"
@@ -383,12 +377,6 @@ class Dialect:
             ours, wording = as_ours(messages, self.keys, wording, self.repeats, self.read_as)
             if ours is not messages:
                 node = with_keys(node, {**node.children, "input_messages": ours})
-        elif messages is not None and "type" in messages.members:
-            raise InputError(
-                f"{wording.key} is a template of OpenAI's evals;"
-                " write the messages of each item as a case",
-                where=messages.place(self.name, label),
-            )
         return node, wording
 
     def _rewritten(self, node: Node, label: str) -> tuple[Node, Wording]:
