@@ -10,7 +10,7 @@ from multiturn.errors import MultiturnError, cut, did_you_mean, nearest, quoted
 from multiturn.model.case import TestMessage
 from multiturn.model.turns import Call, Thinking, Tool, unpaired
 from multiturn.suites.keys import KeyCheck
-from multiturn.suites.messages import Wording, segments_of
+from multiturn.suites.messages import Wording, segments_by_key
 from multiturn.suites.schema import CallKeys, HiddenKeys, ThinkingKeys, ToolKeys
 from multiturn.text import in_line
 
@@ -61,7 +61,7 @@ def read_answers(message: Node, check: KeyCheck, label: str) -> tuple[str | None
 
 def leading_thinking(message: Node, check: KeyCheck, label: str) -> tuple[Thinking, ...]:
     """Return the blocks of thinking that a message's content begins with."""
-    role, blocks = message.children["role"].scalar, segments_of(message)
+    role, blocks = message.children["role"].scalar, segments_by_key(message)
     thinking = takewhile(lambda each: is_thinking(each[1].value), blocks.items())
     return tuple(_block(block, role, check, f"{label}.{key}") for key, block in thinking)
 

@@ -182,7 +182,7 @@ def _rewrite(
         keys["role"].scalar = ROLE_NAMES[role]
     if content is None or content.children is None:
         return
-    for key, part in segments_of(message, wording.first(index)).items():
+    for key, part in segments_by_key(message, wording.first(index)).items():
         if isinstance(part.children, dict) and is_of_other_tool(part):
             segment = as_segment(part, check, f"{wording.label(index)}.{key}")
             read_as[f"type {part.value['type']}"] = segment.children["type"].value
@@ -253,7 +253,7 @@ class _Blocks:
         if not _has_more(message):
             self._add(message, WrittenMessage(name))
             return
-        segments = [*segments_of(message).values()]
+        segments = [*segments_by_key(message).values()]
         first = _leading(segments, "tool_result")
         for at, block in enumerate(segments[:first]):
             result = self._result(block, message, f"{label}.content[{at}]")
@@ -433,7 +433,7 @@ def _has_more(message: Node) -> bool:
     return False
 
 
-def segments_of(message: Node, first: int = 0) -> dict[str, Node]:
+def segments_by_key(message: Node, first: int = 0) -> dict[str, Node]:
     """Return the segments of a message by what errors call them; ``first`` is the first index."""
     content = message.members.get("content")
     if content is None or content.is_null:
