@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from multiturn.documents.node import Node
+from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import check_finite, read_as
 from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
@@ -240,7 +240,9 @@ class CaseReader:
         text = segment
         if isinstance(segment.children, dict):
             if "type" not in segment.children:
-                self.keys.check_structured(segment, label)
+                keys = segment.members.items()
+                kinds = {key: kind for key, kind in keys if kind.scalar in ("text", "file")}
+                self.keys.refuse_misspelled(with_keys(segment, kinds), ["type"], label)
                 warn_of_file_key(segment, self.keys, label)
             elif calls.is_thinking(segment.value):
                 what = "thinking comes before the text; write it first"
@@ -260,7 +262,9 @@ class CaseReader:
             return None
         inner = f"{label}: metadata".removeprefix(": ")
         keys = read_as(metadata, MetadataKeys, where=self.name, label=inner)
-        self.keys.check_metadata(metadata, inner)
+        self.keys.refuse_misspelled(
+            metadata, ["systemPrompt"], inner, MetadataKeys.__struct_fields__
+        )
         if keys.system_prompt is not None and keys.systemPrompt is not None:
             second = metadata.children["system_prompt"]
             raise self.keys.both("systemPrompt", "system_prompt", second, label)

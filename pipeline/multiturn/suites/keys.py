@@ -250,7 +250,6 @@ _INSTEAD = {
     "max_tokens": "write it as max_output_tokens under execution",
     "modelParameters": "write its settings under execution",
 }
-_METADATA = frozenset(schema.MetadataKeys.__struct_encode_fields__)
 MAX_WARNED = 100
 
 
@@ -331,22 +330,14 @@ class KeyCheck:
         what = f"{first} and {second} are one thing; keep one of them"
         return InputError(what, where=node.key_place(self.name, label))
 
-    def check_metadata(self, metadata: Node, label: str) -> None:
-        """Check metadata, whose other keys are free, for other spellings of ``systemPrompt``."""
-        for key in metadata.members:
-            if key not in _METADATA:
-                self._refuse_nearly(metadata, key, {"systemPrompt"}, _METADATA, label)
-
-    def check_structured(self, content: Node, label: str) -> None:
-        """Check structured content, whose keys are free, for a segment with a misspelled type."""
-        for key, child in content.members.items():
-            if child.value in ("text", "file"):
-                self._refuse_nearly(content, key, {"type"}, frozenset({"type"}), label)
-
-    def refuse_misspelled(self, node: Node, missing: Iterable[str]) -> None:
-        """Refuse a key that is nearly one of those that are missing, the likeliest first."""
+    def refuse_misspelled(
+        self, node: Node, meant: Iterable[str], label: str = "", known: Iterable[str] = ()
+    ) -> None:
+        """Refuse a key that is nearly one that is meant, the likeliest first, if it is unknown."""
+        names = frozenset((*meant, *known))
         for key in node.members:
-            self._refuse_nearly(node, key, missing, frozenset(missing), "")
+            if key not in names:
+                self._refuse_nearly(node, key, meant, names, label)
 
     def _refuse_nearly(
         self, node: Node, key: str, meant: Iterable[str], known: Set[str], label: str
