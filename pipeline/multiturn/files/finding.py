@@ -85,11 +85,7 @@ class Files:
         return resolved
 
     def read(
-        self,
-        resolved_path: str,
-        max_bytes: int,
-        trailing_newlines: bool = False,
-        written: str = "",
+        self, resolved_path: str, max_bytes: int, trailing_newlines: bool = False, written: str = ""
     ) -> str:
         """Return a file's text: no byte-order mark, LF line ends, no trailing newlines (rule 3).
 
