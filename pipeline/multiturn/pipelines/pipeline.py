@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from itertools import chain
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -55,13 +56,8 @@ def prepared(stages: Iterable[Stage | Step]) -> tuple[tuple[Step, ...], tuple[st
         order = legal_order(functions) if misplaced else None
         names = ", ".join(stage.__name__ for stage in order or ())
         raise PipelineError([*found, *misplaced], f"a legal order: {names}" if names else "")
-    texts = (
-        text
-        for step in steps
-        for _, begun in markers_of(step.stage, step.options)
-        for text in begun
-    )
-    return tuple(steps), tuple(dict.fromkeys((*texts, *media.MARKERS)))
+    begun = (texts for step in steps for _, texts in markers_of(step.stage, step.options))
+    return tuple(steps), tuple(dict.fromkeys((*chain.from_iterable(begun), *media.MARKERS)))
 
 
 def _unguarded(steps: list[Step]) -> Iterator[ErrorDetail]:
