@@ -131,7 +131,7 @@ def test_what_is_no_stage_is_said_with_what_to_write(item: Any, words: str) -> N
         ),
         (lambda: Pipeline("spec"), "load_pipeline('spec') loads a pipeline; Pipeline takes stages"),  # type: ignore[arg-type]
         (lambda: Pipeline(None), "Pipeline takes a list of stages, not None"),  # type: ignore[arg-type]
-        (lambda: SPEC.request(DICT), "request takes a Case, as load_suite gives them, not a dict"),
+        (lambda: SPEC.request(DICT), "of a Case, not a dict; write pipeline.request(case)"),
         (lambda: SPEC(CASE), "not a Case; write pipeline.request(case) or pipeline(Conversion("),  # type: ignore[arg-type]
         (lambda: SPEC(Conversion(DICT)), "of a Case, not a dict; write pipeline.request(case)"),
         (lambda: SPEC(Conversion(CASE, (DICT,))), "has a dict in place of a Turn; write Turn(role"),

@@ -196,10 +196,6 @@ class Pipeline:
         Raises:
             MultiturnError: the case cannot be converted; with its place in the suite.
         """
-        if not isinstance(case, Case):
-            raise TypeError(
-                f"request takes a Case, as load_suite gives them, not {model.kind_of(case)}"
-            )
         return request_of(self(Conversion(case)))
 
     def replace(self, name: str, stage: Stage | Step) -> "Pipeline":
