@@ -303,8 +303,6 @@ def given_media(
         raise AttachmentError(f"the name {quoted(name)} has a control character")
     shown = quoted(name) if name else f"the {kind}"
     declared, data = _decoded(value, shown)
-    if len(data) > max_bytes:
-        raise too_large(shown, max_bytes, "max_media_bytes")
     media = Media.of(data, name, detail=detail, store=store, max_bytes=max_bytes)
     check_kind(media, kind, shown)
     is_known = declared.startswith(("image/", "audio/")) or declared in EXTENSIONS

@@ -106,14 +106,12 @@ def no_tool(name: str, names: Iterable[str]) -> str:
 
 def check_name(written: Node, key: str, name: str, label: str) -> None:
     """Refuse an id or a name that is blank, or that a transcript cannot show in a line."""
-    text = written.value
-    what = ""
-    if not text.strip():
-        what = f"{key} is blank; write it"
-    elif in_line(text) != text or "\t" in text:
-        what = f"{key} has a line break or a character that nobody sees; remove it"
-    if what:
-        raise MultiturnError(what, where=written.place(name, label))
+    text, what = written.value, "is blank; write it"
+    if text.strip():
+        if in_line(text) == text and "\t" not in text:
+            return
+        what = "has a line break or a character that nobody sees; remove it"
+    raise MultiturnError(f"{key} {what}", where=written.place(name, label))
 
 
 def _call(call: Node, check: KeyCheck, label: str) -> Call:

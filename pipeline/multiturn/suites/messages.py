@@ -142,13 +142,10 @@ def take_tools(keys: dict[str, Node], key: str, check: KeyCheck, label: str) -> 
 def needs_text(files: Node, suite: str, label: str) -> MultiturnError:
     """Return the error for files beside what is not a text."""
     paths = [path for path in files.value if isinstance(path, str)]
+    what = "input_files stand before an input that is text"
+    what += "; attach files in the messages, as {type: file, value: PATH}"
     if any(path.rpartition("/")[2] == PROMPT_FILE for path in paths):
         what = f"{PROMPT_FILE} is not read as the input; write its text as input"
-    else:
-        what = (
-            "input_files stand before an input that is text;"
-            " attach files in the messages, as {type: file, value: PATH}"
-        )
     return InputError(what, where=files.key_place(suite, label))
 
 
