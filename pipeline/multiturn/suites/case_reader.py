@@ -183,7 +183,7 @@ class CaseReader:
                 "the last message is the assistant's, and stays in the prompt;"
                 " write an answer to compare with as expected_messages"
             )
-            self.keys.warn_once("suite.answer_in_prompt", line.place(self.name), what)
+            self.keys.warn("suite.answer_in_prompt", line.place(self.name), what, once=True)
 
     def _messages(
         self, nodes: list[Node], contents: list[Any], wording: Wording, tools: tuple[Tool, ...]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import suppress
 from typing import Any, TypeGuard
 
 import msgspec
@@ -200,14 +201,10 @@ def _are_messages(given: Node | None) -> TypeGuard[Node]:
 def _are_messages_in(text: str) -> bool:
     """Return whether a text is a JSON list of messages."""
     # msgspec refuses half of a character, which is for ``read_json`` to say.
-    return text.lstrip()[:1] == "[" and (_is_list(text) or _is_list(re.sub(_HALF, "", text)))
-
-
-def _is_list(text: str) -> bool:
-    try:
-        return bool(msgspec.json.decode(text, type=list[_Message]))
-    except (msgspec.MsgspecError, RecursionError):
-        return False
+    for known in (text, re.sub(_HALF, "", text)) if text.lstrip()[:1] == "[" else ():
+        with suppress(msgspec.MsgspecError, RecursionError):
+            return bool(msgspec.json.decode(known, type=list[_Message]))
+    return False
 
 
 def as_ours(
