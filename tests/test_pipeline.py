@@ -97,7 +97,7 @@ def generated(given: Conversion) -> Any:
         ),
         pytest.param(
             partial(embed_files, header="#"),
-            "a partial cannot be a stage; write Step(embed_files, {'header': '#'})",
+            "a stage is a function, not a partial; a Step gives it options",
             id="a partial",
         ),
         pytest.param(7, "a stage is a function, not an int", id="a number"),

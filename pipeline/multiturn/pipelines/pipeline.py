@@ -1,7 +1,6 @@
 """Pipelines: stages composed into one function."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from itertools import chain
 from pathlib import Path
@@ -81,12 +80,9 @@ def _no_stage(item: Any) -> str:
         if item in stage_names():
             advice = f"write from multiturn_stages.{item} import {item}"
         return f"{item!r} is a name, and Pipeline takes functions; {advice}"
-    if isinstance(item, partial):
-        name = getattr(item.func, "__name__", "stage")
-        return f"a partial cannot be a stage; write Step({name}, {item.keywords!r})"
     if isinstance(item, FunctionType):
         return f"{item.__name__} does not return at once; write it with def, and without yield"
-    return f"a stage is a function, not {model.kind_of(item)}"
+    return f"a stage is a function, not {model.kind_of(item)}; a Step gives it options"
 
 
 _Run = Callable[[Conversion], Conversion]

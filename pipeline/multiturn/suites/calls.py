@@ -168,8 +168,7 @@ def check_choice(
     names = [tool.name for tool in tools]
     if choice["name"] not in names:
         execution = case.children.get("execution")
-        own = execution.children if execution is not None else None
-        place = own["tool_choice"] if own and "tool_choice" in own else case
+        place = execution.members.get("tool_choice", case) if execution is not None else case
         what = f"tool_choice: {no_tool(choice['name'], names)}"
         raise MultiturnError(what, where=place.place(check.name, label))
 

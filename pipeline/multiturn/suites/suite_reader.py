@@ -123,13 +123,11 @@ class SuiteReader:
         is_case = not {*MESSAGES_KEYS, "turns"}.isdisjoint(head.members)
         if is_case == (suite.evalcases is not None):
             raise self.no_cases(head, "both" if is_case else "neither")
-        patterns = self.given_patterns
+        patterns, own = self.given_patterns, None
         if patterns is None:
             patterns = patterns_of(head, suite, self.files, self.name)
-        is_own = self.given_patterns is None and suite.guideline_patterns is not None
-        self.unused = UnusedPatterns(
-            head.children["guideline_patterns"] if is_own else None, self.name
-        )
+            own = head.children.get("guideline_patterns")
+        self.unused = UnusedPatterns(own, self.name)
         if suite.evalcases is None:
             name = "stdin" if self.source == "-" else Path(self.source).name
             file_id = utf8(re.sub(r"(?i)(\.eval)?\.(ya?ml|json)$", "", name))
