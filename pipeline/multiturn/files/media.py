@@ -187,10 +187,7 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
             TypeError: a path in place of the bytes.
         """
         if not isinstance(data, bytes):
-            hint = "write Media.of(Path(path).read_bytes(), path)"
-            raise TypeError(
-                f"Media.of takes the bytes of a file, not {type(data).__name__}; {hint}"
-            )
+            raise TypeError("Media.of takes bytes; write Media.of(Path(path).read_bytes(), path)")
         media_type, shown = type_of(data[:HEAD]), quoted(path) if path else "it"
         if media_type is None:
             raise AttachmentError(f"{shown} is not {TYPES}")

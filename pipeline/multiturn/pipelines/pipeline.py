@@ -105,10 +105,8 @@ class Pipeline:
     """
 
     def __init__(self, stages: Iterable[Stage | Step], *, name: str = "pipeline") -> None:
-        if isinstance(stages, str):
-            raise TypeError(f"load_pipeline({stages!r}) loads a pipeline; Pipeline takes stages")
-        if not isinstance(stages, Iterable):
-            raise TypeError(f"Pipeline takes a list of stages, not {model.kind_of(stages)}")
+        if isinstance(stages, str) or not isinstance(stages, Iterable):
+            raise TypeError(f"Pipeline takes stages, not {stages!r}; load_pipeline takes a name")
         self.name = name
         # Where a file has each stage, which is the option "", and each option; by stage and option.
         self.places: Mapping[tuple[str, str], Place] = {}

@@ -43,9 +43,7 @@ def find_stage(name: str, folder: Path = Path()) -> Stage:
             names = [*stage_names(), *installed]
             hint = did_you_mean(name, names)
             if nearest(name, names) is None:
-                module, _, function = name.rpartition(".")
-                path = f"{module or 'my_module'}:{function}"
-                hint += f"; a function of your own is named by its import path, as in {path}"
+                hint += "; a function of your own is named by its import path, module:function"
             raise InputError(f'unknown stage "{name}"; {hint}')
         found = load(name, installed[name].load)
     if not is_declared(found):

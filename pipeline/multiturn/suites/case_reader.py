@@ -77,18 +77,12 @@ class CaseReader:
 
         Without a head, the case is a bare one, which has the suite's keys itself.
         """
-        case = Case(
-            id="",
-            input_messages=(),
-            suite=suite,
-            file=self.name,
-            guideline_patterns=patterns,
-            files=self.files,
-        )
-        if head is None:
-            return case
-        self.keys.check(head, "suite")
-        return structs.replace(case, **self._given(head, case, ""))
+        case = Case(id="", input_messages=(), suite=suite, file=self.name, files=self.files)
+        given = {}
+        if head is not None:
+            self.keys.check(head, "suite")
+            given = self._given(head, case, "")
+        return structs.replace(case, guideline_patterns=patterns, **given)
 
     def case_id(self, node: Node, label: str) -> str | None:
         """Return a case's id as it is written; None if it has none."""

@@ -22,6 +22,7 @@ from multiturn.suites.case_files import LINES, Globs, cases_in_file, files_at
 from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.guideline_patterns import UnusedPatterns, patterns_of
+from multiturn.suites.keys import value_at
 from multiturn.suites.schema import SuiteKeys
 from multiturn.suites.streaming import Document, open_suite, suite_documents
 from multiturn.text import utf8
@@ -193,7 +194,7 @@ class SuiteReader:
 
     def check_line(self, node: Node, reader: CaseReader) -> None:
         """Refuse a line without messages: it may be of any data set."""
-        keys = node.children if isinstance(node.children, dict) else {}
+        keys = node.members
         if keys.keys().isdisjoint(_OF_A_LINE):
             reader.keys.refuse_misspelled(node, MESSAGES_KEYS)
             found = ", ".join(f'"{cut(key)}"' for key in [*keys][:5]) or "no keys"
@@ -207,8 +208,7 @@ class SuiteReader:
             reader.keys.refuse(node, "case", label=label)
             where = node.place(reader.name, label)
             raise InputError("the case has no id; add one", where=where)
-        described = node.children.get("description")
-        name = described.value if described is not None else None
+        name = value_at(node.children, "description")
         if has_vars and isinstance(name, str) and name.strip() and name not in self.lines:
             return name
         return str(self.count if label else node.line)
