@@ -205,8 +205,7 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
         changed.__dict__.update(self.__dict__)
         return changed
 
-    def __copy__(self) -> "Media":
-        return self.replace()
+    __copy__ = replace
 
     def __deepcopy__(self, memo: Any) -> "Media":
         return self.replace()

@@ -68,10 +68,9 @@ def pickled_stage(stage: Stage) -> Any:
 
     A stage that another process could not import is returned itself; pickling it may fail.
     """
-    if stage.__module__ == "__main__" or not stage.__qualname__.isidentifier():
-        return stage
     module = sys.modules[stage.__module__]
-    if module.__file__ is None:
+    is_inside = stage.__module__ == "__main__" or not stage.__qualname__.isidentifier()
+    if is_inside or module.__file__ is None:
         return stage
     folder = Path(module.__file__).absolute().parents[module.__name__.count(".")]
     return name_of(stage), folder
