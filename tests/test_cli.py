@@ -321,6 +321,7 @@ USAGE_ERRORS = {
     "convert . --output no/x": "cannot write 'no/x'",
     "convert . --output empty/../a.eval.yaml": "a.eval.yaml' is a suite; name another file\n",
     "report . --output empty/../a.eval.yaml": "a.eval.yaml' is a suite; name another file\n",
+    "snapshot . --dir /": "/: the root of the file system has no snapshots; name a folder (--dir)",
     "snapshot . --format json": "--format json is for --check, without --stat and --all",
     "snapshot . --check --stat --format json": "--format json is for --check, without --stat",
     f"convert . --pipeline {LONG}": f"Error: cannot open '{LONG}': File name too long",
