@@ -14,7 +14,7 @@ from multiturn.explaining.spans import has_media, joined_text
 from multiturn.files.media import Media
 from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, ReportChanges, titled
 from multiturn.report.images import Images
-from multiturn.report.payloads import Payload, Payloads, Pieces, sample_providers
+from multiturn.report.payloads import Payload, Pieces, payloads_of, sample_providers
 from multiturn.report.sides import spans_shown
 from multiturn.snapshots.changes import Change, total_in_words
 from multiturn.snapshots.reviewed_case import ReviewedCase, SentPrompt
@@ -63,7 +63,6 @@ class _Data:
         self.report = report
         self.all_texts = all_texts
         self.providers = sample_providers()
-        self.payloads = Payloads(self.providers.values(), self.text)
         self.places = {each.case.key: at for at, each in enumerate(report.comparisons)}
         self.numbers: dict[str, int] = {}  # of strings
         self.images = Images(report.image)
@@ -176,7 +175,8 @@ class _Data:
     def side(self, case: ReviewedCase) -> dict[str, Any]:
         """Return the texts of one side of a case: three numbers a span, and what is sent."""
         texts = spans_shown(case)
-        payloads = self.payloads.of(case.request, list(map(joined_text, texts)))
+        known = list(map(joined_text, texts))
+        payloads = payloads_of(case.request, self.providers.values(), known, self.text)
         media: list[tuple[int, int, int]] = []
         for at, spans in enumerate(texts):
             if has_media(spans):
