@@ -17,7 +17,7 @@ from multiturn.report.sides import CaseSummary, ReportSide
 from multiturn.snapshots import attached_files, changes, privilege, snapshot_file
 from multiturn.snapshots.attached_files import Attached, media_among
 from multiturn.snapshots.changes import Change, ChangeGroups, FileChange
-from multiturn.snapshots.lists import TARGET, known_of, target_privileges
+from multiturn.snapshots.lists import TARGET, body_privileges, known_of
 from multiturn.snapshots.locations import Key, digest, location_of
 from multiturn.snapshots.privilege import PrivilegeChange, PromotedLock, Promotion
 from multiturn.snapshots.renames import renames
@@ -186,7 +186,7 @@ def _comparisons(now: ReportSide, then: ReportSide, undoing: Undoing) -> Iterato
             files = {each.file: each.words for each in found if each.file}
             privileges += _other_privileges(new, old, why, undoing.changes, paths)
             if old and (new.sent and new.sent.parameters) != (old.sent and old.sent.parameters):
-                privileges += target_privileges(then.pipeline.lock, now.pipeline.lock)
+                privileges += body_privileges(then.pipeline.lock, now.pipeline.lock)
             status: Status = "renamed" if key in names else "changed"
             yield Comparison(status, case, was, why, files, tuple(privileges))
     renamed = set(names.values())

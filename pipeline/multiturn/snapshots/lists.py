@@ -380,9 +380,9 @@ def target_text(provider: TargetProvider) -> str:
     return TARGET_COMMENT + utf8(dump({key: each for key, each in recorded.items() if each}))
 
 
-def target_privileges(old: str, new: str) -> list[PrivilegeChange]:
-    """Return the changes of privilege between two texts of ``target.lock``."""
-    return [*privilege.body_changes(*map(recorded_body, (old, new)))]
+def body_privileges(old: str, new: str) -> Iterator[PrivilegeChange]:
+    """Yield what `body` changes between two snapshots, or two texts of ``target.lock``."""
+    return privilege.body_changes(*map(recorded_body, (old, new)))
 
 
 def _settings(settings: Any) -> dict[str, Any]:
