@@ -7,6 +7,7 @@ from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import attrgetter
 from os.path import join
 from pathlib import Path
 
@@ -36,6 +37,7 @@ _MOST = 4  # possible causes of a case that are undone one by one
 _FAILS = b""  # in place of a digest: the case cannot be converted so
 
 Steps = tuple[Step, ...]
+_said = attrgetter("role", "content", "answers", "is_error")
 
 
 class Cause(Struct, frozen=True):
@@ -254,17 +256,8 @@ def _key_as_it_was(key: str, text: str | None, case: Case) -> Case:
 
 def _messages(case: ReviewedCase) -> list[object]:
     """Return the messages as they were written, without lines."""
-    return [
-        (
-            m.role,
-            m.content,
-            without_lines(m.calls),
-            without_lines(m.thinking),
-            m.answers,
-            m.is_error,
-        )
-        for m in case.case.input_messages
-    ]
+    messages = case.case.input_messages
+    return [(_said(m), without_lines(m.calls), without_lines(m.thinking)) for m in messages]
 
 
 def _sent(path: str, case: ReviewedCase) -> object:

@@ -15,7 +15,7 @@ from multiturn.providers.base import TargetProvider
 from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, causes, pipeline_changes
 from multiturn.report.sides import CaseSummary, ReportSide
 from multiturn.snapshots import attached_files, changes, privilege, snapshot_file
-from multiturn.snapshots.attached_files import Attached, media_among
+from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.changes import Change, ChangeGroups, FileChange
 from multiturn.snapshots.lists import TARGET, body_privileges, known_of
 from multiturn.snapshots.locations import Key, digest, location_of
@@ -318,8 +318,8 @@ class ReportChanges:
         self.promoted = promotions(report.now, report.then) if report.then else {}
         self.target_locks = [side.pipeline.lock for side in (report.then, report.now) if side]
         self.files: dict[str, _File] = {}
-        self.media_before: dict[str, str] = {}  # digests, by path
-        self.attached_before: set[str] = set()  # files, by cases that are not the same
+        before = report.then.cases.values() if report.then else ()
+        self.attached_before = {path: sha256 for case in before for path, sha256 in case.files}
         self.groups = ChangeGroups()
 
     def changes(self) -> list[Change]:
@@ -335,8 +335,6 @@ class ReportChanges:
     ) -> None:
         """Add what is different in a case."""
         was, files = (side.files if side else {} for side in (old, new))
-        self.attached_before.update(was)
-        self.media_before |= {path: media.digest for path, media in media_among(was).items()}
         promoted = {each.path for each in new.promoted} & self.promoted.keys() if new else set()
         changed = [p for p in files if was.get(p) != files[p] or p in promoted]
         for path in changed:
@@ -388,36 +386,22 @@ class ReportChanges:
 
     def changed_files(self) -> Iterator[Change]:
         """Yield the files with another text, and those that no case attached before."""
-        self._look_at_the_same_cases()
         for path, file in self.files.items():
             if file.old is None and path in self.attached_before:
                 continue
             recorded, now = (lock.get(path, ()) for lock in self.locks)
             then: tuple[Promotion | str, ...] = recorded if now else ()
-            what = attached_files.new_in_words(path, file.new, self.media_before)
+            what = attached_files.new_in_words(path, file.new, self.attached_before)
             if file.old is not None:
                 what = attached_files.change_in_words(path, file.old, file.new)
                 then = (*then, digest(file.old))
             media = isinstance(file.new, Media) or isinstance(file.old, Media)
-            privileges = [self.promoted[path].of_list] if path in self.promoted else []
-            change = Change(
-                kind="file",
-                path=path,
+            yield changes.attached_file_change(
+                *(path, file.old, file.new),
+                *(known_of(then), known_of((*now, digest(file.new)))),
+                what=what,
+                privilege=self.promoted[path].of_list if path in self.promoted else None,
                 cases=tuple(file.cases),
-                what=next(iter(privileges), what),
-                privileges=tuple(privileges),
                 growth=None if file.old in (None, file.new) or media else file.growth,
                 causes=tuple(file.causes),
             )
-            known = known_of(then), known_of((*now, digest(file.new)))
-            yield changes.attached_file_change(change, file.old, file.new, *known)
-
-    def _look_at_the_same_cases(self) -> None:
-        """Find the files that only look new, because cases that are the same have them."""
-        new = {path for path, file in self.files.items() if file.old is None}
-        for comparison in self.report.comparisons:
-            if not new - self.attached_before:
-                return
-            if comparison.status == "same":
-                old, _ = self.report.texts(comparison)
-                self.attached_before.update(old.files if old else ())

@@ -66,6 +66,7 @@ class CaseSummary(Struct, frozen=True):
     error: str = ""  # why it could not be converted
     digest: bytes = b""  # from digest_of
     promoted: frozenset[Promotion] = frozenset()
+    files: tuple[tuple[str, str], ...] = ()  # the path and the digest of each attached file
     at: int = 0  # where its texts are in the file of the side
 
     @property
@@ -143,7 +144,11 @@ def side_items(
                     given.add(media.digest)
                     yield Image(media.digest, media.data)
             entry = CaseSummary(
-                *case.key, case.case.line, digest=digest_of(case), promoted=case.promoted
+                *case.key,
+                case.case.line,
+                digest=digest_of(case),
+                promoted=case.promoted,
+                files=tuple((path, digest(file)) for path, file in case.files.items()),
             )
             yield entry, pickle.dumps(case)
 

@@ -334,17 +334,15 @@ class Lists:
                     # In a new case, the file is a part of its own growth.
                     counts = (n for key, n in new.occurrences.items() if key not in new_cases)
                     growth = changes.text_growth(old, new.file, sum(counts))
-            change = Change(
-                kind="file",
-                path=path,
+            yield changes.attached_file_change(
+                *(path, old, new.file if new else ""),
+                *(known_of(chain(*was)), known_of(chain(*wanted))),
+                what=what,
+                privilege=privileges.get(path),
                 cases=tuple(cases),
-                what=privileges.get(path, what),
-                privileges=(privileges[path],) if path in privileges else (),
                 growth=growth,
                 causes=causes,
             )
-            known = known_of(chain(*was)), known_of(chain(*wanted))
-            yield changes.attached_file_change(change, old, new.file if new else "", *known)
 
     def _locks(self) -> tuple[dict[str, _Lock], dict[str, _Lock]]:
         """Return the lists as they are recorded, and as they are found, by name."""
