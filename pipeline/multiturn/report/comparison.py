@@ -12,6 +12,7 @@ from multiturn.errors import quoted
 from multiturn.files.media import Media
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
+from multiturn.providers.tokens import estimated_tokens
 from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, causes, pipeline_changes
 from multiturn.report.sides import CaseSummary, ReportSide
 from multiturn.snapshots import attached_files, changes, privilege, snapshot_file
@@ -379,8 +380,8 @@ class ReportChanges:
             file.cases.append(new.key)
         # A new file counts in the prompt of a new case.
         if isinstance(old, str) and isinstance(file.new, str):
-            number = changes.occurrences(path, file.new, new.prompt)
-            file.growth += changes.text_growth(old, file.new, number)
+            grown = estimated_tokens(file.new) - estimated_tokens(old)
+            file.growth += grown * changes.occurrences(path, file.new, new.prompt)
         if path in comparison.files:
             file.causes[comparison.files[path]] = None
 

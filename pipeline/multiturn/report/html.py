@@ -2,14 +2,13 @@
 
 import base64
 import hashlib
-import json
 import zlib
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
+from multiturn.explaining.record import to_json
 from multiturn.explaining.spans import has_media, joined_text
 from multiturn.files.media import Media
 from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, ReportChanges, titled
@@ -18,7 +17,7 @@ from multiturn.report.payloads import Payload, Pieces, payloads_of, sample_provi
 from multiturn.report.sides import spans_shown
 from multiturn.snapshots.changes import Change, total_in_words
 from multiturn.snapshots.reviewed_case import ReviewedCase, SentPrompt
-from multiturn.text import UNSEEN, utf8
+from multiturn.text import UNSEEN
 
 _HERE = Path(__file__).parent
 _LEVEL = 5  # of zlib: level 6 takes twice the time, for a page that is a tenth smaller
@@ -114,11 +113,7 @@ class _Data:
 
     def write(self, value: Any) -> None:
         """Add a line."""
-        try:
-            line = msgspec.json.encode(value)
-        except UnicodeEncodeError:  # a name that is not UTF-8
-            line = utf8(json.dumps(value, ensure_ascii=False)).encode()
-        self.chunks.append(self.compressor.compress(line + b"\n"))
+        self.chunks.append(self.compressor.compress(to_json(value)))
 
     def number(self, text: str) -> int:
         """Return the number of a string, which is written when it is first asked for."""
@@ -189,7 +184,7 @@ class _Data:
                 media += ((at, place, self.images.number(each)) for place, each in found if each)
         return {
             "roles": [message.title for message in (*case.prompt, *case.tools)],
-            "lacksChat": case.lacks_chat,
+            "lacksChat": case.sent is None and case.chat is None,
             "texts": [
                 [self.number(text) for s in spans for text in (s.text, s.origin, s.path)]
                 for spans in texts

@@ -281,11 +281,6 @@ def _add(key: "hashlib.blake2b", *values: object) -> None:
         key.update(text)
 
 
-def text_growth(old: str, new: str, times: int) -> float:
-    """Return by how much prompts grow that have one text so many times in place of another."""
-    return times * (estimated_tokens(new) - estimated_tokens(old))
-
-
 def prompt_growth(
     old: Sequence[Message],
     new: Sequence[Message],

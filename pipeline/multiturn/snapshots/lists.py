@@ -26,6 +26,7 @@ from multiturn.explaining.record import to_json
 from multiturn.files.media import Media
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.secrets import hide
+from multiturn.providers.tokens import estimated_tokens
 from multiturn.snapshots import attached_files, changes, privilege
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.changes import Change, FileChange
@@ -333,7 +334,7 @@ class Lists:
                     causes = (words,)
                     # In a new case, the file is a part of its own growth.
                     counts = (n for key, n in new.occurrences.items() if key not in new_cases)
-                    growth = changes.text_growth(old, new.file, sum(counts))
+                    growth = sum(counts) * (estimated_tokens(new.file) - estimated_tokens(old))
             yield changes.attached_file_change(
                 *(path, old, new.file if new else ""),
                 *(known_of(chain(*was)), known_of(chain(*wanted))),

@@ -77,11 +77,6 @@ class ReviewedCase(Struct, frozen=True, kw_only=True):
         return *self.messages, *self.tools
 
     @property
-    def lacks_chat(self) -> bool:
-        """Whether the prompt is what is sent in place of a chat prompt."""
-        return self.sent is None and self.chat is None
-
-    @property
     def system(self) -> Spans:
         """The first message, if it is the system message; else nothing."""
         first = self.messages[:1]
