@@ -438,11 +438,6 @@ class Acceptance(SnapshotUpdate):
         )
         return list(dict.fromkeys(origins))[:_ORIGINS]
 
-    def suites_of(self, change: Change) -> list[str]:
-        """Return the suites that attach the file of a difference, also those not selected."""
-        attaching, path = self._left().attaching, change.path
-        return sorted({suite for suite, _ in change.cases} | attaching.get(path, set()))
-
     def accept(self, chosen: Sequence[Change]) -> None:
         """Write the snapshots of some differences, and then the lists.
 
