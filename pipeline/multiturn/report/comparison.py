@@ -161,7 +161,7 @@ def compare(
 def _comparisons(now: ReportSide, then: ReportSide, undoing: Undoing) -> Iterator[Comparison]:
     """Yield each case of two sides, those of now first."""
     names = _renames(now, then)
-    promoted_files = promotions(now, then)
+    _, promoted_files = promotions(then, now)
     for key, case in now.cases.items():
         was = then.cases.get(names.get(key, key))
         if was is None and case.suite in then.broken:
@@ -211,17 +211,13 @@ def _renames(now: ReportSide, then: ReportSide) -> dict[Key, Key]:
     return renames(removed, added)
 
 
-def promotions(now: ReportSide, then: ReportSide) -> dict[str, PrivilegeChange]:
-    """Return what is new or changed in system messages, by the file."""
-    found = privilege.promotion_changes(promoted_in(then), promoted_in(now))
-    return {change.path: change for change in found}
-
-
-def promoted_in(side: ReportSide) -> PromotedLock:
-    """Return how the files of a side reach system messages."""
-    return privilege.promotions_by_path(
-        each for case in side.cases.values() for each in case.promoted
-    )
+def promotions(*sides: ReportSide) -> tuple[list[PromotedLock], dict[str, PrivilegeChange]]:
+    """Return how files reach system messages, then and now, and what is different, by the file."""
+    locks = [
+        privilege.promotions_by_path(each for case in side.cases.values() for each in case.promoted)
+        for side in sides
+    ]
+    return locks, {change.path: change for change in privilege.promotion_changes(*locks)}
 
 
 def _other_privileges(
@@ -315,8 +311,7 @@ class ReportChanges:
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        self.locks = [promoted_in(side) for side in (report.then, report.now) if side]
-        self.promoted = promotions(report.now, report.then) if report.then else {}
+        self.locks, self.promoted = promotions(report.then or report.now, report.now)
         self.target_locks = [side.pipeline.lock for side in (report.then, report.now) if side]
         self.files: dict[str, _File] = {}
         before = report.then.cases.values() if report.then else ()

@@ -65,8 +65,7 @@ class _Data:
         self.places = {each.case.key: at for at, each in enumerate(report.comparisons)}
         self.numbers: dict[str, int] = {}  # of strings
         self.images = Images(report.image)
-        self.compressor = zlib.compressobj(_LEVEL)
-        self.chunks: list[bytes] = []
+        self.lines: list[bytes] = []
 
     def packed(self) -> str:
         """Return the lines in base 64."""
@@ -85,8 +84,7 @@ class _Data:
         if records := self.images.records(media, self.number):
             head["media"] = records
         self.write(head)
-        self.chunks.append(self.compressor.flush())
-        return base64.b64encode(b"".join(self.chunks)).decode()
+        return base64.b64encode(zlib.compress(b"".join(self.lines), _LEVEL)).decode()
 
     def head(self, changes: list[Change]) -> dict[str, Any]:
         """Return what the page knows without the texts."""
@@ -113,7 +111,7 @@ class _Data:
 
     def write(self, value: Any) -> None:
         """Add a line."""
-        self.chunks.append(self.compressor.compress(to_json(value)))
+        self.lines.append(to_json(value))
 
     def number(self, text: str) -> int:
         """Return the number of a string, which is written when it is first asked for."""
