@@ -26,6 +26,7 @@ from multiturn.explaining.record import to_json
 from multiturn.files.media import Media
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.secrets import hide
+from multiturn.providers.tokens import estimated_tokens
 from multiturn.snapshots import attached_files, changes, privilege
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.changes import Change, FileChange
@@ -333,18 +334,16 @@ class Lists:
                     causes = (words,)
                     # In a new case, the file is a part of its own growth.
                     counts = (n for key, n in new.occurrences.items() if key not in new_cases)
-                    growth = changes.text_growth(old, new.file, sum(counts))
-            change = Change(
-                kind="file",
-                path=path,
+                    growth = sum(counts) * (estimated_tokens(new.file) - estimated_tokens(old))
+            yield changes.attached_file_change(
+                *(path, old, new.file if new else ""),
+                *(known_of(chain(*was)), known_of(chain(*wanted))),
+                what=what,
+                privilege=privileges.get(path),
                 cases=tuple(cases),
-                what=privileges.get(path, what),
-                privileges=(privileges[path],) if path in privileges else (),
                 growth=growth,
                 causes=causes,
             )
-            known = known_of(chain(*was)), known_of(chain(*wanted))
-            yield changes.attached_file_change(change, old, new.file if new else "", *known)
 
     def _locks(self) -> tuple[dict[str, _Lock], dict[str, _Lock]]:
         """Return the lists as they are recorded, and as they are found, by name."""
@@ -380,9 +379,9 @@ def target_text(provider: TargetProvider) -> str:
     return TARGET_COMMENT + utf8(dump({key: each for key, each in recorded.items() if each}))
 
 
-def target_privileges(old: str, new: str) -> list[PrivilegeChange]:
-    """Return the changes of privilege between two texts of ``target.lock``."""
-    return [*privilege.body_changes(*map(recorded_body, (old, new)))]
+def body_privileges(old: str, new: str) -> Iterator[PrivilegeChange]:
+    """Yield what `body` changes between two snapshots, or two texts of ``target.lock``."""
+    return privilege.body_changes(*map(recorded_body, (old, new)))
 
 
 def _settings(settings: Any) -> dict[str, Any]:
