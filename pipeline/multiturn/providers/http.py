@@ -18,7 +18,7 @@ from multiturn.model.turns import is_blank
 from multiturn.providers.base import ChatProvider, ChatSettings, ProviderResponse, Seconds, Wire
 from multiturn.providers.client import Client, Reply, Upload
 from multiturn.providers.layout import Layout, Names, media_in, want_names
-from multiturn.providers.models import FEATURES, SERVERS, Abilities, Row, Verdict, words_of
+from multiturn.providers.models import FEATURES, QUIET, SERVERS, Abilities, Row, Verdict
 from multiturn.providers.reading import BodyForm
 from multiturn.providers.replies import InputTokens, lesson_of, receive
 from multiturn.providers.secrets import hide, is_secret, passwords_in
@@ -118,13 +118,7 @@ def _of_tools(layout: Layout, request: ProviderRequest, asked: RequestSettings) 
     return asked
 
 
-USED_FEATURES = (
-    *("system_message", "only_text", "only_thinking", "tools", "tools_over_chat"),
-    "forced_tool_choice",
-)
-
-
-def used_features(
+def _used_features(
     layout: Layout, request: ProviderRequest, asked: RequestSettings
 ) -> Iterator[str]:
     """Yield what a request has that some models refuse, by the names of models.yaml."""
@@ -135,7 +129,7 @@ def used_features(
     if any(t.thinking and not t.parts and not t.calls for t in layout.messages):
         yield "only_thinking"
     if request.tools:
-        yield from ("tools", "tools_over_chat")
+        yield "tools"
         if asked.tool_choice == "required" or isinstance(asked.tool_choice, Mapping):
             yield "forced_tool_choice"
 
@@ -225,14 +219,6 @@ class HttpProvider(ChatProvider):
         said = self.settings.said()
         return RequestSettings(**{key: each for key, each in said.items() if each != "omit"})
 
-    @cached_property
-    def _judged(self) -> set[str]:
-        """What is said of the model, of what ``used_features`` yields."""
-        said = {*self.settings.model_takes}
-        known = {name for name in USED_FEATURES if name in said or self.abilities.rows(name)}
-        is_chat = getattr(self.settings, "api", "chat") == "chat"
-        return known if is_chat else known - {"tools_over_chat"}
-
     def asked(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
         """Return what is asked for; the layout takes what the vendor or the model refuses."""
         asked = request.settings.over(self._own_settings)
@@ -253,10 +239,8 @@ class HttpProvider(ChatProvider):
                     layout.refuse("C11", wrong)
             elif self._ignores(layout, abilities, name, value):
                 ignored[name] = None
-        for feature in used_features(layout, request, asked) if self._judged else ():
-            verdict = abilities.takes(feature)
-            if feature in self._judged and (verdict.takes is False or verdict.rows):
-                layout.judge(verdict, words_of(feature)[1])
+        for feature in _used_features(layout, request, asked):
+            layout.judge_known(abilities.takes(feature))
         return PreparedRequest(
             messages=(),  # those of the layout, once all repairs are done
             model=self.settings.model,
@@ -276,7 +260,7 @@ class HttpProvider(ChatProvider):
         verdict = abilities.takes(name, word)
         if verdict.is_ignored:
             layout.repair(verdict.rule, f"left out the {name} {word}, which the model ignores")
-        elif verdict.takes is not None or verdict.rows or abilities.is_said(name):
+        elif verdict.takes is not None or verdict.rows or name not in QUIET:
             layout.judge(verdict, self._advice(name, word, verdict))
         return verdict.is_ignored
 

@@ -16,7 +16,7 @@ from multiturn.errors import ProviderError, quoted
 from multiturn.files.media import EXTENSIONS, MEDIA_KINDS, Media, MediaKind
 from multiturn.model import turns as model
 from multiturn.model.request import ProviderRequest
-from multiturn.providers.models import Abilities, Verdict
+from multiturn.providers.models import Abilities, Verdict, words_of
 from multiturn.providers.rules import RULES, Rule, broken, named
 from multiturn.text import first_of, number_of
 
@@ -236,6 +236,11 @@ class Layout:
         elif not verdict.takes:
             self.refuse(verdict.rule, advice + verdict.objection)
         return verdict.takes is not False
+
+    def judge_known(self, verdict: Verdict) -> None:
+        """Judge a feature only where somebody says something of it."""
+        if verdict.takes is False or verdict.rows:
+            self.judge(verdict, words_of(verdict.feature)[1])
 
     def want_user_last(self, abilities: Abilities) -> bool:
         """Refuse a prompt that ends with the assistant, unless the model may take it.

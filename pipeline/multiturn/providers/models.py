@@ -20,7 +20,7 @@ from multiturn.providers.tokens import Tokenizer
 SERVERS = "servers"  # the key of models.yaml for other servers with OpenAI's API
 
 # What models take or refuse, besides settings: what warnings call it, and what a request can do
-# without it. Where the words are empty, only what a source refuses is said.
+# without it.
 _CONTENT: Mapping[str, tuple[str, str]] = {
     "final_assistant": ("a final assistant message", "end with a user message"),
     "later_system": ("a later system message", "later_system: merge"),
@@ -33,17 +33,20 @@ _CONTENT: Mapping[str, tuple[str, str]] = {
     "chat": ("a request of Chat Completions", "api: responses"),
     "responses": ("a request of the Responses API", "api: chat"),
     "phase": ("a phase", "{phase: false}"),
-    "encrypted_thinking": ("", ""),
-    "result_media": ("", ""),
+    "encrypted_thinking": ("encrypted thinking", "leave out the thinking"),
+    "result_media": ("media in a result", "attach them to a message of the user"),
     "system_message": ("a system message", "write it in the first user message"),
     "only_text": ("a prompt without audio", "use another model, or attach audio"),
-    "only_thinking": ("", "give the assistant's message a text, or leave it out"),
+    "only_thinking": (
+        "a message of thinking only",
+        "give the assistant's message a text, or leave it out",
+    ),
     "tools": ("tools", "use a model that does"),
     "tools_over_chat": ("tools over Chat Completions", "set api: responses in the target"),
     "forced_tool_choice": ("a forced tool_choice", "set tool_choice: auto"),
 }
 # Settings that each API has: only what a source refuses of them is said.
-_QUIET = {"max_output_tokens", "stop", "tool_choice", "parallel_tool_calls", "service_tier"}
+QUIET = {"max_output_tokens", "stop", "tool_choice", "parallel_tool_calls", "service_tier"}
 FEATURES = (*(name for name in SETTINGS if name != "body"), *_CONTENT)
 
 
@@ -253,10 +256,6 @@ class Abilities(NamedTuple):
         rule = next((row.rule for row in rows if row.rule), "C4")
         is_ignored = {row.takes[feature] for row in rows} == {"ignored"}
         return Verdict(feature, self.name, found.pop(), rows, rule, is_ignored)
-
-    def is_said(self, feature: str) -> bool:
-        """Return whether it is worth a warning if nothing is known of a feature."""
-        return feature not in _QUIET and bool(words_of(feature)[0])
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -294,6 +294,9 @@ class OpenAIProvider(HttpProvider):
             layout.doubt_template(abilities)
         layout.want_user_last(abilities)
         asked = self.asked(layout, request)
+        if request.tools and not self.asks_responses:
+            known = abilities._replace(asked=asked.settings)
+            layout.judge_known(known.takes("tools_over_chat"))
         limit = asked.settings.max_output_tokens
         if limit is not None:
             self.want_limit(layout, limit)
