@@ -37,10 +37,7 @@ _CONTENT: Mapping[str, tuple[str, str]] = {
     "result_media": ("media in a result", "attach them to a message of the user"),
     "system_message": ("a system message", "write it in the first user message"),
     "only_text": ("a prompt without audio", "use another model, or attach audio"),
-    "only_thinking": (
-        "a message of thinking only",
-        "give the assistant's message a text, or leave it out",
-    ),
+    "only_thinking": ("thinking alone", "give the assistant's message a text, or leave it out"),
     "tools": ("tools", "use a model that does"),
     "tools_over_chat": ("tools over Chat Completions", "set api: responses in the target"),
     "forced_tool_choice": ("a forced tool_choice", "set tool_choice: auto"),
