@@ -23,7 +23,7 @@ from multiturn.providers.reading import BodyForm
 from multiturn.providers.replies import InputTokens, lesson_of, receive
 from multiturn.providers.secrets import hide, is_secret, passwords_in
 from multiturn.providers.settings import in_words, wrong_body
-from multiturn.providers.tokens import Tokenizer, Tokens
+from multiturn.providers.tokens import Tokens
 from multiturn.text import has_host
 
 _S = TypeVar("_S")
@@ -187,21 +187,6 @@ class HttpProvider(ChatProvider):
         return Abilities(
             self.vendor, settings.model, settings.model_takes, self.rows, self.api_version
         )
-
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        """What counts the tokens of texts for the model."""
-        return self.abilities.tokenizer
-
-    @cached_property
-    def cache_minimum(self) -> int | None:
-        """From how many tokens on the model's prefixes are cached; None if that is not known."""
-        return self.abilities.cache_minimum
-
-    @cached_property
-    def is_overhead_known(self) -> bool:
-        """Whether the vendor says what it adds to the tokens of texts."""
-        return self.abilities.is_overhead_known
 
     @property
     def has_cache(self) -> bool | None:

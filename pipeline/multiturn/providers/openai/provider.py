@@ -2,7 +2,6 @@
 
 import re
 from contextlib import suppress
-from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -321,7 +320,7 @@ class OpenAIProvider(HttpProvider):
         """The form of the API that is asked."""
         return self.body_forms[self.asks_responses]
 
-    @cached_property
+    @property
     def is_overhead_known(self) -> bool:
         """Whether it is published: what the Responses API adds is not."""
         return super().is_overhead_known and not self.asks_responses
