@@ -472,7 +472,7 @@ class ChatProvider(TargetProvider, AxProvider):
         prompt = prompt_of(request) if prompt is None else prompt
         is_added = prompt[0].parts == DEFAULT
         omits = is_added and self.of_default_system == "omit"
-        layout = Layout(prompt[1:] if omits else prompt, request, self.rules)
+        layout = Layout(prompt[1:] if omits else prompt, self.rules)
         if is_added and not omits:
             layout.repair("C9", f"added the default system message: {DEFAULT_SYSTEM_PROMPT}")
         if any(turn.has_media for turn in prompt if turn.role == "system"):

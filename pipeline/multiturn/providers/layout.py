@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from multiturn.errors import ProviderError, quoted
-from multiturn.files.media import EXTENSIONS, MEDIA_KINDS, Media, MediaKind
+from multiturn.files.media import MEDIA_KINDS, Media, MediaKind
 from multiturn.model import turns as model
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.models import Abilities, Verdict, words_of
@@ -21,8 +21,6 @@ from multiturn.providers.rules import RULES, Rule, broken, named
 from multiturn.text import first_of, number_of
 
 _MERGE_LATER = "later_system: merge of consolidate_system avoids it"
-_KEEP_GUIDELINES = "references_only: keep of filter_empty keeps one that only attaches guidelines"
-_SYSTEM = "[System]: "  # how later_system: assistant of consolidate_system begins a message
 
 
 def _merged(role: model.Role, turns: Sequence[model.Turn]) -> model.Turn:
@@ -56,14 +54,12 @@ class Layout:
     def __init__(
         self,
         prompt: Iterable[model.Turn],
-        request: ProviderRequest | None = None,
         rules: Mapping[str, Rule] = RULES,
     ) -> None:
         self.messages = list(prompt)
         self.has_more = any(message.is_more for message in self.messages)
         self.has_media = any(message.has_media for message in self.messages)
         self.system: model.Turn | None = None  # what the API takes apart from the messages
-        self.request = request
         self.rules = rules  # by their ids
         self.repairs: list[str] = []
         self.refusals: dict[str, list[str]] = {}  # how to avoid each, by rule
@@ -221,13 +217,13 @@ class Layout:
     def want_turns(self, rule: str) -> None:
         """Refuse a prompt without a user or an assistant message."""
         if all(m.role == "system" or _is_empty(m) for m in self.messages):
-            self.refuse(rule, f"add a user message{self._pipeline_advice()}")
+            self.refuse(rule, "add a user message")
 
     def want_user_first(self, rule: str) -> None:
         """Refuse a prompt whose first message, after those of the system, is not the user's."""
         first = next(self._after_system(), None)
         if first is not None and first.role != "user":
-            self.refuse(rule, f"begin with a user message{self._pipeline_advice(first.content)}")
+            self.refuse(rule, "begin with a user message")
 
     def judge(self, verdict: Verdict, advice: str) -> bool:
         """Return whether a request may use a feature of a model; note a doubt, or refuse it."""
@@ -249,39 +245,22 @@ class Layout:
         """
         if not self.messages or self.messages[-1].role != "assistant":
             return False
-        advice = f"end with a user message{self._pipeline_advice(self.messages[-1].content)}"
-        return self.judge(abilities.takes("final_assistant"), advice)
+        return self.judge(abilities.takes("final_assistant"), "end with a user message")
 
     def want_system_in_place(self, abilities: Abilities) -> None:
         """Refuse a later system message where the model takes none, or not there."""
-        for at, message in enumerate(self.messages):
-            if message.role != "system":
-                continue
-            before, after = self.messages[:at][-1:], self.messages[at + 1 :][:1]
-            if not before:  # the message before it was blank
-                self.refuse("A10", f"one follows no message of the user; {_MERGE_LATER}")
-            for other in (each for each in before if each.role not in ("user", "tool")):
-                self.refuse("A10", f"one follows a message of the {other.role}; {_MERGE_LATER}")
-            for other in (each for each in after if each.role != "assistant"):
-                why = f"one stands before a message of the {other.role}"
-                self.refuse("A10", f"{why}; {_MERGE_LATER}")
+        # The first one may be a system message: what was before it was blank.
+        roles = ["", *(message.role for message in self.messages), "assistant"]
+        for before, role, after in zip(roles, roles[1:], roles[2:], strict=False):
+            is_fit = before in ("user", "tool") and after == "assistant"
+            if role == "system" and not is_fit:
+                self.refuse("A10", _MERGE_LATER)
         self.want_known_later_system(abilities, f"the model takes none; {_MERGE_LATER}")
 
     def want_known_later_system(self, abilities: Abilities, advice: str) -> None:
         """Refuse a system message that is not the first message where the model takes none."""
         if any(message.role == "system" for message in self.messages[1:]):
             self.judge(abilities.takes("later_system"), advice)
-
-    def _pipeline_advice(self, text: str = "") -> str:
-        """Return the options of stages that help where a message has this text, or is missing."""
-        advice, request = "", self.request
-        if text.startswith(_SYSTEM):
-            advice += f"; if this one was a system message, {_MERGE_LATER}"
-        if request is not None and any(
-            file.guideline and file.path not in request.question for file in request.input_files
-        ):
-            advice += f"; {_KEEP_GUIDELINES}"
-        return advice
 
 
 # What Gemini takes in place of a signature, as Google's own clients spell it.
@@ -516,17 +495,10 @@ def want_user_media(layout: Layout, rule: str) -> None:
 
 def want_types(layout: Layout, rule: str, takes: Callable[[Media], bool], advice: str) -> None:
     """Refuse media that an API takes in no message; the advice says what to write."""
-    found = dict.fromkeys(_typed(media) for media in media_in(layout.messages) if not takes(media))
-    if found:
-        layout.refuse(rule, f"{advice} in place of {first_of([*found])}")
-
-
-def _typed(media: Media) -> str:
-    """Return the name of media, with its type if the name has another extension."""
-    extension = EXTENSIONS.get(media.media_type, "")
-    is_named_so = media.name.lower().endswith(extension)
-    said = "" if is_named_so else f", which is {extension.upper()} by its first bytes"
-    return f"{quoted(media.name)}{said}"
+    wrong = dict.fromkeys(media for media in media_in(layout.messages) if not takes(media))
+    if wrong:
+        names = [f"{quoted(each.name)} ({each.media_type or 'an address'})" for each in wrong]
+        layout.refuse(rule, f"{advice} in place of {first_of(names)}")
 
 
 def _names_of(found: Iterable[Media]) -> str:
