@@ -18,7 +18,7 @@ from multiturn.model.turns import is_blank
 from multiturn.providers.base import ChatProvider, ChatSettings, ProviderResponse, Seconds, Wire
 from multiturn.providers.client import Client, Reply, Upload
 from multiturn.providers.layout import Layout, Names, media_in, want_names
-from multiturn.providers.models import FEATURES, QUIET, SERVERS, Abilities, Row, Verdict
+from multiturn.providers.models import FEATURES, QUIET, SERVERS, Abilities, Row, Verdict, told_by
 from multiturn.providers.reading import BodyForm
 from multiturn.providers.replies import InputTokens, lesson_of, receive
 from multiturn.providers.secrets import hide, is_secret, passwords_in
@@ -252,11 +252,9 @@ class HttpProvider(ChatProvider):
     def _advice(self, name: str, value: str, verdict: Verdict) -> str:
         """Return how to avoid a setting that the model does not take."""
         if name != "temperature":
-            allowed = [row.takes[name] for row in verdict.rows]
-            words = [word for each in allowed if isinstance(each, tuple) for word in each]
-            other = f", or set one of {', '.join(dict.fromkeys(words))}" if words else ""
-            most = [each for each in allowed if each[:5] in ("only ", "up to")]
-            return f"leave out {name} {value}{other}" + (f"; it may be {most[0]}" if most else "")
+            told = dict.fromkeys(told_by(row, name) for row in verdict.rows)
+            known = "; ".join(each for each in told if each not in ("yes", "no", "ignored"))
+            return f"leave out {name} {value}" + (f"; the model takes {known}" if known else "")
         advice = "set temperature: omit in the target"
         if verdict.takes is False and verdict.rows:
             for version in self.abilities.other_versions():
@@ -310,26 +308,14 @@ class HttpProvider(ChatProvider):
             error.wire = hide(body, self.secrets)
             raise
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        headers: Mapping[str, str] | None = None,
-        is_retried: bool = True,
-    ) -> Reply:
+    async def request(self, method: str, path: str, body: Any = None, **options: Any) -> Reply:
         """Return a server's answer; the arguments are those of ``Client.send``.
 
         The body is sent as JSON, unless it is an upload; None is nothing.
         """
-        content: Any = body
-        if body is None:
-            content = b""
-        elif not isinstance(body, Upload):
-            content = msgspec.json.encode(body, enc_hook=with_bytes)
-        sent = self.client().send(method, path, content, headers=headers, is_retried=is_retried)
-        return await sent
+        if body is not None and not isinstance(body, Upload):
+            body = msgspec.json.encode(body, enc_hook=with_bytes)
+        return await self.client().send(method, path, body or b"", **options)
 
     async def call(
         self,
@@ -382,7 +368,7 @@ class HttpProvider(ChatProvider):
     async def download(self, path: str, file: BinaryIO) -> None:
         """Write the answer of an endpoint into a file, whatever its size."""
         headers = {"accept": "application/binary"}  # as the SDKs of the vendors ask
-        await self.client().send("GET", path, headers=headers, into=file)
+        await self.request("GET", path, headers=headers, into=file)
 
     def answer(self, reply: bytes) -> ProviderResponse:
         """Return what the vendor's answer to one request says, without secrets.

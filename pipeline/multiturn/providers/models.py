@@ -191,7 +191,8 @@ def _shipped_about(
     return tuple(row for row in rows if row.is_about(name, feature, api_version))
 
 
-def _told(row: Row, feature: str) -> str:
+def told_by(row: Row, feature: str) -> str:
+    """Return what a row says of a feature, in words."""
     words = row.takes[feature]
     return words if isinstance(words, str) else "only " + ", ".join(words)
 
@@ -212,7 +213,7 @@ class Verdict(NamedTuple):
         noun, otherwise = words_of(self.feature)
         known = f"not known whether {self.model} takes {noun}"
         if len(self.rows) > 1:
-            told = "; ".join(f"{_told(row, self.feature)}: {row.source}" for row in self.rows)
+            told = "; ".join(f"{told_by(row, self.feature)}: {row.source}" for row in self.rows)
             known = f"sources disagree whether {self.model} takes {noun} ({told})"
         return f"{known}; say model_takes: {{{self.feature}: true}}, or {otherwise}"
 
