@@ -39,16 +39,19 @@ _SECRET_HEADERS = ("authorization", "cookie", "proxy-authorization")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 
 
-def wrong_header(name: str, value: object) -> str:
-    """Return what is wrong with a header of a target; empty for one that is sent."""
-    if not _HEADER(name):
-        return f"headers has a name that HTTP cannot carry: {name!r}"
-    if name.lower() in _OWN_HEADERS:
-        return f"headers cannot replace {name!r}, which multiturn sends itself; leave it out"
-    if isinstance(value, str) and not (value.isascii() and value.isprintable()):
-        what = f"the header {name!r} has a line break, or another character that HTTP cannot carry"
-        return f"{what}; remove it"
-    return ""
+def _check_headers(headers: Mapping[str, str]) -> None:
+    """Raise a ValueError for a header of a target that is not sent."""
+    for name, value in headers.items():
+        if not _HEADER(name):
+            raise ValueError(f"headers has a name that HTTP cannot carry: {name!r}")
+        if name.lower() in _OWN_HEADERS:
+            what = f"headers cannot replace {name!r}, which multiturn sends itself; leave it out"
+            raise ValueError(what)
+        if not (value.isascii() and value.isprintable()):
+            what = f"the header {name!r} has a line break, or another character that HTTP cannot"
+            raise ValueError(f"{what} carry; remove it")
+        if [other.lower() for other in headers].count(name.lower()) > 1:
+            raise ValueError(f"headers has {name!r} twice; keep one of them")
 
 
 class HttpSettings(ChatSettings, frozen=True, kw_only=True):
@@ -78,6 +81,7 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
             what = "api_key has a space around it, a line break, or another character that no key"
             what += " has; check it"
             raise ValueError(what)
+        _check_headers(self.headers)
         for name in self.model_takes:
             if name not in FEATURES:
                 near = did_you_mean(name, FEATURES)

@@ -34,7 +34,7 @@ from multiturn.providers.base import (
 from multiturn.providers.batch_api import BatchApi
 from multiturn.providers.custom import CustomProvider, CustomSettings
 from multiturn.providers.gemini.provider import GeminiProvider, GeminiSettings
-from multiturn.providers.http import HttpProvider, wrong_header
+from multiturn.providers.http import HttpProvider
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import Row, read_rows
 from multiturn.providers.openai.provider import (
@@ -344,7 +344,6 @@ def _provider(
         if "body" in known:
             what += "; what only one vendor has is written in body"
         raise MultiturnError(what, where=place)
-    _check_headers(settings.get("headers"), node, where)
     try:
         read = read_as(node, settings_type, where=where, label=label, strict=False, filled=settings)
         if isinstance(read, SettingsKeys):
@@ -368,19 +367,6 @@ def _provider(
                 hide(what, provider.secrets), where=node.children[key].place(where)
             )
     return provider
-
-
-def _check_headers(headers: Any, node: Node, where: str) -> None:
-    """Raise the error of a header that is not sent, at its place."""
-    seen: set[str] = set()
-    for name, value in headers.items() if isinstance(headers, dict) else ():
-        place = node.children["headers"].children[name].key_place(where)
-        what = wrong_header(name, value)
-        if not what and name.lower() in seen:
-            what = f"headers has {name!r} twice; keep one of them"
-        if what:
-            raise MultiturnError(what, where=place)
-        seen.add(name.lower())
 
 
 def batches_of(provider: TargetProvider) -> BatchApi:
