@@ -285,28 +285,25 @@ def keep_thinking(layout: Layout, vendor: str, takes: Callable[[model.Thinking],
         takes: whether it takes a block of its own, which needs a signature.
     """
 
-    def why(at: int, number: int) -> str:
-        block = layout.messages[at].thinking[number]
+    def why(block: model.Thinking) -> str:
         if block.vendor != vendor:
             return "from another vendor"
         return "" if takes(block) else "without a signature"
 
-    leave_out_thinking(layout, "T8", why)
+    leave_out_thinking(layout, "T8", ([*map(why, each.thinking)] for each in layout.messages))
 
 
-def leave_out_thinking(layout: Layout, rule: str, why: Callable[[int, int], str]) -> None:
+def leave_out_thinking(layout: Layout, rule: str, reasons: Iterable[list[str]]) -> None:
     """Leave out blocks of thinking, and messages that were nothing else.
 
     Args:
         layout: the messages.
         rule: by which they are left out.
-        why: returns the reason for a message and one of its blocks, given by their indexes; empty
-            for one that stays.
+        reasons: for each message those of its blocks; empty for one that stays.
     """
     kept: list[model.Turn] = []
     lost: Counter[str] = Counter()  # number of blocks by the reason
-    for at, message in enumerate(layout.messages):
-        whys = [why(at, number) for number in range(len(message.thinking))]
+    for message, whys in zip(layout.messages, reasons, strict=True):
         if any(whys):
             lost.update(filter(None, whys))
             thinking = [block for block, why in zip(message.thinking, whys, strict=True) if not why]
@@ -447,26 +444,19 @@ def media_in(turns: Iterable[model.Turn]) -> Iterator[Media]:
     return (part.media for turn in turns for part in turn.parts if part.media is not None)
 
 
-class Limit(NamedTuple):
-    """How much a vendor takes; what is in base64 counts as that."""
-
-    rule: str
-    most: int  # bytes
-    kinds: tuple[MediaKind, ...] = MEDIA_KINDS
-    is_for_each: bool = False
+def want_size(layout: Layout, rule: str, most: int) -> None:
+    """Refuse a request with more bytes of media, in base64, than a vendor takes."""
+    if (size := sum(map(_in_base64, media_in(layout.messages)))) > most:
+        layout.refuse(rule, f"this one has {size:,} bytes of media in base64")
 
 
-def want_sizes(layout: Layout, limits: Iterable[Limit]) -> None:
-    """Refuse media that are larger than a vendor takes."""
-    for rule, most, kinds, is_for_each in limits:
-        found = [media for media in media_in(layout.messages) if media.kind in kinds]
-        if is_for_each:
-            large = {media: _in_base64(media) for media in found if _in_base64(media) > most}
-            sizes = (f"{quoted(each.name)} has {size:,}" for each, size in large.items())
-            if large:
-                layout.refuse(rule, f"{first_of([*sizes])} bytes in base64")
-        elif (size := sum(map(_in_base64, found))) > most:
-            layout.refuse(rule, f"this one has {size:,} bytes of media in base64")
+def want_images(layout: Layout, rule: str, most: int) -> None:
+    """Refuse images of more bytes, in base64, than a vendor takes."""
+    images = dict.fromkeys(each for each in media_in(layout.messages) if each.kind == "image")
+    sizes = [(image, size) for image in images if (size := _in_base64(image)) > most]
+    if sizes:
+        large = first_of([f"{quoted(image.name)} has {size:,}" for image, size in sizes])
+        layout.refuse(rule, f"{large} bytes in base64")
 
 
 def _in_base64(media: Media) -> int:

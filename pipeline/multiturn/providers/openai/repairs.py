@@ -1,6 +1,7 @@
 """What OpenAI's APIs refuse of calls, results, thinking, media and roles, and its repairs."""
 
 import re
+from collections.abc import Iterator
 
 from multiturn.files.media import MediaKind
 from multiturn.model.turns import Turn, is_blank
@@ -21,7 +22,8 @@ def lay_out_for_chat(layout: Layout, *, is_asked: bool = True) -> None:
         is_asked: whether a model is to answer them, and not to learn from them.
     """
     if layout.has_more:
-        rules.leave_out_thinking(layout, "T8", lambda *_: "that this API does not take")
+        reasons = (["that this API does not take"] * len(each.thinking) for each in layout.messages)
+        rules.leave_out_thinking(layout, "T8", reasons)
         rules.pair_results(layout, is_asked=is_asked)
         rules.rename_ids(layout, _CHAT_IDS)
         rules.tell_errors(layout, "O15")
@@ -42,12 +44,15 @@ def lay_out_for_responses(layout: Layout, abilities: Abilities) -> None:
     """Repair what the Responses API refuses of calls, results, thinking, media and roles."""
     if layout.has_more:
         if abilities.takes("encrypted_thinking").takes is False:
-            rules.leave_out_thinking(layout, "T9", lambda *_: "that the model does not take")
+            why = "that the model does not take"
+            reasons = ([why] * len(each.thinking) for each in layout.messages)
+            rules.leave_out_thinking(layout, "T9", reasons)
         rules.keep_thinking(layout, "openai", lambda block: True)
         rules.pair_results(layout)
         rules.rename_ids(layout, _RESPONSE_IDS)
         rules.tell_errors(layout, "O15")
-        _keep_reasoning(layout, abilities.vendor)
+        rules.leave_out_thinking(layout, "T9", _reasons(layout, abilities.vendor))
+        _doubt_reasoning(layout)
     layout.tools_as_user("O1")
     if layout.has_media:
         takes_them = bool(abilities.takes("result_media").takes)
@@ -57,13 +62,12 @@ def lay_out_for_responses(layout: Layout, abilities: Abilities) -> None:
         rules.want_types(layout, "O22", lambda media: media.kind in MEDIA, what)
 
 
-def _keep_reasoning(layout: Layout, vendor: str) -> None:
-    """Leave out thinking that is no reasoning item which the API takes (T9)."""
-    whys: dict[tuple[int, int], str] = {}
+def _reasons(layout: Layout, vendor: str) -> Iterator[list[str]]:
+    """Yield for each message why its thinking is no reasoning item which the API takes (T9)."""
     kept: set[str] = set()
     for at, message in enumerate(layout.messages):
         is_followed = any(map(_says_something, layout.messages[at : at + 2]))
-        number = 0
+        whys: list[str] = []
         for name, blocks in reasoning_items(message.thinking):
             why = "" if is_followed else "that nothing follows"
             if not blocks[0].data:
@@ -74,10 +78,8 @@ def _keep_reasoning(layout: Layout, vendor: str) -> None:
                 why = "whose id does not begin with rs"
             if name and not why:
                 kept.add(name)
-            whys |= {(at, number + each): why for each in range(len(blocks))}
-            number += len(blocks)
-    rules.leave_out_thinking(layout, "T9", lambda at, number: whys[at, number])
-    _doubt_reasoning(layout)
+            whys += [why] * len(blocks)
+        yield whys
 
 
 def _doubt_reasoning(layout: Layout) -> None:
