@@ -255,16 +255,11 @@ class HttpProvider(ChatProvider):
 
     def _advice(self, name: str, value: str, verdict: Verdict) -> str:
         """Return how to avoid a setting that the model does not take."""
-        if name != "temperature":
-            told = dict.fromkeys(told_by(row, name) for row in verdict.rows)
-            known = "; ".join(each for each in told if each not in ("yes", "no", "ignored"))
-            return f"leave out {name} {value}" + (f"; the model takes {known}" if known else "")
-        advice = "set temperature: omit in the target"
-        if verdict.takes is False and verdict.rows:
-            for version in self.abilities.other_versions():
-                if version.takes(name, value).takes is not False:
-                    advice += f', or api_version: "{version.api_version}"'
-        return advice
+        if name == "temperature":
+            return "set temperature: omit in the target"
+        told = dict.fromkeys(told_by(row, name) for row in verdict.rows)
+        known = "; ".join(each for each in told if each not in ("yes", "no", "ignored"))
+        return f"leave out {name} {value}" + (f"; the model takes {known}" if known else "")
 
     def _want_temperature(self, layout: Layout, temperature: float) -> None:
         rule, highest = self.hottest

@@ -102,7 +102,7 @@ def read_settings(body: Mapping[str, Any], keys: Keys, used: Iterable[str]) -> R
     rest = {key: each for key, each in body.items() if key not in used and each not in (None, {})}
     found: Values = {}
     for name, key in keys.items():
-        value = _read(name, key, _at(rest, key.path))
+        value = _read(name, key, value_at(rest, key.path))
         if value is not None:
             found[name] = value
             taken(rest, key.path)
@@ -111,7 +111,7 @@ def read_settings(body: Mapping[str, Any], keys: Keys, used: Iterable[str]) -> R
     return RequestSettings(**found)
 
 
-def _at(body: Any, path: str, missing: Any = None) -> Any:
+def value_at(body: Any, path: str, missing: Any = None) -> Any:
     """Return the value at a path with dots, or else what stands for one that is missing."""
     for step in path.split("."):
         body = body.get(step, missing) if isinstance(body, Mapping) else missing
@@ -134,11 +134,11 @@ def wrong_body(body: Mapping[str, Any], keys: Keys, closed: Collection[str]) -> 
             history, which nobody would have reviewed.
     """
     for name, key in keys.items():
-        value = _at(body, key.path, missing=...)
+        value = value_at(body, key.path, missing=...)
         if value is None or (value is not ... and _read(name, key, value) is not None):
             yield f"{key.path} is a setting; write it as {name}"
     for path in TRANSPORT:
-        if path in body or _at(body, path) is not None:
+        if path in body or value_at(body, path) is not None:
             yield f"leave out {path}, which says how a request is sent"
     for name in (name for name in closed if name in body and name not in TRANSPORT):
         yield f"leave out {name}, which would be prompt that nobody has reviewed"
