@@ -115,9 +115,7 @@ OF_PROGRAMS = (
 )
 
 
-def read_content(
-    body: Mapping[str, Any], media: MediaReader = reading.read_media
-) -> PreparedRequest:
+def read_content(body: Mapping[str, Any], media: MediaReader) -> PreparedRequest:
     """Return the request that a body was written of; the name of the model is not in it.
 
     Raises:
