@@ -44,10 +44,6 @@ def _runs(turns: Iterable[model.Turn]) -> Iterator[list[model.Turn]]:
     yield run
 
 
-def _is_empty(message: model.Turn) -> bool:
-    return model.is_blank(message.content) and not message.is_more
-
-
 class Layout:
     """The messages of a chat prompt, while they are changed to follow a vendor's rules."""
 
@@ -216,7 +212,8 @@ class Layout:
 
     def want_turns(self, rule: str) -> None:
         """Refuse a prompt without a user or an assistant message."""
-        if all(m.role == "system" or _is_empty(m) for m in self.messages):
+        turns = (message for message in self.messages if message.role != "system")
+        if not any(turn.is_more or not model.is_blank(turn.content) for turn in turns):
             self.refuse(rule, "add a user message")
 
     def want_user_first(self, rule: str) -> None:
@@ -479,8 +476,8 @@ def want_kinds(
 def want_user_media(layout: Layout, rule: str) -> None:
     """Refuse media in messages of the assistant."""
     found = media_in(turn for turn in layout.messages if turn.role == "assistant")
-    if names := _names_of(found):
-        layout.refuse(rule, f"attach {names} to a message of the user")
+    if names := dict.fromkeys(quoted(media.name) for media in found):
+        layout.refuse(rule, f"attach {first_of([*names])} to a message of the user")
 
 
 def want_types(layout: Layout, rule: str, takes: Callable[[Media], bool], advice: str) -> None:
@@ -489,11 +486,6 @@ def want_types(layout: Layout, rule: str, takes: Callable[[Media], bool], advice
     if wrong:
         names = [f"{quoted(each.name)} ({each.media_type or 'an address'})" for each in wrong]
         layout.refuse(rule, f"{advice} in place of {first_of(names)}")
-
-
-def _names_of(found: Iterable[Media]) -> str:
-    """Return the names of some media, as errors show them; empty for none."""
-    return first_of([quoted(name) for name in dict.fromkeys(media.name for media in found)])
 
 
 def without_detail(layout: Layout) -> None:

@@ -1,7 +1,6 @@
 """The settings of a request in the vendors' bodies: where each stands, and what `body` may add."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache
 from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
@@ -69,16 +68,14 @@ def write_settings(settings: RequestSettings, keys: Keys) -> Values:
     return found
 
 
-@cache
-def _types() -> Values:
-    return get_type_hints(RequestSettings, include_extras=True)
+_TYPES = get_type_hints(RequestSettings, include_extras=True)
 
 
 def _read(name: str, key: Key, value: Any) -> Any:
     """Return the setting of a value in a body; None for one that no suite can have."""
     try:
         found = None if value is None else key.read(value)
-        msgspec.convert(found, _types()[name])
+        msgspec.convert(found, _TYPES[name])
     except (TypeError, ValueError):
         return None
     return found

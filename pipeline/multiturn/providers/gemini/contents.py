@@ -285,14 +285,6 @@ def _read_format(body: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
     return None, body
 
 
-def _nothing(_: Any) -> None:
-    return None
-
-
-def _upper(word: str) -> str:
-    return word.upper()
-
-
 _CONFIG = "generationConfig"
 KEYS: settings.Keys = {
     "temperature": Key(f"{_CONFIG}.temperature", float),
@@ -306,13 +298,13 @@ KEYS: settings.Keys = {
     "presence_penalty": Key(f"{_CONFIG}.presencePenalty"),
     "reasoning_effort": Key(
         f"{_CONFIG}.thinkingConfig.thinkingLevel",
-        _upper,
+        str.upper,
         lambda level: str(level).lower(),
         ("minimal", "low", "medium", "high", "xhigh"),
     ),
     "reasoning_tokens": Key(f"{_CONFIG}.thinkingConfig.thinkingBudget"),
     # It is in two keys, which ``write_content`` and ``read_content`` know.
-    "response_format": Key(f"{_CONFIG}.responseMimeType", _nothing, _nothing),
+    "response_format": Key(f"{_CONFIG}.responseMimeType", lambda _: None, lambda _: None),
     "service_tier": Key("serviceTier"),
 }
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from multiturn.files.media import MediaKind
-from multiturn.model.turns import Turn, is_blank
+from multiturn.model.turns import is_blank
 from multiturn.providers import layout as rules
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import SERVERS, Abilities
@@ -66,7 +66,10 @@ def _reasons(layout: Layout, vendor: str) -> Iterator[list[str]]:
     """Yield for each message why its thinking is no reasoning item which the API takes (T9)."""
     kept: set[str] = set()
     for at, message in enumerate(layout.messages):
-        is_followed = any(map(_says_something, layout.messages[at : at + 2]))
+        is_followed = any(
+            each.role == "assistant" and (each.calls or not is_blank(each.content))
+            for each in layout.messages[at : at + 2]
+        )
         whys: list[str] = []
         for name, blocks in reasoning_items(message.thinking):
             why = "" if is_followed else "that nothing follows"
@@ -92,11 +95,6 @@ def _doubt_reasoning(layout: Layout) -> None:
     if any(not name for items in sent for name, _ in items):
         what = f"{disputed} a reasoning item without its id (T9: inspect_ai 0.3, opencode #49574)"
         layout.doubts.append(f"{what}; add the signature that the API gave, if it did")
-
-
-def _says_something(message: Turn) -> bool:
-    """Return whether a reasoning item may stand before a message."""
-    return message.role == "assistant" and bool(message.calls or not is_blank(message.content))
 
 
 def phases(layout: Layout, abilities: Abilities) -> dict[int, str]:
