@@ -166,7 +166,7 @@ def _settings_for(conversion: Conversion, keys: Keys, tool: str) -> dict[str, An
 
     Those of tools are left out where a case has none, as they are in a run.
     """
-    settings = request_of(conversion).settings
+    settings = conversion.current_settings
     if not conversion.tools:
         settings = structs.replace(settings, tool_choice=None, parallel_tool_calls=None)
     lost = [

@@ -306,7 +306,7 @@ def _settings_of(
     conversion: Conversion, sent: RequestSettings, provider: "TargetProvider | None" = None
 ) -> dict[str, Span]:
     """Return the settings that are sent, and those of the suite that are not."""
-    case, asked, found = conversion.case, request_of(conversion).settings, {}
+    case, asked, found = conversion.case, conversion.current_settings, {}
     for name in SETTINGS:
         given, now, value = (getattr(each, name) for each in (case.settings, asked, sent))
         if given is now is value is None:
@@ -434,7 +434,7 @@ def explain(conversion: Conversion) -> Explanation:
         system=() if has_chat else spans.spans_in(conversion.system, case),
         question=spans.question_spans(conversion),
         fates=tuple(fates_of(conversion)),
-        settings=_settings_of(conversion, request_of(conversion).settings),
+        settings=_settings_of(conversion, conversion.current_settings),
         tools=_tools_of(conversion),
     )
 
