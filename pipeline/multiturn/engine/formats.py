@@ -7,8 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from msgspec import structs
-
 from multiturn.engine.converting import convert_cases
 from multiturn.engine.project import chosen_pipeline, chosen_suites, from_project
 from multiturn.engine.selection import select
@@ -168,7 +166,7 @@ def _settings_for(conversion: Conversion, keys: Keys, tool: str) -> dict[str, An
     """
     settings = conversion.current_settings
     if not conversion.tools:
-        settings = structs.replace(settings, tool_choice=None, parallel_tool_calls=None)
+        settings = settings.without_tools()
     lost = [
         name
         for name, value in settings.said().items()
