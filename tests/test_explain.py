@@ -167,7 +167,7 @@ KEYS = case_of(("user", "U"), guidelines=("Polite", " "), system_prompt="Prompt"
 BLANK = ("dropped", "blank text is no content (rule 2)")
 GONE = ("lost", "no section of the system message holds it")
 MERGED = ("merged", "into one system message (rule 7)")
-REPLACED = ("dropped", "a system message that leads replaces it (rule 7)")
+REPLACED = ("dropped", "system messages replace it (rule 7)")
 OTHER = ("lost", "its text is missing from the prompt, and no stage explains why")
 SHOWN = ("shown", "")
 VIDEO = {"type": "video", "value": "x"}
