@@ -158,10 +158,9 @@ def test_a_scheduler_without_workers_is_said_after_a_while(
     monkeypatch.setattr("multiturn.distributed._WORKER_TIMEOUT", 0.5)
     with distributed.LocalCluster(n_workers=0, dashboard_address=":0", processes=False) as lonely:
         url = lonely.scheduler_address
-        assert said_of(url, folder) == (
-            f"Error: the scheduler {url!r} has no workers after 0.5 s; start one with:"
-            f" dask worker {url}"
-        )
+        said = said_of(url, folder)
+        assert said.startswith(f"Error: cannot use the scheduler {url!r}: Only 0/1 workers arrived")
+        assert f"; it needs a worker (dask worker {url}), and distributed " in said
 
 
 def test_a_scheduler_of_another_version_is_one_line(
@@ -169,8 +168,9 @@ def test_a_scheduler_of_another_version_is_one_line(
 ) -> None:
     url = cluster.scheduler_address
     monkeypatch.setattr("multiturn.distributed.distributed.__version__", "1.2.3")
-    assert said_of(url, folder).startswith(f"Error: the scheduler {url!r} has distributed 20")
-    assert said_of(url, folder).endswith(", and here it is 1.2.3; install the same version")
+    said = said_of(url, folder)
+    assert said.startswith(f"Error: cannot use the scheduler {url!r}: it has distributed 20")
+    assert said.endswith(", and distributed 1.2.3, as here")
 
 
 def test_an_error_of_a_scheduler_that_does_not_know_what_is_asked_is_one_line(
@@ -180,9 +180,8 @@ def test_an_error_of_a_scheduler_that_does_not_know_what_is_asked_is_one_line(
         raise TypeError("Scheduler.identity() got an unexpected keyword argument\nand more")
 
     monkeypatch.setattr("multiturn.distributed.distributed.Client", identity)
-    assert "TypeError: Scheduler.identity() got an unexpected keyword argument; does it have" in (
-        said_of(cluster.scheduler_address, folder)
-    )
+    what = "Scheduler.identity() got an unexpected keyword argument; it needs a worker"
+    assert what in said_of(cluster.scheduler_address, folder)
 
 
 @pytest.mark.parametrize("package", ["distributed", "fsspec", "dask.bag"])

@@ -137,42 +137,22 @@ def _on_cluster(
     """Yield each slice with what became of its cases, in order."""
     for name in ("distributed", "distributed.client"):  # what matters is raised
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    ours = distributed.__version__
     try:
-        with _connected(scheduler) as client:
-            _check_cluster(client, scheduler)
+        with distributed.Client(scheduler, timeout=_TIMEOUT, set_as_default=False) as client:
+            theirs = client.get_versions()["scheduler"]["packages"]["distributed"]
+            if theirs != ours:
+                raise ValueError(f"it has distributed {theirs}")
+            client.wait_for_workers(1, timeout=_WORKER_TIMEOUT)
             threads = sum(client.nthreads().values())
             submit = partial(client.get_executor(pure=False).submit, converting.convert_slice, job)
             yield from converting.results_in_order(submit, parts, _AHEAD * max(1, threads))
-    except (OSError, ValueError, TimeoutError) as error:
-        why = str(error).partition("\n")[0] or type(error).__name__
-        raise MultiturnError(f"cannot use the scheduler {scheduler!r}: {why}") from None
     except distributed.scheduler.KilledWorker:
         raise MultiturnError("the workers that converted a suite died, one after another") from None
-
-
-def _connected(scheduler: str) -> Any:
-    """Return a client; a scheduler of another version may answer with any error."""
-    try:
-        return distributed.Client(scheduler, timeout=_TIMEOUT, set_as_default=False)
-    except (OSError, ValueError, TimeoutError):
-        raise
-    except Exception as error:
-        what = f"cannot use the scheduler {scheduler!r}: {type(error).__name__}:"
-        what += f" {str(error).partition(chr(10))[0]}; does it have another version of distributed"
-        raise MultiturnError(f"{what} than {distributed.__version__}, as here?") from None
-
-
-def _check_cluster(client: Any, scheduler: str) -> None:
-    """Refuse a scheduler of another version, or one that no worker joins in time."""
-    theirs = client.get_versions()["scheduler"]["packages"]["distributed"]
-    if theirs != distributed.__version__:
-        what = f"the scheduler {scheduler!r} has distributed {theirs}, and here it is"
-        raise MultiturnError(f"{what} {distributed.__version__}; install the same version")
-    try:
-        client.wait_for_workers(1, timeout=_WORKER_TIMEOUT)
-    except TimeoutError:
-        what = f"the scheduler {scheduler!r} has no workers after {_WORKER_TIMEOUT:g} s"
-        raise MultiturnError(f"{what}; start one with: dask worker {scheduler}") from None
+    except Exception as error:  # a scheduler of another version may answer with any
+        why = str(error).partition("\n")[0] or type(error).__name__
+        need = f"it needs a worker (dask worker {scheduler}), and distributed {ours}, as here"
+        raise MultiturnError(f"cannot use the scheduler {scheduler!r}: {why}; {need}") from None
 
 
 def _lines_of(job: converting.ConversionJob, part: converting.Slice) -> list[str]:
