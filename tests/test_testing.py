@@ -160,7 +160,6 @@ def test_pytest_records_what_a_target_is_sent_as_the_command_does(
     assert snapshots(project) == by_pytest
     assert call_pytest()[0] == 0
     write(project, {"targets.yaml": f"targets:\n  - {target.replace('1}', '0.5}')}\n"})
-    suites._provider.cache_clear()  # these runs of pytest are in one process
     code, out = call_pytest()
     assert (code, "3 snapshots failed" in out) == (1, True)
     assert re.search(r"E +- +temperature: 1.0\nE +\+ +temperature: 0.5", out)

@@ -3,7 +3,6 @@
 import glob
 import os
 from collections.abc import Hashable, Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Never
 
@@ -22,7 +21,6 @@ from multiturn.files.paths import root_of
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.providers.base import TargetProvider
 from multiturn.snapshots import lists
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import digest, folder_of, location_of, name_in_root, suite_of
@@ -128,7 +126,7 @@ class PromptSnapshot(SingleFileSnapshotExtension):
             raise TypeError("a PromptSnapshot is compared with what convert(case) returns")
         defaults = find_defaults()[0]
         inline, target = defaults.inline_snapshots, defaults.snapshot_target
-        provider = None if target is None else _provider(target, os.getcwd())
+        provider = None if target is None else load_target(target, sends=False)
         case = reviewed_case(data, provider)
         digests = {} if inline else {path: (digest(text),) for path, text in case.files.items()}
         text = _with_files(snapshot_text(case, inline=inline), digests)
@@ -228,12 +226,6 @@ def _as_compared(text: str) -> str:
     """Return what ``serialize`` returns as differences are compared."""
     snapshot, begins, rest = text.partition(_LIST)
     return plain_text(snapshot + begins[:1]) + begins + rest
-
-
-@lru_cache(maxsize=1)
-def _provider(target: str, folder: str) -> TargetProvider:
-    """Return the provider of the target whose prompts snapshots record, read once a folder."""
-    return load_target(target, sends=False)
 
 
 def _with_files(text: str, digests: lists.FilesLock) -> str:
