@@ -415,9 +415,7 @@ class BatchRun(Batches):
             raise ValueError("batches need a file of results; name it with results")
         super().__init__(run.provider, run.path, poll=poll, say=say)
         self.run = run
-        self.removed: list[str] = []  # ids of cases with a result that the suites no longer have
         self._seen: set[bytes] = set()  # keys of the results of this run's cases
-        self._suites: set[str] = set()  # of these cases
 
     @property
     def requests(self) -> int:
@@ -470,7 +468,6 @@ class BatchRun(Batches):
                 result = case.result
                 key = key_of(result)
                 self._seen.add(key)
-                self._suites.add(result.suite)
                 if case.wire is None:  # there is an error
                     yield case
                     continue
@@ -568,8 +565,6 @@ class BatchRun(Batches):
                 result, key = waiting.result, key_of(waiting.result)
                 if latest.get(key, result.digest) != result.digest:
                     continue  # its case has another request now
-                if key not in self._seen and result.suite in self._suites:
-                    self.removed.append(result.id)
                 case = RunCase("send", result, where=waiting.where)
                 try:
                     if result.digest not in found:
@@ -583,6 +578,8 @@ class BatchRun(Batches):
                     self.api.provider.teach(error)
                     case = case.failed(error)
                 self.run.keep(case)
+                if key not in self._seen and self.run.results is not None:
+                    self.run.results.untouched.add(key)
                 yield case
 
 

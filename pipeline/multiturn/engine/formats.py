@@ -328,13 +328,11 @@ def grader_case(conversion: Conversion, *, as_sent: bool = False) -> GraderCase:
     prompt = conversion.sent if as_sent else _prompt(conversion)
     messages, repairs = _repaired(prompt, conversion)
     suite = utf8(request.suite)
+    names = ("conversation_id", "outcome", "expected_messages", "execution")
     said = {
         "suite": suite,
         "case": request.eval_id,
-        "conversation_id": request.conversation_id,
-        "outcome": request.outcome,
-        "expected_messages": request.expected_messages,
-        "execution": request.execution,
+        **{name: getattr(request, name) for name in names},
         **_tools_of(conversion),
         "repairs": repairs or None,
     }

@@ -464,22 +464,13 @@ def explain_for(conversion: Conversion, provider: "TargetProvider") -> Explanati
     return structs.replace(explain(conversion), **sent)
 
 
-class Size(Struct, frozen=True):
-    """The size of a prompt.
-
-    Attributes:
-        tokens: those of the whole request.
-        parts: number of tokens by what has them, such as ``file notes.md``, the most first.
-    """
-
-    tokens: "Tokens"
-    parts: dict[str, int]
-
-
 def size_of(
     conversion: Conversion, provider: "TargetProvider", count: Callable[[str], int]
-) -> Size:
-    """Return the size of what a target would be sent; ``count`` counts the tokens of a text.
+) -> tuple["Tokens", dict[str, int]]:
+    """Return the tokens of what a target would be sent; ``count`` counts those of a text.
+
+    Beside those of the whole request, it returns their number by what has them, such as
+    ``file notes.md``, the most first.
 
     Raises:
         ProviderError: the target would refuse it; with its place in the suite.
@@ -488,7 +479,7 @@ def size_of(
     for what, span in _spans(conversion, provider):
         found[what] += count(span.text)
     tokens = provider.tokens(provider.wire(request_of(conversion)))
-    return Size(tokens, {what: number for what, number in found.most_common() if number})
+    return tokens, {what: number for what, number in found.most_common() if number}
 
 
 def _spans(conversion: Conversion, provider: "TargetProvider") -> Iterator[tuple[str, Span]]:
