@@ -372,13 +372,8 @@ class Explanation(Struct, frozen=True):
             for name, span in values.items():
                 text = f"{name}: {span.text or 'left out'}"
                 lines += _lines([structs.replace(span, text=text)])
-        for heading, is_meant in (("where", False), ("as", True)):
-            fates = [
-                f"  {fate.where}: {fate.fate}, {fate.why}"
-                for fate in self.fates
-                if fate.fate != "shown" and (fate.fate == "changed") == is_meant
-            ]
-            lines += [f"not {heading} it was written", *fates] if fates else []
+        fates = [f"  {it.where}: {it.fate}, {it.why}" for it in self.fates if it.fate != "shown"]
+        lines += ["not where or as it was written", *fates] if fates else []
         return visible("\n".join(lines)) + "\n"
 
 
