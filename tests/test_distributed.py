@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import os
 import pickle
 import re
 import signal
@@ -21,7 +20,6 @@ import pytest
 import commands
 from multiturn import MultiturnError, load_pipeline
 from multiturn.distributed import convert_bag, slices_at, to_line
-from multiturn.documents.output import lock
 from multiturn.engine.converting import ConversionJob, convert_slice
 from multiturn.engine.selection import Selection
 from running import wait_for, write_stage
@@ -278,20 +276,6 @@ def test_of_two_commands_one_writes_into_a_folder(cluster: Any, folder: Path) ->
     errors = [process.communicate(timeout=60)[1] for process in processes]
     codes = [process.returncode for process in processes]
     (refused,) = [error for code, error in zip(codes, errors, strict=True) if code == 2]
-    assert "another command is writing its parts into" in refused or "is not empty" in refused
+    assert "is not empty" in refused or "File exists" in refused
     (part,) = (folder / "out").glob("part-*")
     assert len({json.loads(line)["suite"] for line in part.read_text().splitlines()}) == 1
-
-
-def test_a_folder_that_another_command_writes_into_is_refused(
-    convert: Convert, folder: Path
-) -> None:
-    (folder / "out").mkdir()
-    other = os.open(folder / "out", os.O_RDONLY)
-    try:
-        lock(other)
-        done = convert("a.eval.yaml")
-    finally:
-        os.close(other)
-    what = f"another command is writing its parts into {str(folder / 'out')!r}; name another folder"
-    assert (done.returncode, done.stderr) == (2, f"Error: {what}\n")

@@ -315,7 +315,7 @@ def test_a_root_is_where_globs_and_names_begin(project: Path) -> None:
 def test_a_glob_that_matches_no_suite_is_told_what_would_be_right(project: Path) -> None:
     with pytest.raises(MultiturnError, match=f"no suite matches .* in {project}/evals; name"):
         cases("*.eval.yaml", "*.none", root=project / "evals")
-    with pytest.raises(MultiturnError, match=r"or the files, as evals/\*\*/\*\.eval\.yaml$"):
+    with pytest.raises(MultiturnError, match=r"or its files, as \*\*/\*\.eval\.yaml$"):
         cases("evals/", root=project)
     with pytest.raises(TypeError, match=r'write cases\("evals/\*\*/\*\.eval\.yaml"'):
         cases()

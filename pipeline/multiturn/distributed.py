@@ -3,12 +3,11 @@
 import logging
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from multiturn.documents.output import lock, open_output
+from multiturn.documents.output import open_output
 from multiturn.engine import converting
 from multiturn.engine.project import chosen_pipeline, chosen_suites, from_project
 from multiturn.engine.selection import Selection
@@ -96,10 +95,12 @@ def convert_on_cluster(
     """
     folder = os.path.abspath(folder)
     os.makedirs(folder, exist_ok=True)
-    with _alone_in(folder):
-        if os.listdir(folder):
-            raise MultiturnError(f"{folder!r} is not empty; name a new folder for the parts")
-        has_failed = False
+    if os.listdir(folder):
+        raise MultiturnError(f"{folder!r} is not empty; name a new folder for the parts")
+    busy = Path(folder, "_temporary")  # keeps out any other command until the end
+    busy.mkdir()
+    has_failed = False
+    try:
         results = _on_cluster(scheduler, job, parts)
         for number, items in enumerate(converting.checked_slices(job.selection, results)):
             with open_output(os.path.join(folder, f"part-{number:05}.jsonl")) as file:
@@ -111,24 +112,8 @@ def convert_on_cluster(
                         file.write(item.text)
         if not (has_failed and job.selection.strict):
             Path(folder, "_SUCCESS").touch()
-
-
-@contextmanager
-def _alone_in(folder: str) -> Iterator[None]:
-    """Refuse a folder that another command writes its parts into."""
-    if os.name == "nt":  # which opens no folders
-        yield
-        return
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            lock(opened, wait=False)
-        except BlockingIOError:
-            what = f"another command is writing its parts into {folder!r}; name another folder"
-            raise MultiturnError(what) from None
-        yield
     finally:
-        os.close(opened)
+        busy.rmdir()
 
 
 def _on_cluster(

@@ -76,12 +76,7 @@ def visible(text: str) -> str:
     # Nearly all texts are plain, and these two tests are much faster than the pattern.
     if text.isascii() and text.isprintable():
         return text
-    return unseen().sub(_code, text)
-
-
-def _code(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 0x100 else escape(match)
+    return unseen().sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def escape(match: re.Match[str]) -> str:

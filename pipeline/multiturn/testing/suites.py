@@ -246,10 +246,8 @@ def _matches(pattern: str, folder: str) -> list[str]:
     paths = sorted(glob.glob(pattern, root_dir=folder, recursive=True))
     files = [path for path in paths if os.path.isfile(os.path.join(folder, path))]
     if not files:
-        what = f"no suite matches {pattern!r} in {folder}; name another root"
-        if os.path.isdir(os.path.join(folder, pattern)):
-            what += f", or the files, as {pattern.rstrip('/')}/**/*.eval.yaml"
-        raise MultiturnError(what)
+        what = f"no suite matches {pattern!r} in {folder}; name another root, or its files"
+        raise MultiturnError(f"{what}, as **/*.eval.yaml")
     return files
 
 
@@ -257,14 +255,12 @@ def _params(path: str, selection: Selection, texts: Texts) -> list[Any]:
     suite = name_in_root(path, selection.root or root_of(path))
     params: list[Any] = []
     wanted: set[str | None] = set()
-    number = 0  # of errors
     for outcome in read_suite(selection, path, texts):
         case: Case | BrokenCase | None = outcome.case
         name = case_id = outcome.case_id
         if outcome.error is not None:
-            number += 1
             case, case_id = BrokenCase(outcome.error), outcome.error.case_id
-            name = name or f"error {number}"
+            name = name or "error"
         wanted.add(location_of(suite, case_id) if case_id else None)
         params.append(pytest.param(case, id=f"{suite} {name}"))
     _wanted.setdefault(suite, set()).update(wanted)
