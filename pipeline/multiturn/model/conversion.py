@@ -262,6 +262,11 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         return plain_system(self.system_prompt, ())  # it is sent before a chat that has none
 
     @property
+    def current_settings(self) -> RequestSettings:
+        """The settings of the request: those that a stage has set, else the case's."""
+        return self.case.settings if self.settings is None else self.settings
+
+    @property
     def prompt(self) -> Turns:
         """The chat; without one, the messages that are sent in its place."""
         return as_sent(self.chat, self.system, self.transcript, ())

@@ -349,7 +349,7 @@ def request_of(conversion: Conversion) -> ProviderRequest:
         tools=model.without_lines(conversion.tools),
         metadata=metadata,
         eval_id=case.id,
-        settings=case.settings if conversion.settings is None else conversion.settings,
+        settings=conversion.current_settings,
         suite=case.suite,
         conversation_id=case.conversation_id,
         outcome=case.outcome,
