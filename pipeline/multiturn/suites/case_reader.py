@@ -217,7 +217,7 @@ class CaseReader:
             made = calls.read_calls(node, self.keys, wording, index)
         return TestMessage(
             role.scalar,
-            values if is_list else values[0],
+            values[0] if values and not is_list else values,
             node.mark.line + 1,
             tuple([segment.mark.line + 1 for segment in segments]),
             wording.moved(index),
