@@ -21,7 +21,6 @@ from multiturn.suites.messages import Wording, message_node
 _MARKS = (("{{", "}}"), ("{%", "%}"), ("{#", "#}"))
 _ECHO = "promptfoo's provider echo renders templates"
 _BESIDE = ("prompts", *words.DEFAULTS_KEYS, "testData", "vars")
-_WITH_TEXTS = ("input", "input_messages", "guidelines", "expected_messages")
 
 Template = tuple[Node, str]  # a text of a suite, and what in it is a template
 
@@ -69,11 +68,12 @@ def template_in(text: str) -> str | None:
 def _texts(keys: Mapping[str, Node]) -> list[Template]:
     """Return each text of a suite or a case, those of keys too, that may have a template."""
     found: list[Template] = []
-    given = [keys.get(key) for key in _WITH_TEXTS]
-    if "metadata" in keys:
-        given += map(keys["metadata"].members.get, ("systemPrompt", "system_prompt"))
-    for node in filter(None, given):
-        _add_texts(node, found)
+    for key in ("input", "input_messages", "guidelines", "expected_messages"):
+        if key in keys:
+            _add_texts(keys[key], found)
+    for key in ("systemPrompt", "system_prompt") if "metadata" in keys else ():
+        if key in keys["metadata"].members:
+            _add_texts(keys["metadata"].members[key], found)
     return found
 
 
