@@ -3,18 +3,17 @@
 import asyncio
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, BinaryIO, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from multiturn.errors import ENDS_RUN, ProviderError, did_you_mean
+from multiturn.errors import ProviderError, did_you_mean
 from multiturn.files.media import with_bytes
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.model.settings import RequestSettings
-from multiturn.model.turns import is_blank
 from multiturn.providers.base import ChatProvider, ChatSettings, ProviderResponse, Seconds, Wire
 from multiturn.providers.client import Client, Reply, Upload
 from multiturn.providers.layout import Layout, Names, media_in, want_names
@@ -36,6 +35,7 @@ _OWN_HEADERS = (
     *("anthropic-version", "api-key", "authorization", "x-api-key", "x-goog-api-key"),
 )
 _SECRET_HEADERS = ("authorization", "cookie", "proxy-authorization")
+_KEY = re.compile(r"[!-~]([ -~]*[!-~])?").fullmatch
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 
 
@@ -75,12 +75,9 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Refuse a key or a header that HTTP cannot carry, and an address that is none."""
         key = self.api_key
-        if key is not None and is_blank(key):
-            raise ValueError("api_key is empty; add the key")
-        if key is not None and not (key.isascii() and key.isprintable() and key == key.strip()):
-            what = "api_key has a space around it, a line break, or another character that no key"
-            what += " has; check it"
-            raise ValueError(what)
+        if key is not None and not _KEY(key):
+            what = "api_key is empty, or has a space around it, or a character that no key has"
+            raise ValueError(f"{what}; check it")
         _check_headers(self.headers)
         for name in self.model_takes:
             if name not in FEATURES:
@@ -150,10 +147,6 @@ class HttpProvider(ChatProvider):
 
     _client: Client | None = None
     _loop: asyncio.AbstractEventLoop | None = None
-
-    def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
-        super().__init__(settings, secrets)
-        self._taught: set[str] = set()
 
     @property
     def server(self) -> str:
@@ -382,10 +375,7 @@ class HttpProvider(ChatProvider):
         return structs.replace(self.read(raw), raw=raw)
 
     def teach(self, error: ProviderError, wire: Wire | None = None) -> None:
-        """Add which setting avoids a refusal; one that every case would meet ends a run.
-
-        Of errors that end a run, only one is shown, and nobody knows which; of others, each is.
-        """
+        """Add which setting avoids a refusal; one that every case would meet ends a run."""
         lesson = lesson_of(error)
         if lesson is None:
             return
@@ -393,9 +383,7 @@ class HttpProvider(ChatProvider):
         is_of_target = wire is not None and lesson.is_of_target(self.settings, wire.request)
         if is_of_target and error.kind == "http":
             error.kind = "target"
-        if error.kind in ENDS_RUN or lesson.advice not in self._taught:
-            self._taught.add(lesson.advice)
-            error.what = f"{error.what.removesuffix('.')}; {lesson.advice}"
+        error.what = f"{error.what.removesuffix('.')}; {lesson.advice}"
 
     async def aclose(self) -> None:
         """Close the connections."""
