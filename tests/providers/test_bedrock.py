@@ -25,7 +25,7 @@ from multiturn.model.turns import Call, Thinking, Tool
 from multiturn.providers.base import Wire
 from multiturn.providers.targets import KINDS, Kind
 from multiturn.report.html import to_html
-from multiturn.report.payloads import Payloads, sample_providers
+from multiturn.report.payloads import payloads_of, sample_providers
 from multiturn.traces.suite import Attached
 from multiturn.traces.telemetry import read_telemetry
 from providers.test_pairs import HISTORIES, same_request
@@ -411,8 +411,9 @@ def test_the_report_has_a_payload(tmp_path: Path) -> None:
     providers = sample_providers()
     assert "Bedrock" in providers
     request = chat(("system", "Be brief."), *CALLED[:1], tools=(WEATHER,))
-    shown = Payloads([providers["Bedrock"]], lambda pieces: [*pieces])
-    ((repairs, body),) = shown.of(request, ["", "Be brief.", "Hi"])
+    texts = ["", "Be brief.", "Hi"]
+    found = payloads_of(request, [providers["Bedrock"]], texts, lambda pieces: [*pieces])
+    ((repairs, body),) = found
     assert repairs == ()
     assert body["system"] == [{"text": [1]}]  # the first message
     assert body["messages"] == [{"role": "user", "content": [{"text": [2]}]}]

@@ -112,7 +112,7 @@ def _of_tools(layout: Layout, request: ProviderRequest, asked: RequestSettings) 
     if not request.tools:
         if request.settings.tool_choice is not None:
             layout.repair("C5", "left out tool_choice: the case has no tools")
-        return structs.replace(asked, tool_choice=None, parallel_tool_calls=None)
+        return asked.without_tools()
     names = [tool.name for tool in request.tools]
     if isinstance(choice, Mapping) and choice["name"] not in names:
         layout.refuse("C5", f"name one of the tools: {', '.join(names)}")
@@ -129,6 +129,10 @@ def _used_features(
         yield "only_text"
     if any(t.thinking and not t.parts and not t.calls for t in layout.messages):
         yield "only_thinking"
+    if any(turn.thinking for turn in layout.messages):
+        yield "recorded_thinking"
+    if any(turn.thinking for turn in layout.messages[-1:]):
+        yield "final_thinking"
     if request.tools:
         yield "tools"
         if asked.tool_choice == "required" or isinstance(asked.tool_choice, Mapping):
@@ -209,8 +213,7 @@ class HttpProvider(ChatProvider):
             asked = structs.replace(asked, temperature=None)
         if self.vendor != SERVERS:
             want_names(layout, request, self.tool_names)
-        if asked.tool_choice is not None or asked.parallel_tool_calls is not None:
-            asked = _of_tools(layout, request, asked)
+        asked = _of_tools(layout, request, asked)
         if asked.temperature is not None:
             self._want_temperature(layout, asked.temperature)
         ignored: dict[str, None] = {}

@@ -292,6 +292,8 @@ class OpenAIProvider(HttpProvider):
         elif settings.roles is None:
             layout.doubt_template(abilities)
         layout.want_user_last(abilities)
+        if self.vendor != SERVERS:
+            repairs.want_schemas(layout, request.tools)
         asked = self.asked(layout, request)
         if request.tools and not self.asks_responses:
             known = abilities._replace(asked=asked.settings)
