@@ -148,11 +148,9 @@ class AgentProvider(base.TargetProvider):
         text = wire.shown.decode()
         before, found, after = text.partition(joined(question))
         shown = separate_first("", question) if found else ()  # a repair may have changed it
-        parts = (self._around(before), *shown, self._around(after))
+        first, last = (Part("text", around, "", stage=self.kind) for around in (before, after))
+        parts = (first, *shown, last)
         return base.Preview(messages=(Turn("user", parts),), repairs=wire.repairs)
-
-    def _around(self, text: str) -> Part:
-        return Part("text", text, "", stage=self.kind)
 
     async def ask(self, wire: base.Wire) -> base.ProviderResponse:
         """Run the agent with a folder for the request, which is removed afterwards.

@@ -172,20 +172,16 @@ def read_response(body: Mapping[str, Any], media: MediaReader) -> PreparedReques
         raise MultiturnError(f"{stored[0]} {what}")
     items = [*reading.mappings(_items(body.get("input")))]
     instructions = reading.texts(chat.pieces(body.get("instructions")))
-    phases: dict[int, str] = {}
-    messages = []
-    for at, (each, phase) in enumerate(_turns(items, media)):
-        messages.append(each)
-        phases |= {at: phase} if phase else {}
+    spoken = [*_turns(items, media)]
     is_cached = body.get("prompt_cache_options") == {"mode": "explicit"}
     form = {
-        "phases": phases,
+        "phases": {at: phase for at, (_, phase) in enumerate(spoken) if phase},
         "include": body.get("include"),
         "prompt_caching": is_cached,
         **chat.role_form(items),
     }
     return PreparedRequest(
-        messages=tuple(messages),
+        messages=tuple(turn for turn, _ in spoken),
         system=reading.turn("system", instructions, media) if instructions else None,
         model=str(body.get("model") or ""),
         tools=tuple(reading.read_tool(_strict(each)) for each in chat.functions_of(body)),
