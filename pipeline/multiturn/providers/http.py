@@ -3,14 +3,14 @@
 import asyncio
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, BinaryIO, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from multiturn.errors import ProviderError, did_you_mean
+from multiturn.errors import ENDS_RUN, ProviderError, did_you_mean
 from multiturn.files.media import with_bytes
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.model.settings import RequestSettings
@@ -151,6 +151,10 @@ class HttpProvider(ChatProvider):
 
     _client: Client | None = None
     _loop: asyncio.AbstractEventLoop | None = None
+
+    def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
+        super().__init__(settings, secrets)
+        self._taught: set[str] = set()
 
     @property
     def server(self) -> str:
@@ -378,7 +382,10 @@ class HttpProvider(ChatProvider):
         return structs.replace(self.read(raw), raw=raw)
 
     def teach(self, error: ProviderError, wire: Wire | None = None) -> None:
-        """Add which setting avoids a refusal; one that every case would meet ends a run."""
+        """Add which setting avoids a refusal; one that every case would meet ends a run.
+
+        Of errors that end a run, only one is shown, and nobody knows which; of others, each is.
+        """
         lesson = lesson_of(error)
         if lesson is None:
             return
@@ -386,7 +393,9 @@ class HttpProvider(ChatProvider):
         is_of_target = wire is not None and lesson.is_of_target(self.settings, wire.request)
         if is_of_target and error.kind == "http":
             error.kind = "target"
-        error.what = f"{error.what.removesuffix('.')}; {lesson.advice}"
+        if error.kind in ENDS_RUN or lesson.advice not in self._taught:
+            self._taught.add(lesson.advice)
+            error.what = f"{error.what.removesuffix('.')}; {lesson.advice}"
 
     async def aclose(self) -> None:
         """Close the connections."""

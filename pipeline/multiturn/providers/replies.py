@@ -259,7 +259,5 @@ def lesson_of(error: errors.ProviderError) -> Lesson | None:
     """Return what avoids an error of a vendor's server, if its words tell."""
     if error.kind not in ("http", "access_denied") or error.status not in _STATUSES:
         return None
-    for lesson in _LESSONS:
-        if re.search(lesson.words, error.what, re.IGNORECASE):
-            return lesson
-    return None
+    found = (each for each in _LESSONS if re.search(each.words, error.what, re.IGNORECASE))
+    return next(found, None)
