@@ -256,7 +256,10 @@ class HttpProvider(ChatProvider):
     def _advice(self, name: str, value: str, verdict: Verdict) -> str:
         """Return how to avoid a setting that the model does not take."""
         if name == "temperature":
-            return "set temperature: omit in the target"
+            versions = self.abilities.other_versions() if verdict.takes is False else ()
+            found = [each for each in versions if each.takes(name, value).takes is not False]
+            others = (f', or api_version: "{each.api_version}"' for each in found)
+            return "".join(("set temperature: omit in the target", *others))
         told = dict.fromkeys(told_by(row, name) for row in verdict.rows)
         known = "; ".join(each for each in told if each not in ("yes", "no", "ignored"))
         return f"leave out {name} {value}" + (f"; the model takes {known}" if known else "")
