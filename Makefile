@@ -92,6 +92,7 @@ lock:  ## choose and lock the packages for pyproject.toml; UPGRADE=--upgrade tak
 	$(LOCK) --group litellm --output-file requirements-litellm.lock
 	$(LOCK) --group fuzz --output-file requirements-fuzz.lock
 	$(LOCK) --group coverage --output-file requirements-coverage.lock
+	$(LOCK) --group docs --output-file requirements-docs.lock
 
 clean:  ## remove everything that was made
 	rm -rf $(VENV) .venv-lock $(TOOLS) $(LITELLM) $(OLDEST) $(NEWEST) .import_linter_cache report.html results.jsonl dist .coverage .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -23,7 +23,6 @@ from multiturn.providers.anthropic import messages
 from multiturn.providers.gemini import contents
 from multiturn.providers.openai import chat, responses
 from multiturn.providers.results import Result
-from multiturn.providers.rules import RULES, Rule
 from pages import blocks, printed, said, sessions, write_files
 from repositories import commit, git
 
@@ -190,11 +189,11 @@ def test_the_page_of_a_vendor_works_as_it_stands(
     assert len(sessions(text)) >= 5
 
 
-def test_the_page_of_the_api_runs_suites_as_it_says(
+def test_the_page_of_python_works_as_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_server: BatchServer
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    text = at_address(page("api.md"), batch_server.url).replace("batch_abc", "batch_2")
+    text = at_address(page("python.md"), batch_server.url).replace("batch_abc", "batch_2")
     write_files(text, tmp_path)
     git(tmp_path, "init", "-q")
     commit(tmp_path)
@@ -286,11 +285,6 @@ def test_the_lines_for_neovim_call_commands_that_are_there(tmp_path: Path) -> No
     write(tmp_path, {"a.eval.yaml": BROKEN.replace("usr", "user")})
     (command,) = re.findall(r'"!(multiturn explain .*) "', script)
     assert "  | Hello\n" in said(command.replace("%", "a.eval.yaml") + " 3", tmp_path)
-
-
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-def test_the_page_of_wire_rules_has_every_one(rule: Rule) -> None:
-    assert f"| {rule.id} | {rule.vendor} | {rule.rule} |" in page("wire-rules.md")
 
 
 def test_the_page_of_pipelines_has_every_rule_that_is_named() -> None:
