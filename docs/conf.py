@@ -6,6 +6,7 @@ readers here, for the navigation of the site, and for language models, as llms.t
 """
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,18 @@ html_copy_source = False
 html_theme_options = {"top_of_page_buttons": []}
 myst_heading_anchors = 4
 nitpicky = True
+smartquotes = False  # "--" is an option
 
+# What axe misses in the pages of the theme, and what it takes.
+_ACCESSIBLE = {
+    '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
+    '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="Pages">',
+    '<aside class="toc-drawer">': '<aside class="toc-drawer" aria-label="This page">',
+    "<pre>": '<pre tabindex="0">',
+    '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
+    '<th class="head"><p></p></th>': "<td></td>",
+    '<div id="search-results">': '<h1>Search</h1><div id="search-results">',
+}
 _FOLDERS = re.compile(r"\[([^\]]+)\]\(([\w./-]+)\)")
 _ROOM = re.compile(r"^## (.+)\n\n((?:- .*\n(?:  .*\n)*)+)", re.MULTILINE)
 _LINK = re.compile(r"^- \[(.+?)\]\((\S+?\.md)\)", re.MULTILINE)
@@ -47,16 +59,20 @@ def add_navigation(app: Any, name: str, source: list[str]) -> None:
             source[0] += f"\n{toctree}"
 
 
-def add_texts(app: Any, error: Exception | None) -> None:
-    """Add the text of each page beside it, llms.txt, and an address without a name of a page."""
+def finish(app: Any, error: Exception | None) -> None:
+    """Add what the pages lack for screen readers, the text of each page, and llms.txt."""
     if error is not None or app.builder.name != "html":
         return
-    out = Path(app.outdir)
+    out, pages = Path(app.outdir), Path(app.srcdir)
+    for file in out.rglob("*.html"):
+        text = file.read_text(encoding="utf-8")
+        for there, wanted in _ACCESSIBLE.items():
+            text = text.replace(there, wanted)
+        file.write_text(text, encoding="utf-8")
     for name in app.env.found_docs:
-        source = Path(app.srcdir, f"{name}.md").read_text(encoding="utf-8")
-        (out / f"{name}.md").write_text(source, encoding="utf-8")
-    index = Path(app.srcdir, f"{root_doc}.md").read_text(encoding="utf-8")
-    index = re.sub(r"\]\((?!\.\./|https?:)", "](docs/", index).replace("](../", "](")
+        shutil.copy(pages / f"{name}.md", out / f"{name}.md")
+    index = (pages / f"{root_doc}.md").read_text(encoding="utf-8")
+    index = re.sub(r"\]\((?!\.\./)", "](docs/", index).replace("](../", "](")
     (out / "llms.txt").write_text(index, encoding="utf-8")
     refresh = '<meta http-equiv="refresh" content="0; url=docs/index.html">'
     page = f'<!doctype html><html lang="en"><title>multiturn</title>{refresh}</html>\n'
@@ -66,4 +82,4 @@ def add_texts(app: Any, error: Exception | None) -> None:
 def setup(app: Any) -> None:
     """Connect the functions above."""
     app.connect("source-read", add_navigation)
-    app.connect("build-finished", add_texts)
+    app.connect("build-finished", finish)
