@@ -53,13 +53,15 @@ test-tools: $(READY) $(TOOLS)/ready $(LITELLM)/ready $(OLDEST)/ready newest  ## 
 	$(NEWEST)/bin/pytest $(ANY_VERSION)
 	$(NEWEST)/bin/pytest tests/test_export_openai_evals.py -k sdk
 
-lint: $(READY)  ## check format, style, spelling and types
+lint: $(READY)  ## check format, line ends, style, spelling, types and workflows
+	! git ls-files --eol | grep -E '(i|w)/(crlf|mixed)'
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/python tests/page_types.py
 	$(BIN)/lint-imports
+	$(BIN)/zizmor --offline --quiet --no-progress .github pipeline/multiturn/cli/first
 
 docs: $(READY) $(DOCS)/ready  ## make the site of docs in the folder site, and look at it in a browser
 	rm -rf site

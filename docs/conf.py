@@ -23,7 +23,7 @@ html_theme = "furo"
 html_title = "multiturn"
 html_show_copyright = html_show_sphinx = False
 html_copy_source = False
-html_theme_options = {"top_of_page_buttons": []}
+html_theme_options: dict[str, object] = {"top_of_page_buttons": []}
 myst_heading_anchors = 4
 nitpicky = True
 smartquotes = False  # "--" is an option
