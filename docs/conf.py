@@ -10,6 +10,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+from sphinx import addnodes
+
 project = "multiturn"
 extensions = ["myst_parser"]
 root_doc = "docs/index"
@@ -38,6 +41,11 @@ _ACCESSIBLE = {
     '<th class="head"><p></p></th>': "<td></td>",
     '<div id="search-results">': '<h1>Search</h1><div id="search-results">',
 }
+_GLOSSARY = "docs/glossary"
+_TERMLESS = {_GLOSSARY, root_doc}
+# Terms that are also words of every day, and would be linked where they are no terms.
+_EVERYDAY = {"body", "call", "fact", "marker", "media", "part", "project", "question", "request"}
+_EVERYDAY |= {"root", "setting", "turn", "view"}
 _FOLDERS = re.compile(r"\[([^\]]+)\]\(([\w./-]+)\)")
 _ROOM = re.compile(r"^## (.+)\n\n((?:- .*\n(?:  .*\n)*)+)", re.MULTILINE)
 _LINK = re.compile(r"^- \[(.+?)\]\((\S+?\.md)\)", re.MULTILINE)
@@ -57,6 +65,36 @@ def add_navigation(app: Any, name: str, source: list[str]) -> None:
             lines = "\n".join(f"{words} <{path}>" for words, path in _LINK.findall(pages))
             toctree = f"```{{toctree}}\n:caption: {title}\n:hidden:\n\n{lines}\n```\n"
             source[0] += f"\n{toctree}"
+
+
+def add_terms(app: Any, doctree: Any) -> None:
+    """Link each term of the glossary where a page first uses it in a sentence."""
+    page = app.env.docname
+    if not page.startswith("docs/") or page.startswith("docs/reference") or page in _TERMLESS:
+        return
+    glossary = Path(app.srcdir, f"{_GLOSSARY}.md").read_text(encoding="utf-8")
+    terms = {*re.findall(r"^## (.+)$", glossary, re.MULTILINE)} - _EVERYDAY
+    pattern = re.compile(rf"(?<!lower )\b({'|'.join(sorted(terms))})s?\b")
+    for paragraph in doctree.findall(nodes.paragraph):
+        for text in [each for each in paragraph.children if isinstance(each, nodes.Text)]:
+            parts: list[nodes.Node] = []
+            end = 0
+            for found in pattern.finditer(text):
+                if found[1] in terms:
+                    terms.remove(found[1])
+                    link = addnodes.pending_xref(
+                        "",
+                        nodes.inline("", found[0]),
+                        refdomain="doc",
+                        refdoc=page,
+                        refexplicit=True,
+                        reftarget=_GLOSSARY,
+                        reftargetid=found[1].replace(" ", "-"),
+                        reftype="myst",
+                    )
+                    parts += [nodes.Text(text[end : found.start()]), link]
+                    end = found.end()
+            paragraph.replace(text, [*parts, nodes.Text(text[end:])])
 
 
 def finish(app: Any, error: Exception | None) -> None:
@@ -82,4 +120,5 @@ def finish(app: Any, error: Exception | None) -> None:
 def setup(app: Any) -> None:
     """Connect the functions above."""
     app.connect("source-read", add_navigation)
+    app.connect("doctree-read", add_terms)
     app.connect("build-finished", finish)

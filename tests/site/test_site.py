@@ -20,9 +20,7 @@ LOOKED_AT = [
     "docs/glossary",
     "docs/index",
     "docs/openai",
-    "docs/pipelines",
     "docs/reference/commands",
-    "docs/reference/targets",
     "docs/requests",
     "search",
 ]
@@ -117,6 +115,14 @@ def test_a_question_is_answered_in_three_clicks(page: Page, clicks: list[str], a
         links.locator("visible=true").first.click()
         page.wait_for_load_state()
     expect(page.get_by_role("main").get_by_text(answer).first).to_be_visible()
+
+
+def test_a_page_links_a_term_of_ours_where_it_first_uses_it(page: Page) -> None:
+    page.get_by_role("link", name="Review", exact=True).first.click()
+    terms = page.get_by_role("main").get_by_role("link", name="change of privilege", exact=True)
+    expect(terms).to_have_count(1)
+    terms.click()
+    expect(page).to_have_url(re.compile(r"/docs/glossary\.html#change-of-privilege$"))
 
 
 @pytest.mark.parametrize(("words", "name"), [("O5", "Wire rules"), ("--max-cost", "Commands")])
