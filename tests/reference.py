@@ -146,6 +146,8 @@ def kind_in_words(schema: Schema) -> str:
     kind = schema.get("type")
     if kind == "null":
         return ""
+    if "propertyNames" in schema:
+        return f"mapping of {kind_in_words(schema['propertyNames'])}"
     if kind == "array" and (inner := values(schema.get("items", {}))):
         return f"list of {inner}"
     if kind not in ("integer", "number"):

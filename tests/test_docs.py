@@ -17,16 +17,11 @@ from comparing import data_of, write
 from evals_server import TICKETS, EvalsServer, add_tickets
 from loopback import KEY, Server, completion
 from multiturn.documents.yaml_reader import read_documents
-from multiturn.model.settings import SETTINGS
 from multiturn.pipelines.contract import FACTS
-from multiturn.providers.anthropic import messages
-from multiturn.providers.gemini import contents
-from multiturn.providers.openai import chat, responses
 from pages import blocks, printed, said, sessions, write_files
 from repositories import commit, git
 
 ROOT = Path(__file__).parent.parent
-BODIES = (chat.KEYS, responses.KEYS, messages.KEYS, contents.KEYS)
 RENDERED = ROOT / "tests/tools/rendered.json"  # by promptfoo 0.121.20, of the page's configuration
 
 
@@ -60,6 +55,7 @@ def test_the_page_of_importing_works_as_it_stands(tmp_path: Path) -> None:
     [
         ("agents.md", 2),
         ("costs.md", 3),
+        ("explain.md", 1),
         ("formats.md", 5),
         ("models.md", 3),
         ("own-provider.md", 4),
@@ -89,17 +85,6 @@ def test_the_page_of_stages_works_as_it_stands(pytester: pytest.Pytester) -> Non
 def test_the_page_of_stages_has_every_fact() -> None:
     for fact in FACTS:
         assert f"| `{fact}` | " in page("stages.md")
-
-
-def test_the_page_of_suites_says_how_each_vendor_has_each_setting() -> None:
-    table = page("suites.md").partition("| setting | value |")[2].partition("\n\n")[0]
-    rows = [[cell.strip(" `") for cell in row.split("|")[1:-1]] for row in table.splitlines()[2:]]
-    assert [row[0] for row in rows if row[0] not in SETTINGS] == []
-    assert sorted(row[0] for row in rows) == sorted(SETTINGS)
-    for name, _, *paths in rows:
-        for keys, path in zip(BODIES, paths, strict=True):
-            if name != "max_output_tokens" or keys is not BODIES[0]:  # a setting says which it is
-                assert path == (keys[name].path if name in keys else ""), name
 
 
 def test_the_page_of_batches_works_as_it_stands(
