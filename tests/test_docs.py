@@ -44,6 +44,14 @@ def undated(text: str) -> str:
     return re.sub(r", changed on [\d-]+\)", ")", text)
 
 
+@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/*.md")), ids=lambda path: path.name)
+def test_a_page_is_short_and_its_commands_are_run(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= 300
+    tests = Path(__file__).read_text(encoding="utf-8")
+    assert not sessions(text) or f'"{path.name}"' in tests
+
+
 def test_the_page_of_importing_works_as_it_stands(tmp_path: Path) -> None:
     (trace,) = blocks(page("importing.md"), "json")
     (tmp_path / "traces.jsonl").write_text(trace)
