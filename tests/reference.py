@@ -359,7 +359,7 @@ class Page(NamedTuple):
 PAGES = {
     "commands": Page(
         "Commands",
-        "`multiturn COMMAND --help` shows the same. What an option does not say comes from\n"
+        "`multiturn COMMAND --help` shows the same. An option that is not given may have its value from\n"
         "[the project's defaults](project.md).",
         commands,
     ),

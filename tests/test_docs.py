@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from batch_server import BatchServer
 from comparing import data_of, write
 from evals_server import TICKETS, EvalsServer, add_tickets
-from loopback import KEY, Server, completion
+from loopback import KEY, Server, completion, error_body
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.pipelines.contract import FACTS
 from pages import blocks, printed, said, sessions, write_files
@@ -166,10 +166,12 @@ def test_the_page_of_a_vendor_works_as_it_stands(
             server.answer(body={**completion(vendor, answer[1]), field: tokens})
         elif failure:
             message = failure[2].partition("; check the ")[0].replace("***", KEY)
-            status, code = failure[1].removeprefix("HTTP "), "an_error"
-            if status == "O3":
-                status, code = "400", "content_filter"
-            server.fail(int(status), message, code=code, times=3 if status == "429" else 1)
+            filtered = failure[1] == "O3"
+            status = 400 if filtered else int(failure[1].removeprefix("HTTP "))
+            body = error_body(vendor, status, message, "content_filter" if filtered else "x")
+            if "API key not valid" in message:
+                body["error"]["details"] = [{"reason": "API_KEY_INVALID"}]  # as Gemini says it
+            server.answer(status=status, body=body, times=3 if status == 429 else 1)
         assert undated(said(command, tmp_path)) == undated(output)
     assert len(sessions(text)) >= 5
 
