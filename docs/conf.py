@@ -45,7 +45,7 @@ _GLOSSARY = "docs/glossary"
 _TERMLESS = {_GLOSSARY, root_doc}
 # Terms that are also words of every day, and would be linked where they are no terms.
 _EVERYDAY = {"body", "call", "fact", "marker", "media", "part", "project", "question", "request"}
-_EVERYDAY |= {"root", "setting", "turn", "view"}
+_EVERYDAY |= {"result", "root", "setting", "turn", "view"}
 _FOLDERS = re.compile(r"\[([^\]]+)\]\(([\w./-]+)\)")
 _ROOM = re.compile(r"^## (.+)\n\n((?:- .*\n(?:  .*\n)*)+)", re.MULTILINE)
 _LINK = re.compile(r"^- \[(.+?)\]\((\S+?\.md)\)", re.MULTILINE)
