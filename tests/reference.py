@@ -359,8 +359,8 @@ class Page(NamedTuple):
 PAGES = {
     "commands": Page(
         "Commands",
-        "`multiturn COMMAND --help` shows the same. An option that is not given may have its value\n"
-        "from [the project's defaults](project.md).",
+        "`multiturn COMMAND --help` shows the same. An option that is not given may get its\n"
+        "value from [the project's defaults](project.md).",
         commands,
     ),
     "models": Page(
