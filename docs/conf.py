@@ -8,6 +8,7 @@ readers here, for the navigation of the site, and for language models, as llms.t
 import re
 import shutil
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 from docutils import nodes
@@ -52,7 +53,7 @@ _LINK = re.compile(r"^- \[(.+?)\]\((\S+?\.md)\)", re.MULTILINE)
 
 
 def add_navigation(app: Any, name: str, source: list[str]) -> None:
-    """Add to the start page what makes the navigation of the site: the lists that it shows.
+    """Add what makes the navigation of the site: the lists of the start page, which may be nested.
 
     A link to a folder of the code, as in CONTRIBUTING.md, has nothing to lead to, and becomes text.
     """
@@ -60,11 +61,15 @@ def add_navigation(app: Any, name: str, source: list[str]) -> None:
     source[0] = _FOLDERS.sub(
         lambda link: link[1] if (folder / link[2]).is_dir() else link[0], source[0]
     )
-    if name == root_doc:
-        for title, pages in _ROOM.findall(source[0]):
-            lines = "\n".join(f"{words} <{path}>" for words, path in _LINK.findall(pages))
-            toctree = f"```{{toctree}}\n:caption: {title}\n:hidden:\n\n{lines}\n```\n"
-            source[0] += f"\n{toctree}"
+    index = Path(app.srcdir, f"{root_doc}.md").read_text(encoding="utf-8")
+    lists = _ROOM.findall(index)
+    if name != root_doc:
+        above = rf"^- \[.+?\]\({name.removeprefix('docs/')}\.md\).*\n((?:  .*\n)+)"
+        lists = [("", dedent(below)) for below in re.findall(above, index, re.MULTILINE)]
+    for title, pages in lists:
+        lines = "\n".join(f"{words} <{path}>" for words, path in _LINK.findall(pages))
+        options = ":hidden:" + f"\n:caption: {title}" * bool(title)
+        source[0] += f"\n```{{toctree}}\n{options}\n\n{lines}\n```\n"
 
 
 def add_terms(app: Any, doctree: Any) -> None:

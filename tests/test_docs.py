@@ -52,6 +52,14 @@ def test_a_page_is_short_and_its_commands_are_run(path: Path) -> None:
     assert not sessions(text) or f'"{path.name}"' in tests
 
 
+def test_a_term_has_a_sentence_and_the_word_of_others() -> None:
+    _, *terms = page("glossary.md").split("\n## ")
+    names = [term.partition("\n")[0] for term in terms]
+    assert names == sorted(names)
+    for term in terms:
+        assert re.fullmatch(r"[a-z ]+\n\n[A-Z][^*]+[.)] \*Elsewhere:\s[^*]+\.\*\n?", term), term
+
+
 def test_the_page_of_importing_works_as_it_stands(tmp_path: Path) -> None:
     (trace,) = blocks(page("importing.md"), "json")
     (tmp_path / "traces.jsonl").write_text(trace)

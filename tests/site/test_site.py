@@ -135,7 +135,7 @@ def test_a_search_finds_a_page(page: Page, words: str, name: str) -> None:
 
 def test_llms_txt_leads_to_the_text_of_each_page() -> None:
     text = (SITE / "llms.txt").read_text(encoding="utf-8")
-    names = re.findall(r"^- \[.+?\]\((.+?)\)", text, re.MULTILINE)
+    names = re.findall(r"^ *- \[.+?\]\((.+?)\)", text, re.MULTILINE)
     pages = {*ROOT.glob("docs/*.md"), *ROOT.glob("docs/reference/*.md"), *ROOT.glob("*.md")}
     assert {ROOT / name for name in names} == pages - {ROOT / "docs/index.md"}
     for name in names:
