@@ -20,7 +20,7 @@ LOOKED_AT = [
     "docs/glossary",
     "docs/index",
     "docs/openai",
-    "docs/reference/commands",
+    "docs/reference/settings",
     "docs/requests",
     "search",
 ]
