@@ -122,7 +122,7 @@ class _Findings(Failures):
 
 
 def _check_pipeline(path: str, findings: _Findings) -> None:
-    from multiturn.pipelines.ordering import facts_after
+    from multiturn.pipelines.ordering import facts_along
     from multiturn.pipelines.pipeline import try_out
     from multiturn.pipelines.pipeline_file import read_pipeline
 
@@ -137,7 +137,7 @@ def _check_pipeline(path: str, findings: _Findings) -> None:
     except MultiturnError as error:
         findings.add(error)
         return
-    missing = {"chat", "question"} - facts_after([step.stage for step in pipeline.steps])
+    missing = {"chat", "question"} - facts_along([step.stage for step in pipeline.steps])[-1]
     if len(missing) == 2:
         what = (
             "the pipeline gives neither a chat prompt nor a question, so every case comes out"
