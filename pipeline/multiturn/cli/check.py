@@ -111,14 +111,15 @@ class _Findings(Failures):
 
     def _print(self, error: MultiturnError, severity: "Severity") -> None:
         from multiturn.cli.annotations import annotation
-        from multiturn.cli.lines import check_line, message_without_place
+        from multiturn.cli.lines import CheckLine, message_without_place
         from multiturn.explaining.record import to_json
 
+        where, what = error.where, message_without_place(error)
         if self.format == "json":
-            echo(to_json(check_line(error, severity)), nl=False)
+            place = where.file or None, where.line or None, where.column or None
+            echo(to_json(CheckLine(severity, *place, error.case_id, what)), nl=False)
         else:
-            what = message_without_place(error)
-            echo(annotation(error.where, what, title="multiturn check", severity=severity))
+            echo(annotation(where, what, title="multiturn check", severity=severity))
 
 
 def _check_pipeline(path: str, findings: _Findings) -> None:

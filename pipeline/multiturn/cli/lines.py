@@ -22,7 +22,7 @@ _Line = Annotated[
 ]
 
 
-class CheckLine(Struct, frozen=True, kw_only=True):
+class CheckLine(Struct, frozen=True):
     """What `multiturn check` prints of an error, a warning or a note.
 
     Attributes:
@@ -219,15 +219,6 @@ class SnapshotLine(Struct, frozen=True, kw_only=True):
     what: str | None = None
     diff: str | None = None
     growth: int | None = None
-
-
-def check_line(error: MultiturnError, severity: Severity) -> CheckLine:
-    """Return the line of an error, or of a warning."""
-    file, line, column = _known(error.where[:3])
-    what = message_without_place(error)
-    return CheckLine(
-        severity=severity, file=file, line=line, column=column, id=error.case_id, message=what
-    )
 
 
 def message_without_place(error: MultiturnError) -> str:

@@ -15,9 +15,7 @@ from multiturn.errors import AccessError, MultiturnError, trace_of
 from multiturn.text import in_line, indented, number_of
 
 if TYPE_CHECKING:
-    from multiturn.engine.converting import ConvertedCase
     from multiturn.engine.selection import Selection
-    from multiturn.model.conversion import Conversion
 
 
 class Failures:
@@ -26,14 +24,6 @@ class Failures:
     def __init__(self, *, debug: bool = False) -> None:
         self.debug = debug
         self.count = 0
-
-    def conversions(self, outcomes: "Iterable[ConvertedCase]") -> "Iterator[Conversion]":
-        """Yield the conversions; print the errors of the other cases."""
-        for outcome in outcomes:
-            if outcome.error is not None:
-                self.add(outcome.error)
-            elif outcome.conversion is not None:
-                yield outcome.conversion
 
     def add(self, error: MultiturnError, trace: str = "") -> None:
         """Say why a case, or the rest of a suite, was skipped; another process has the trace."""

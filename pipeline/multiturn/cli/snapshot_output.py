@@ -329,20 +329,15 @@ def review_changes(acceptance: Acceptance) -> int:
         heading = f"{number - len(others)} of {number:,}"
         refused = {*("A" if shown.privileges else ""), *("" if answered else "b")}
         keys = [key for key in _ANSWERS if key not in refused]
-        match _answer(keys, [*_screen(shown, acceptance, heading, len(like))]):
-            case "a":
-                chosen = [shown]
-            case "A":
-                chosen = [shown, *like]
-            case "s":
-                chosen = []
-            case "b":
-                waiting, accepted = answered.pop()
-                if accepted:
-                    acceptance.take_back()
-                continue
-            case _:
-                break
+        answer = _answer(keys, [*_screen(shown, acceptance, heading, len(like))])
+        if answer == "q":
+            break
+        if answer == "b":
+            waiting, accepted = answered.pop()
+            if accepted:
+                acceptance.take_back()
+            continue
+        chosen = {"a": [shown], "A": [shown, *like], "s": []}[answer]
         if chosen:
             acceptance.accept(chosen)
         answered.append((waiting, len(chosen)))

@@ -115,10 +115,9 @@ class Report(Struct):
 
     def removed_suites(self) -> list[str]:
         """Return the suites of which no case is left."""
+        suites = dict.fromkeys(comparison.case.suite for comparison in self.comparisons)
         left = {c.case.suite for c in self.comparisons if c.status != "removed"}
-        return list(
-            dict.fromkeys(c.case.suite for c in self.comparisons if c.case.suite not in left)
-        )
+        return [suite for suite in suites if suite not in left]
 
 
 def compare(
