@@ -312,7 +312,8 @@ def accept_changes(
         if keys:
             acceptance.accept(chosen)
         accepted = len(chosen) if keys else review_changes(acceptance)
-        say_summary(_summary(accepted, acceptance))
+        left = f"{len(acceptance.pending):,} left"
+        say_summary(f"{number_of(accepted, 'difference')} accepted, {left}")
 
 
 def review_changes(acceptance: Acceptance) -> int:
@@ -343,10 +344,6 @@ def review_changes(acceptance: Acceptance) -> int:
         answered.append((waiting, len(chosen)))
         waiting = [each for each in others if each not in chosen]
     return sum(accepted for _, accepted in answered)
-
-
-def _summary(accepted: int, acceptance: Acceptance) -> str:
-    return f"{number_of(accepted, 'difference')} accepted, {len(acceptance.pending):,} left"
 
 
 def _screen(change: Change, acceptance: Acceptance, heading: str, like: int) -> Iterator[str]:

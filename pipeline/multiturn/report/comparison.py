@@ -113,12 +113,6 @@ class Report(Struct):
             found.setdefault(str(change), set()).update(places[identity])
         return found
 
-    def removed_suites(self) -> list[str]:
-        """Return the suites of which no case is left."""
-        suites = dict.fromkeys(comparison.case.suite for comparison in self.comparisons)
-        left = {c.case.suite for c in self.comparisons if c.status != "removed"}
-        return [suite for suite in suites if suite not in left]
-
 
 def compare(
     now: ReportSide,
