@@ -266,9 +266,8 @@ def _span(span: Span) -> ExplainedSpan:
 
 
 def _media(media: Media) -> ExplainedMedia:
-    media_type, size, digest = _known((media.media_type, media.size, media.digest))
-    path, url, detail = media.path, media.url, media.detail
-    return ExplainedMedia(media.kind, media_type, size, digest, path, url, detail)
+    fields = ExplainedMedia.__struct_fields__
+    return ExplainedMedia(*_known(getattr(media, name) for name in fields))
 
 
 def report_lines(report: "Report") -> Iterator[ReportLine]:

@@ -167,28 +167,23 @@ def attached_file_change(
     )
 
 
-class _Group:
-    """Snapshots that differ in the same way."""
+def _change(lines: Iterable[str], files: Sequence[FileChange], key: hashlib.blake2b) -> Change:
+    """Return the change of snapshots that differ in the same way."""
+    first, cases = files[0], tuple(each.case for each in files if each.case)
+    return Change(
+        key=key.hexdigest(),
+        kind=first.state,
+        cases=cases,
+        lines=tuple(lines),
+        privileges=tuple(unique(chain(*(each.privileges for each in files)))),
+        causes=tuple(unique(chain(*(each.causes for each in files)))),
+        growth=total_growth(each.growth for each in files) if cases else None,
+        files=tuple(files),
+        is_compared=bool(first.old and first.new),
+    )
 
-    def __init__(self, lines: list[str]) -> None:
-        self.lines = lines
-        self.files: list[FileChange] = []
-        self.key = hashlib.blake2b(digest_size=8)
 
-    def change(self) -> Change:
-        files, first = self.files, self.files[0]
-        cases = tuple(each.case for each in files if each.case)
-        return Change(
-            key=self.key.hexdigest(),
-            kind=first.state,
-            cases=cases,
-            lines=tuple(self.lines),
-            privileges=tuple(unique(chain(*(each.privileges for each in files)))),
-            causes=tuple(unique(chain(*(each.causes for each in files)))),
-            growth=total_growth(each.growth for each in files) if cases else None,
-            files=tuple(files),
-            is_compared=bool(first.old and first.new),
-        )
+_Group = tuple[list[str], list[FileChange], hashlib.blake2b]  # lines, files, hash
 
 
 class ChangeGroups:
@@ -211,12 +206,13 @@ class ChangeGroups:
 
     def _group(self, file: FileChange, old: str, new: str) -> None:
         identity, lines = _compare(file, old, new)
-        group = self._groups.setdefault(identity, _Group(snapshot_file.with_short_digests(lines)))
-        group.files.append(file)
+        group: _Group = snapshot_file.with_short_digests(lines), [], hashlib.blake2b(digest_size=8)
+        _, files, key = self._groups.setdefault(identity, group)
+        files.append(file)
         # A report has target.lock for each case that it changes.
         case = None if file.name.endswith(".lock") else file.case
-        if case or len(group.files) == 1:
-            _add(group.key, case, *((old, new) if old != new else ()))
+        if case or len(files) == 1:
+            _add(key, case, *((old, new) if old != new else ()))
 
     def changes(self, attached: Iterable[Change]) -> list[Change]:
         """Return each change once: the dangerous ones first, then those of most cases.
@@ -237,7 +233,7 @@ class ChangeGroups:
             else:
                 files[path].append(file)
         changes = [replace(each, files=tuple(files[path])) for path, each in found.items()]
-        changes += (group.change() for group in self._groups.values())
+        changes += (_change(*group) for group in self._groups.values())
         return sorted(changes, key=_rank)
 
 
