@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from typing import Literal
 
 import click
+from toolz import groupby
 
 from multiturn.cli.annotations import annotation, no_commands, protect_runner
 from multiturn.cli.lines import Severity, SnapshotCase, SnapshotLine, message_without_place
@@ -115,10 +116,8 @@ def _first_files(files: Iterable[FileChange]) -> Iterator[str]:
 
     The lists of digests are named only: findings say in words what has changed there.
     """
-    folders: dict[tuple[str, str], list[FileChange]] = {}
-    for file in files:
-        if file.state != "changed" or file.case is None:
-            folders.setdefault((file.state, os.path.dirname(file.name)), []).append(file)
+    listed = (file for file in files if file.state != "changed" or file.case is None)
+    folders = groupby(lambda file: (file.state, os.path.dirname(file.name)), listed)
     for (state, folder), those in folders.items():
         for file in those[:_NAMED]:
             is_compared = file.old and file.new  # then growth is said above the difference

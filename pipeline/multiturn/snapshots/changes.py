@@ -17,11 +17,12 @@ import hashlib
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
-from toolz import unique
+from toolz import groupby, unique
 
 from multiturn.errors import Place
 from multiturn.explaining.record import to_json
@@ -262,10 +263,8 @@ def name_cases(cases: Sequence[Key]) -> str:
     >>> name_cases([("a.yaml", "one"), ("a.yaml", "two"), ("b.yaml", "one"), ("b.yaml", "two")])
     '4 cases, such as a.yaml: one, two; b.yaml: one'
     """
-    suites: dict[str, list[str]] = {}
-    for suite, case_id in cases[:_NAMED]:
-        suites.setdefault(suite, []).append(case_id)
-    names = "; ".join(f"{suite}: {', '.join(ids)}" for suite, ids in suites.items())
+    suites = groupby(itemgetter(0), cases[:_NAMED]).items()
+    names = "; ".join(f"{suite}: {', '.join(id_ for _, id_ in those)}" for suite, those in suites)
     return names if len(cases) <= _NAMED else f"{len(cases):,} cases, such as {names}"
 
 
