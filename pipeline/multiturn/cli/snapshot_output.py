@@ -390,17 +390,23 @@ def _answer(keys: Sequence[str], lines: list[str]) -> str:
             return key
 
 
-def _key() -> str:
-    """Return a key; empty for one that is no letter, ``q`` at the end of input.
+# What a terminal sends of a key, a mouse or itself, by ECMA-48 and xterm's list of sequences.
+_SEQUENCE = r"""(?xs) \x1b (?:
+    \[ (?: M.{3} | \[. | (?!M) [0-?]* [ -/]* [@-Z\\-~] )  # CSI; the old mouse, Linux's F keys
+    | O. | [\]PX^_] .* (?: \x07 | \x1b\\ )               # SS3; OSC and other strings
+    | [^\[O\]PX^_]                                       # a letter with Alt
+)"""
 
-    A slow line brings an arrow in pieces, of which the last may be a letter that is an answer.
+
+def _key() -> str:
+    """Return a key, or a sequence of keys and mouse that is none; ``q`` at the end of input.
+
+    A slow line brings a sequence in pieces, of which the last may be a letter that is an answer.
     """
     try:
-        if (key := click.getchar()) != "\x1b":
-            return key
-        rest = ""
-        while not re.fullmatch(r"\[[0-9;]*[A-Za-z~]|O[A-Za-z]|[^\[O].*", rest):
-            rest += click.getchar()
+        key = click.getchar()
+        while key[0] == "\x1b" and not re.match(_SEQUENCE, key):
+            key += click.getchar()
     except EOFError:
         return "q"
-    return ""
+    return key

@@ -35,7 +35,7 @@ from multiturn.snapshots.locations import Key, digest, folder_of, location_of
 from multiturn.snapshots.privilege import PrivilegeChange, PromotedLock, Promotion
 from multiturn.snapshots.reviewed_case import HI, ReviewedCase
 from multiturn.snapshots.snapshot_file import attached_and_promoted, recorded_body, recorded_case
-from multiturn.text import has_conflict, utf8
+from multiturn.text import utf8
 
 _T = TypeVar("_T")
 PROMOTED, FILES, TARGET = "promoted.lock", "files.lock", "target.lock"
@@ -93,7 +93,7 @@ def read_files(text: str | None, name: str) -> FilesLock:
 def _read(text: str | None, name: str, entry: type[_T]) -> dict[str, _T]:
     if text is None:
         return {}
-    if has_conflict(text):
+    if _CONFLICT.search(text):
         what = "it has a merge conflict; run multiturn snapshot --resolve for all suites"
         raise MultiturnError(what, where=name)
     try:
@@ -129,7 +129,7 @@ def conflicts_in(folder: SnapshotFolder) -> Iterator[FileChange]:
     """Yield each list that has a merge conflict, as our side has it and as theirs does."""
     for name in (PROMOTED, FILES):
         text = folder.read(name)
-        if text is not None and has_conflict(text):
+        if text is not None and _CONFLICT.search(text):
             yield FileChange(folder.shown(name), None, *sides_of(text))
 
 
@@ -205,7 +205,7 @@ class Lists:
         promoted: list[Promotion] = []
         files: dict[str, tuple[str, ...]] = {}
         sides = {
-            name: sides_of(text) if text and self._resolve and has_conflict(text) else (text,)
+            name: sides_of(text) if text and self._resolve else (text,)
             for name, text in texts.items()
         }
         for text in sides[PROMOTED]:
