@@ -150,11 +150,8 @@ def show_progress(cases: Iterable[_T], *, prints: bool) -> Iterator[_T]:
 
 def estimated_cases(selection: "Selection") -> int | None:
     """Return about how many cases are selected, without loading them; None if unknown."""
-    if selection.sample is not None:
-        return selection.sample.size
-    if selection.case_ids:
-        return len(selection.case_ids)
-    if not all(map(os.path.isfile, selection.suites)):  # a pipe can be read only once
+    # A pipe can be read only once.
+    if selection.is_partial or not all(map(os.path.isfile, selection.suites)):
         return None
     count = 0
     try:
