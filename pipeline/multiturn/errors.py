@@ -179,20 +179,17 @@ class ProviderError(MultiturnError):
 
     Attributes:
         kind: what results call it.
-        ends_run: whether every other case would meet it, too, so that no more are sent.
         status: of HTTP; 0 if there is none.
         retries: number of retries.
         wire: the exact body, if it was sent.
     """
 
     kind = "refused"
-    ends_run = False
 
-    def __init_subclass__(cls, *, kind: str = "", ends_run: bool = False) -> None:
-        """Take what a class says of itself in its first line."""
+    def __init_subclass__(cls, *, kind: str = "") -> None:
+        """Take the kind that a class names in its first line."""
         super().__init_subclass__()
-        if kind:
-            cls.kind, cls.ends_run = kind, ends_run
+        cls.kind = kind or cls.kind
 
     def __init__(
         self,
@@ -216,7 +213,7 @@ class RefusedError(ProviderError):
     """A request breaks a rule of its vendor, and was not sent."""
 
 
-class TargetError(ProviderError, kind="target", ends_run=True):
+class TargetError(ProviderError, kind="target"):
     """The vendor refuses a setting of the target."""
 
 
@@ -224,7 +221,7 @@ class HttpStatusError(ProviderError, kind="http"):
     """The vendor answered with an HTTP status that is an error."""
 
 
-class AccessDeniedError(HttpStatusError, kind="access_denied", ends_run=True):
+class AccessDeniedError(HttpStatusError, kind="access_denied"):
     """The key is missing or wrong, or does not allow the request."""
 
 
@@ -244,7 +241,7 @@ class ConnectionFailedError(ProviderError, kind="connection"):
     """The connection ended before the answer did."""
 
 
-class UnreachableError(ConnectionFailedError, kind="unreachable", ends_run=True):
+class UnreachableError(ConnectionFailedError, kind="unreachable"):
     """There is no connection to the server."""
 
 

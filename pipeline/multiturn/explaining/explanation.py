@@ -23,7 +23,7 @@ from multiturn.model.settings import SETTINGS, RequestSettings
 from multiturn.model.turns import Part, Turn, as_json, is_blank, joined, kind_of, without_lines
 from multiturn.pipelines.pipeline import request_of
 from multiturn.suites.streaming import Extent
-from multiturn.text import number_of, visible
+from multiturn.text import visible
 
 if TYPE_CHECKING:
     from multiturn.providers.base import Preview, TargetProvider
@@ -348,10 +348,7 @@ class Explanation(Struct, frozen=True):
     def __repr__(self) -> str:
         """Return one line: a notebook shows ``_repr_html_``, and ``print`` shows all of it."""
         case = " · ".join(filter(None, (self.suite, self.id)))
-        parts = ["no chat prompt" if self.chat is None else number_of(len(self.chat), "message")]
-        if lost := sum(fate.fate == "lost" for fate in self.fates):
-            parts.append(f"{number_of(lost, 'text')} lost")
-        return f"<Explanation of {visible(case)!r}: {', '.join(parts)}; print() shows it>"
+        return f"<Explanation of {visible(case)!r}; print() shows it>"
 
     def _repr_html_(self) -> str:
         """Return the text for a notebook, which would break its lines otherwise."""
