@@ -168,10 +168,7 @@ class PipelineError(MultiturnError):
         self.advice = advice
         lines = [str(error) for error in self.errors]
         super().__init__("\n".join([*lines, advice] if advice else lines))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by the arguments: an exception would pass its message to ``__init__``."""
-        return type(self), (self.errors, self.advice), vars(self)
+        self.args = self.errors, advice  # which pickle passes to ``__init__``
 
 
 class ProviderError(MultiturnError):

@@ -468,19 +468,13 @@ def size_of(
         ProviderError: the target would refuse it; with its place in the suite.
     """
     found: Counter[str] = Counter()
-    for what, span in _spans(conversion, provider):
-        found[what] += count(span.text)
-    tokens = provider.tokens(provider.wire(request_of(conversion)))
-    return tokens, {what: number for what, number in found.most_common() if number}
-
-
-def _spans(conversion: Conversion, provider: "TargetProvider") -> Iterator[tuple[str, Span]]:
-    """Yield each text of a prompt, and what it belongs to."""
     guidelines = {file.resolved_path for file in conversion.input_files if file.guideline}
     turns = preview_of(conversion, provider).messages
     for message in spans.in_spans(conversion.sent if turns is None else turns, conversion.case):
         for span in (each for each in message.shown if each.media is None):
             kind = "guideline" if span.path in guidelines else "file"
-            yield f"{kind} {span.path}" if span.path else f"{message.role} messages", span
-    for definition in spans.definitions_of(conversion):
-        yield from (("tools", span) for span in definition.spans)
+            what = f"{kind} {span.path}" if span.path else f"{message.role} messages"
+            found[what] += count(span.text)
+    found["tools"] = sum(count(tool.text) for tool in conversion.tools)
+    tokens = provider.tokens(provider.wire(request_of(conversion)))
+    return tokens, {what: number for what, number in found.most_common() if number}
