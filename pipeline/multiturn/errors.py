@@ -70,10 +70,6 @@ class Place(NamedTuple):
         return ": ".join(filter(None, (place, self.label)))
 
 
-def _placed(where: Place, what: str) -> str:
-    return ": ".join(filter(None, (str(where), what)))
-
-
 class MultiturnError(Exception):
     """An error in a suite, an attached file, a pipeline or an option.
 
@@ -91,7 +87,7 @@ class MultiturnError(Exception):
 
     def __str__(self) -> str:
         """Return the error in one line: its place, what is wrong, and what would be right."""
-        return _placed(self.where, self.what)
+        return ": ".join(filter(None, (str(self.where), self.what)))
 
     def at(self, where: Place, case_id: str) -> Self:
         """Place the error in a case, and return it."""
@@ -152,7 +148,7 @@ class ErrorDetail(NamedTuple):
 
     def __str__(self) -> str:
         """Return the error in one line."""
-        return _placed(self.where, self.what)
+        return str(MultiturnError(self.what, where=self.where))
 
 
 class PipelineError(MultiturnError):
