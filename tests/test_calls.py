@@ -238,7 +238,7 @@ def speak_as_user(conversion: Conversion) -> Conversion:
         (
             keep_last,
             "the stage keep_last left a chat in which the call 'c1' has a result, but is not made"
-            " before it; a stage that drops a turn with a call drops its result, too",
+            " before it; conversion.drop and conversion.replace_turns keep calls and results together",
         ),
         (drop_results, "the stage drop_results left a chat in which the call 'c1' has no result;"),
         (speak_as_user, "calls in a turn of the role user; they are the assistant's"),

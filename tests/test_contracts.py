@@ -68,6 +68,7 @@ FORTY = {
 FIELDS = {
     "turns": {"turns", "guidelines", "system_prompt", "tools", "notices"},
     "files": {"turns"},
+    "history": {"turns", "notices"},
     "guidelines": {"turns", "guidelines"},
     "text": {"turns"},
     "chat": {"chat_view"},
@@ -146,8 +147,8 @@ def converted(pipeline: Pipeline, case: Case) -> Conversion | str:
     ("facts", "words"),
     [
         ({"trns"}, "there is no fact 'trns'; did you mean \"turns\"?"),
-        ({1}, "there is no fact '1'; choose from: turns, files, guidelines"),
-        ({"house."}, "there is no fact 'house.'; choose from: turns, files, guidelines"),
+        ({1}, "there is no fact '1'; choose from: turns, files, history, guide"),
+        ({"house."}, "there is no fact 'house.'; choose from: turns, files, history, guide"),
         ("turns", 'KIND is a set of facts; write KIND={"turns"}'),
         (None, 'KIND is a set of facts; write KIND={"turns"}'),
     ],
@@ -417,7 +418,7 @@ def test_a_declared_loss_is_explained_wherever_it_happens(
     losing = pipeline_of((*order[:at], lose, *order[at:]), {**SHIPPING[name], "lose": options})
     result = converted(losing, case)
     if isinstance(result, str):
-        assert "there is nothing to answer" in result or "drops its result, too" in result
+        assert "there is nothing to answer" in result or "left nothing to answer" in result
         return
     for fate in explain(result).fates:
         assert fate.fate != "lost", fate

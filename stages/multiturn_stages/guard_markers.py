@@ -11,7 +11,7 @@ from multiturn.text import escape_markers, forged_markers
 _ADVICE = "set guard_markers' mode to escape to neutralize it"
 
 
-@stage(requires={"turns", "chat", "question"}, provides={"guarded"})
+@stage(requires={"turns", "history", "chat", "question"}, provides={"guarded"})
 def guard_markers(
     conversion: Conversion, *, mode: Literal["warn", "error", "escape"] = "warn"
 ) -> Conversion:

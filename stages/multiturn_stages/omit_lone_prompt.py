@@ -8,7 +8,7 @@ from multiturn import Conversion, Turn, stage
 from multiturn.model.conversion import whole_chat
 
 
-@stage(requires={"chat", "question"}, provides={"chat"})
+@stage(requires={"history", "chat", "question"}, provides={"chat"})
 def omit_lone_prompt(conversion: Conversion) -> Conversion:
     """Choose no chat where one user turn is the whole conversation.
 

@@ -48,7 +48,7 @@ _MEANT = {
 }
 
 
-@stage(provides={"turns", "files"})
+@stage(provides={"turns", "files", "history"})
 def resolve_segments(
     conversion: Conversion,
     *,

@@ -26,8 +26,8 @@ from multiturn.suites.streaming import Extent
 from multiturn.text import number_of, visible
 
 if TYPE_CHECKING:
+    from multiturn.model.tokens import Tokens
     from multiturn.providers.base import Preview, TargetProvider
-    from multiturn.providers.tokens import Tokens
 
 _Segment = tuple[int | None, int | None]  # indexes of a message and of a segment in it
 
@@ -81,11 +81,11 @@ class _Sent:
         self.of_segment: dict[_Segment, list[Part]] = defaultdict(list)
         self.of_file: dict[str, list[Part]] = defaultdict(list)  # and of no message
         self.moved: dict[str | None, list[Part]] = defaultdict(list)  # by their files
-        self.of_key: dict[str | None, list[Part]] = defaultdict(list)
+        self.of_key: dict[tuple[int | None, str | None], list[Part]] = defaultdict(list)
         self.merged: set[int] = set()  # the ids of parts that are in one system message
         for turn in self.prompt:
             for part in turn.parts:
-                self.of_key[part.key].append(part)
+                self.of_key[part.message, part.key].append(part)
                 if part.stage is not None:
                     continue
                 if part.moved_by:
@@ -113,8 +113,8 @@ class _Sent:
 
     def fate_of_key(self, where: Place, key: str, text: str) -> _Fate | None:
         """Return the fate of a text beside the messages; None if it is there as it was written."""
-        if key in self.of_key:
-            return _as_written(self.of_key[key], text)
+        if shown := self.of_key.get((None, key)):
+            return _as_written(shown, text)
         if is_blank(text):
             return "dropped", "blank text is no content (rule 2)"
         if fate := self.noticed.get((DROPPED, where)):
@@ -154,7 +154,9 @@ class _Sent:
                 yield Fate(where, *(changed or self._gone(index)))
         for at, call in enumerate(message.calls):
             where, sent = case.where(call.line, f"{key}.tool_calls[{at}]"), self.calls.get(call.id)
-            if sent is None:
+            if shown := self.of_key.get((index, f"tool_calls[{at}]")):
+                yield Fate(where, "changed", f"by {shown[0].changed_by}")
+            elif sent is None:
                 yield Fate(where, *(self.noticed.get((DROPPED, where)) or self._gone(index)))
             elif sent.changed_by is not None:
                 yield Fate(where, "changed", f"by {sent.changed_by}")
@@ -167,7 +169,9 @@ class _Sent:
         for at, tool in enumerate(case.tools):
             where = case.where(tool.line, f"tools[{at}]")
             stage = self.conversion.altered.get((None, tool.name))
-            if tool.name not in now:
+            if shown := self.of_key.get((None, f"tools[{at}]")):
+                yield Fate(where, "changed", f"by {shown[0].changed_by}")
+            elif tool.name not in now:
                 lost = f"no rule explains it; {_who(stage)} took the tool away"
                 yield Fate(where, *self.noticed.get((DROPPED, where), ("lost", lost)))
             elif now[tool.name] != tool:

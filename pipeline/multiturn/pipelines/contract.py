@@ -26,6 +26,7 @@ _NAME = "[A-Za-z_][A-Za-z0-9_]*"
 FACTS = {
     "turns": "taken them away",
     "files": "turned them into text",
+    "history": "trimmed it",
     "guidelines": "used them up",
     "text": "taken it away",
     "chat": "left it out",
