@@ -238,7 +238,8 @@ def speak_as_user(conversion: Conversion) -> Conversion:
         (
             keep_last,
             "the stage keep_last left a chat in which the call 'c1' has a result, but is not made"
-            " before it; conversion.drop and conversion.replace_turns keep calls and results together",
+            " before it; conversion.drop and conversion.replace_turns keep calls and results"
+            " together",
         ),
         (drop_results, "the stage drop_results left a chat in which the call 'c1' has no result;"),
         (speak_as_user, "calls in a turn of the role user; they are the assistant's"),

@@ -11,7 +11,7 @@ from multiturn.model.turns import separate_first
 _WHY = "the chat has calls and results as text (the stage render_tools)"
 
 
-@stage(requires={"history", "chat"}, provides={"chat"})
+@stage(requires={"turns", "history", "chat"}, provides={"turns", "chat"})
 def render_tools(
     conversion: Conversion,
     *,

@@ -10,8 +10,8 @@ from media_files import image
 from multiturn import Call, Media, Thinking, Tool
 from multiturn.model.request import PreparedRequest, part_of
 from multiturn.model.settings import RequestSettings
-from multiturn.model.turns import Role, Turn
 from multiturn.model.tokens import Tokenizer, Tokens, estimated_tokens, sent_of
+from multiturn.model.turns import Role, Turn
 from vendors import anthropic, azure, chat, echo, gemini, openai, responses
 
 OPENAI = {"base_url": "https://api.openai.com/v1"}
