@@ -1,5 +1,6 @@
 """Show calls of tools and their results as text, for a model or a template without tools."""
 
+from itertools import takewhile
 from typing import Annotated, Any, Literal
 
 from msgspec.structs import replace
@@ -48,7 +49,9 @@ def render_tools(
         defined.append(_added(definition.replace("{name}", tool.name)))
         key = item_key(case, tool) or None
         defined.append(Part("text", tool.text, "", line=tool.line, key=key))
-    turns = (Turn("system", tuple(defined)), *conversion.turns) if defined else conversion.turns
+    leading = tuple(takewhile(lambda turn: turn.role == "system", conversion.turns))
+    system = (Turn("system", tuple(defined)),) if defined else ()
+    turns = (*leading, *system, *conversion.turns[len(leading) :])
     left = conversion.replace(turns=turns, chat_view=view, notices=tuple(notices))
     return left.drop(left.tools, _WHY)
 

@@ -8,7 +8,6 @@ from msgspec import Meta
 
 from multiturn import Conversion, InputError, PreparedRequest, StageError, stage
 from multiturn.model.tokens import Overhead, Tokenizer, sent_of
-from multiturn.text import number_of
 
 Limit = Annotated[int, Meta(ge=1)] | None
 
@@ -65,4 +64,6 @@ def trim_history(
             what += f" {rest:,} without exchanges, {whole - rest:,} of the last one"
             what += f" and the first {keep_first}" if keep_first else ""
             raise InputError(f"{what}; raise tokens, or shorten them")
-    return kept(last, f"trimmed to {limit}the last {number_of(last, 'exchange')}")
+    return kept(
+        last, f"trimmed to {limit}the last " + ("exchange" if last == 1 else f"{last} exchanges")
+    )
