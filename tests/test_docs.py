@@ -114,7 +114,11 @@ IMAGE = SHOT.text
             {},
             ["S", f"Card [redacted]\n{IMAGE}", "Hm", "one", "two", "by the way", "Look"],
         ),
-        ("translate", {"texts": {"Hm": "Well", "Well": "Hm"}}, ["S", "Card", "Well", "one", "two", "by the way", "Look"]),
+        (
+            "translate",
+            {"texts": {"Hm": "Well", "Well": "Hm"}},
+            ["S", "Card", "Well", "one", "two", "by the way", "Look"],
+        ),
         ("keep_last", {"exchanges": 1}, ["S", f"Look\n{IMAGE}"]),
         ("merge_results", {}, ["S", "Card", "Hm", "one\ntwo", "by the way", "Look"]),
         ("add_image", {}, ["S", "Card", "Hm", "one", "two", "by", f"Look\n{IMAGE}\n[image: "]),
