@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from operator import attrgetter, is_not
 from time import perf_counter
-from typing import Any, NoReturn
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from multiturn.errors import MultiturnError, StageError, line_of
+from multiturn.errors import MultiturnError, StageError, end_fork, line_of
 from multiturn.logs import Notice, debug
 from multiturn.model import conversion as conversions
 from multiturn.model.case import Case
@@ -213,7 +213,7 @@ class Step(Struct, frozen=True):
             raise stage_failure(self, error, case) from error
         finally:
             if len(_FORKS) != forks:
-                self._end_fork()
+                end_fork(f"the stage {self.name}")
         try:
             if self.stage.__module__.startswith(_SHIPPED):
                 result = _signed(conversion, result, self.name)
@@ -227,14 +227,6 @@ class Step(Struct, frozen=True):
             named = ((message, at, self.name) for message, at in gone)
             result = replace(result, dropped=(*result.dropped, *named))
         return result
-
-    def _end_fork(self) -> NoReturn:
-        """End a process that the stage has forked, which would do all that follows once more."""
-        what = f"the stage {self.name} forked a process and returned in it, too; end it there"
-        try:
-            os.write(2, f"Error: {what}, with os._exit\n".encode())
-        finally:
-            os._exit(1)
 
 
 def _gone(before: Conversion, after: Conversion) -> list[tuple[int | None, int | None]]:

@@ -1,6 +1,7 @@
 """The interface of providers, and what all of them share."""
 
 import hashlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache, partial
@@ -293,12 +294,16 @@ class TargetProvider:
         Raises:
             ProviderError: there is no answer, for whatever reason.
         """
+        process = os.getpid()
         try:
             return hide(await self.ask(wire), self.secrets)
         except passing():
             raise
         except BaseException as error:  # also SystemExit, whose text Python would print
             raise self.hidden(error) from None
+        finally:
+            if os.getpid() != process:
+                errors.end_fork(f"the provider of the target {self.name}")
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Answer a request."""
