@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec.structs import replace
 
-from multiturn import Conversion, Notice, Part, Turn, marker_text, stage
+from multiturn import Conversion, Part, Turn, marker_text, stage
 from multiturn.model.conversion import Edited, item_key
 from multiturn.model.turns import separate_first
 
@@ -39,20 +39,15 @@ def render_tools(
     view = _innermost(conversion.chat_view, options)
     if view == conversion.chat_view:
         return conversion
-    case, notices = conversion.case, list(conversion.notices)
-    for turn in conversion.turns:
-        if turn.answers is not None and (at := turn.message) is not None:
-            where = case.where(case.input_messages[at].line, case.message_key(at))
-            notices.append(Notice("tool.rendered", where, _WHY, at, is_warning=False))
     defined: list[Part] = []
     for tool in conversion.tools if definition else ():
         defined.append(_added(definition.replace("{name}", tool.name)))
-        key = item_key(case, tool) or None
+        key = item_key(conversion.case, tool) or None
         defined.append(Part("text", tool.text, "", line=tool.line, key=key))
     leading = tuple(takewhile(lambda turn: turn.role == "system", conversion.turns))
     system = (Turn("system", tuple(defined)),) if defined else ()
     turns = (*leading, *system, *conversion.turns[len(leading) :])
-    left = conversion.replace(turns=turns, chat_view=view, notices=tuple(notices))
+    left = conversion.replace(turns=turns, chat_view=view)
     return left.drop(left.tools, _WHY)
 
 
@@ -65,7 +60,7 @@ def _innermost(view: Any, options: dict[str, Any]) -> Any:
         return view
     inner = getattr(view, "view", None)
     if inner is None:
-        return Edited("chat", view, as_text, options, "render_tools")
+        return Edited("chat", view, as_text, options, "render_tools", _WHY)
     return replace(view, view=_innermost(inner, options))
 
 

@@ -136,14 +136,11 @@ def _check_pipeline(path: str, findings: _Findings) -> "list[Pipeline]":
 
     try:
         pipeline = read_pipeline(path)
-    except PipelineError as error:
-        for each in error.errors:
-            findings.add(MultiturnError(each.what, where=each.where))
-        if error.advice and findings.is_text:
-            click.echo(visible(error.advice), err=True)
-        return []
     except MultiturnError as error:
-        findings.add(error)
+        for each in error.errors if isinstance(error, PipelineError) else (error,):
+            findings.add(MultiturnError(each.what, where=each.where))
+        if isinstance(error, PipelineError) and error.advice and findings.is_text:
+            click.echo(visible(error.advice), err=True)
         return []
     missing = {"chat", "question"} - facts_after([step.stage for step in pipeline.steps])
     if len(missing) == 2:

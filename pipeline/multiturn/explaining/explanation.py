@@ -231,17 +231,19 @@ def _fates_of_roles(conversion: Conversion) -> Iterator[Fate]:
     whys = {each.message: each.why for each in about if each.event != "thinking.dropped"}
     messages = dict(enumerate(case.input_messages))
     found = [
-        (conversion.altered.get((at, what)), at, what, turn)
+        (conversion.altered.get((at, what)), "", at, what, turn)
         for at, what, turn in conversions.altered(messages, conversion.turns)
     ]
     for edit in conversions.edits_of(conversion.chat_view):
         below = conversions.by_message(edit.view(conversion) or ())
-        found += ((edit.stage, *it) for it in conversions.altered(below, edit(conversion) or ()))
-    for stage, at, what, turn in found:
+        changed = conversions.altered(below, edit(conversion) or ())
+        found += ((edit.stage, edit.why, *it) for it in changed)
+    for stage, meant, at, what, turn in found:
         did = f"made it a message of the {turn.role}" if what == "role" else f"cleared {what}"
         lost: _Fate = ("lost", f"{_who(stage)} {did}, and does not say why")
         where = case.where(messages[at].line, f"{case.message_key(at)}.{what}")
-        yield Fate(where, *(("changed", whys[at]) if whys.get(at) else lost))
+        why = whys.get(at) or meant
+        yield Fate(where, *(("changed", why) if why else lost))
 
 
 def _explicit(prompt: Iterable[Turn]) -> list[int]:

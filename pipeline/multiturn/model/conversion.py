@@ -1,6 +1,6 @@
 """What travels through a pipeline: immutable structs, from the suite's case to the request."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import FunctionType
 from typing import Any
@@ -25,6 +25,7 @@ class Edited(Struct, frozen=True):
     edit: Callable[..., Any]
     options: Mapping[str, Any] = {}
     stage: str = ""
+    why: str = ""  # the reason for what it does to roles of messages, which explain shows
 
     def __call__(self, conversion: Any) -> Any:
         """Return what the view shows, edited; None where it shows nothing."""
@@ -122,13 +123,11 @@ def calls_of(turns: Iterable[Turn]) -> dict[str, Call]:
 
 def signed_turn(turn: Turn, texts: Said, calls: Mapping[str, Call], stage: str) -> Turn:
     """Return a turn with a stage's name on each text and call that was not there before."""
-    if turn.calls:
-        new = (
-            call if call == calls.get(call.id) else structs.replace(call, changed_by=stage)
-            for call in turn.calls
-        )
-        turn = structs.replace(turn, calls=tuple(new))
-    return structs.replace(turn, parts=signed(turn.parts, texts, stage))
+    new = (
+        call if call == calls.get(call.id) else structs.replace(call, changed_by=stage)
+        for call in turn.calls
+    )
+    return structs.replace(turn, calls=tuple(new), parts=signed(turn.parts, texts, stage))
 
 
 def mapped(parts: Parts, function: Callable[[Part], Part]) -> Parts:
@@ -324,10 +323,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
             TypeError: the function returned something else than a part.
             ValueError: two keys of a call's arguments become one.
         """
-        result = changed(self, lambda parts: mapped(parts, function))
-        if self.tools or any(turn.calls or turn.thinking for turn in self.turns):
-            return _with_calls_mapped(result, function)
-        return result
+        return _mapped(self, function)
 
     @property
     def exchanges(self) -> tuple[Turns, ...]:
@@ -431,9 +427,9 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         return structs.replace(self, question_view=view)
 
 
-def _with_calls_mapped(conversion: Conversion, function: Callable[[Part], Part]) -> Conversion:
-    """Return a conversion with the texts of calls, thinking and tools changed by a function."""
-    notices = list(conversion.notices)
+def _mapped(conversion: Conversion, function: Callable[[Part], Part]) -> Conversion:
+    """Return a conversion with all texts of the suite and of files changed by a function."""
+    notices, prompt = list(conversion.notices), conversion.system_prompt
 
     def stays(turn: Turn, at: int, block: Thinking) -> bool:
         key = f"thinking[{at}]"
@@ -447,8 +443,9 @@ def _with_calls_mapped(conversion: Conversion, function: Callable[[Part], Part])
         return False
 
     def change(turn: Turn) -> Turn:
+        parts = mapped(turn.parts, function)
         kept = tuple(each for at, each in enumerate(turn.thinking) if stays(turn, at, each))
-        return calls_mapped(structs.replace(turn, thinking=kept), function)
+        return calls_mapped(structs.replace(turn, parts=parts, thinking=kept), function)
 
     def describe(path: str, text: str) -> str:
         return asked(function, Part("description", text, line=tool.line, key=path))
@@ -456,7 +453,14 @@ def _with_calls_mapped(conversion: Conversion, function: Callable[[Part], Part])
     turns, tools = tuple(map(change, conversion.turns)), []
     for at, tool in enumerate(conversion.tools):
         tools.append(model.mapped_tool(tool, f"tools[{at}]", describe))
-    return structs.replace(conversion, turns=turns, tools=tuple(tools), notices=tuple(notices))
+    return structs.replace(
+        conversion,
+        turns=turns,
+        guidelines=mapped(conversion.guidelines, function),
+        system_prompt=None if prompt is None else mapped((prompt,), function)[0],
+        tools=tuple(tools),
+        notices=tuple(notices),
+    )
 
 
 def parts_of(conversion: Conversion) -> Iterator[Part]:
@@ -468,12 +472,9 @@ def parts_of(conversion: Conversion) -> Iterator[Part]:
         yield conversion.system_prompt
 
 
-def _apart(turns: Iterable[Turn]) -> set[str]:
+def _apart(turns: Sequence[Turn]) -> set[str]:
     """Return the ids of calls without a result, and of results without a call."""
-    found: set[str] = set()
-    for turn in turns:
-        found ^= {call.id for call in turn.calls} | ({turn.answers} if turn.answers else set())
-    return found
+    return {*calls_of(turns)} ^ {turn.answers for turn in turns if turn.answers is not None}
 
 
 Droppable = Turn | Part | Call | Tool
@@ -574,14 +575,3 @@ def altered(
                 yield at, "role", now
             if was.is_error and not now.is_error:
                 yield at, "is_error", now
-
-
-def changed(conversion: Conversion, change: Callable[[Parts], Parts]) -> Conversion:
-    """Return a conversion with the parts of its turns, guidelines and system prompt changed."""
-    prompt = conversion.system_prompt
-    return structs.replace(
-        conversion,
-        turns=tuple(structs.replace(t, parts=change(t.parts)) for t in conversion.turns),
-        guidelines=change(conversion.guidelines),
-        system_prompt=None if prompt is None else change((prompt,))[0],
-    )

@@ -1,6 +1,7 @@
 """Pipelines: stages composed into one function."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from pathlib import Path
@@ -163,11 +164,11 @@ class Pipeline:
         conversion = structs.replace(conversion, markers=self.markers)
         result = (self._run_and_log if is_debugging() else self._run)(conversion)
         try:
-            _show(result)
+            _show(result, result)
         except MultiturnError as error:
             raise placed_in_case(error, conversion.case) from error.__cause__
         except (Exception, SystemExit) as error:
-            found = self._first(conversion, lambda at: _fails(at, result))
+            found = self._first(conversion, lambda at: _show(result, at))
             step = found[0] if found else self.steps[-1]
             raise stage_failure(step, error, conversion.case) from error
         if what := _unpaired(result):
@@ -208,7 +209,11 @@ class Pipeline:
         """Return the first step after which something is wrong, and what, by running them again."""
         for step in self.steps:
             conversion = step(conversion)
-            if what := wrong(conversion):
+            try:
+                what = wrong(conversion)
+            except (Exception, SystemExit) as error:
+                what = error
+            if what:
                 return step, what
         return None
 
@@ -221,12 +226,10 @@ class Pipeline:
         conversion = Conversion(case, markers=self.markers)
         for step in self.steps:
             conversion = step.run(conversion)
-            try:
-                is_same = step.run(conversion) == conversion
-            except MultiturnError:
-                is_same = False
-            if not is_same:
-                yield step.name
+            with suppress(MultiturnError):
+                if step.run(conversion) == conversion:
+                    continue
+            yield step.name
 
     def request(self, case: Case) -> ProviderRequest:
         """Convert a case to the request that a provider gets.
@@ -304,21 +307,14 @@ class Pipeline:
         return Pipeline(steps, name=self.name)
 
 
-def _fails(chosen: Conversion, result: Conversion) -> bool:
-    """Return whether the views that are chosen so far fail for a result."""
-    views = {"chat_view": chosen.chat_view, "question_view": chosen.question_view}
-    try:
-        _show(structs.replace(result, **views))
-    except (Exception, SystemExit):
-        return True
-    return False
+def _show(conversion: Conversion, chosen: Conversion) -> None:
+    """Make the chat and the question of a finished conversion, by the views of another or its own.
 
-
-def _show(conversion: Conversion) -> None:
-    """Make the chat and the question of a finished conversion, which keeps them.
-
-    A ValueError says what a view made, if that is not turns or parts.
+    It keeps those of its own. A ValueError says what a view made, if that is not turns or parts.
     """
+    if chosen is not conversion:
+        views = {"chat_view": chosen.chat_view, "question_view": chosen.question_view}
+        conversion = structs.replace(conversion, **views)
     chat, transcript = conversion.chat, conversion.transcript
     try:
         if chat is not None:

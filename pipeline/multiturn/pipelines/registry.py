@@ -55,11 +55,7 @@ def find_stage(name: str, folder: Path = Path()) -> Stage:
 
 
 def name_of(stage: Stage) -> str:
-    """Return the name by which ``find_stage`` finds a stage: its import path, or its own.
-
-    Raises:
-        PipelineError: it cannot be imported.
-    """
+    """Return the name by which ``find_stage`` finds a stage; a PipelineError if it has none."""
     module, name = stage.__module__, stage.__qualname__
     if module == f"multiturn_stages.{name}":
         return name
