@@ -32,10 +32,7 @@ _WITHOUT = {  # what it means that a pipeline does not give a fact
     *("text", "json", "github"),
     words="Text on standard error, JSON lines, or annotations that GitHub shows in a pull request.",
 )
-@shared.flag(
-    "--stages",
-    help="Also run each stage twice on the cases, and name those that change their own result.",
-)
+@shared.flag("--stages", help="Also run each stage twice, and name those that are not idempotent.")
 @shared.quiet_option
 def check(options: shared.SuiteOptions, stages: bool) -> None:
     """Check suites and pipelines; nothing is sent or written.
@@ -136,11 +133,14 @@ def _check_pipeline(path: str, findings: _Findings) -> "list[Pipeline]":
 
     try:
         pipeline = read_pipeline(path)
-    except MultiturnError as error:
-        for each in error.errors if isinstance(error, PipelineError) else (error,):
+    except PipelineError as error:
+        for each in error.errors:
             findings.add(MultiturnError(each.what, where=each.where))
-        if isinstance(error, PipelineError) and error.advice and findings.is_text:
+        if error.advice and findings.is_text:
             click.echo(visible(error.advice), err=True)
+        return []
+    except MultiturnError as error:
+        findings.add(error)
         return []
     missing = {"chat", "question"} - facts_after([step.stage for step in pipeline.steps])
     if len(missing) == 2:
@@ -170,10 +170,7 @@ def _check_cases(
     findings: _Findings,
     tried: "list[Pipeline]",
 ) -> None:
-    """Add what is wrong with the cases of suites; say how many cases are right.
-
-    The stages of the pipelines ``tried`` run twice on each case.
-    """
+    """Add what is wrong with cases, and with stages ``tried`` on them; say how many are right."""
     from multiturn.engine.converting import convert_cases
     from multiturn.explaining.explanation import explain, preview_of
     from multiturn.logs import TEXT_AS_MEDIA, debug, is_debugging

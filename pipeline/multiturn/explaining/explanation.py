@@ -236,8 +236,8 @@ def _fates_of_roles(conversion: Conversion) -> Iterator[Fate]:
     ]
     for edit in conversions.edits_of(conversion.chat_view):
         below = conversions.by_message(edit.view(conversion) or ())
-        changed = conversions.altered(below, edit(conversion) or ())
-        found += ((edit.stage, edit.why, *it) for it in changed)
+        now = conversions.altered(below, edit(conversion) or ())
+        found += ((edit.stage, edit.why, *it) for it in now)
     for stage, meant, at, what, turn in found:
         did = f"made it a message of the {turn.role}" if what == "role" else f"cleared {what}"
         lost: _Fate = ("lost", f"{_who(stage)} {did}, and does not say why")

@@ -218,11 +218,7 @@ class Pipeline:
         return None
 
     def unsteady(self, case: Case) -> Iterator[str]:
-        """Yield the name of each stage that changes its own result when it runs on it again.
-
-        Raises:
-            MultiturnError: the case cannot be converted.
-        """
+        """Yield each stage that changes its own result; a MultiturnError if the case fails."""
         conversion = Conversion(case, markers=self.markers)
         for step in self.steps:
             conversion = step.run(conversion)
