@@ -64,5 +64,5 @@ def trim_history(
             what += f" {rest:,} without exchanges, {whole - rest:,} of the last one"
             what += f" and the first {keep_first}" if keep_first else ""
             raise InputError(f"{what}; raise tokens, or shorten them")
-    rest = "exchange" if last == 1 else f"{last} exchanges"
-    return kept(last, f"trimmed to {limit}the last {rest}")
+    number = "exchange" if last == 1 else f"{last} exchanges"
+    return kept(last, f"trimmed to {limit}the last {number}")

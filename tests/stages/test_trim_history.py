@@ -134,7 +134,7 @@ def test_no_prompt_is_above_the_number_and_one_more_exchange_would_be(
     provider = Counting(echo().settings)
 
     def size(conversion: Conversion) -> int:
-        return size_of(conversion, provider, tokenizer.count).tokens.count
+        return size_of(conversion, provider, tokenizer.count)[0].count
 
     try:
         result = trim_history(whole, tokens=limit, count=count, keep_first=keep_first)  # type: ignore[arg-type]

@@ -335,7 +335,7 @@ def send_batch(run: Run, tally: Tally, *, poll: float, wait: bool) -> None:
         left = batches.requests
     path = run.results_path()
     if run.results is not None and not run.selection.is_partial:
-        name_removed([*batches.removed, *run.results.strays()], path)
+        name_removed(run.results.strays(), path)
     if left:
         say_line(f"{number_of(left, 'request')} under way; get their results with --resume --batch")
     say_summary(f"{tally.summary()}: {path}{tally.repairs()}", err=True)

@@ -152,18 +152,15 @@ def _signed(before: Conversion, after: Conversion, stage: str) -> Conversion:
 
 def _check_others(conversion: Conversion) -> None:
     """Raise a ValueError if something beside the texts has a wrong type."""
-    if not isinstance(conversion.case, Case):
-        raise ValueError(f"{kind_of(conversion.case)} in place of a Case")
-    if not isinstance(conversion.settings, RequestSettings | None):
-        raise ValueError(f"{kind_of(conversion.settings)} in place of RequestSettings")
-    if not isinstance(conversion.notices, tuple | list):
-        raise ValueError(f"{kind_of(conversion.notices)} in place of a tuple of notices")
-    for tool in conversion.tools:
-        if not isinstance(tool, Tool):
-            raise ValueError(f"{kind_of(tool)} in place of a Tool")
-    for notice in conversion.notices:
-        if not isinstance(notice, Notice):
-            raise ValueError(f"{kind_of(notice)} in place of a Notice")
+    wanted: list[tuple[Any, type]] = [(conversion.case, Case)]
+    if conversion.settings is not None:
+        wanted.append((conversion.settings, RequestSettings))
+    for several, each in ((conversion.tools, Tool), (conversion.notices, Notice)):
+        items = several if isinstance(several, tuple | list) else [several]
+        wanted += [(item, each) for item in items]
+    for value, kind in wanted:
+        if not isinstance(value, kind):
+            raise ValueError(f"{kind_of(value)} in place of a {kind.__name__}")
     views = {"chat_view": conversion.chat_view, "question_view": conversion.question_view}
     for name, view in views.items():
         if view is not None and not callable(view):

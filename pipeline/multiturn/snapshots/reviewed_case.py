@@ -94,7 +94,7 @@ def reviewed_case(conversion: Conversion, provider: TargetProvider | None = None
         suite=suite_of(case),
         case=replace(case, files=None),
         request=request,
-        messages=spans.messages_of(conversion),
+        messages=spans.in_spans(conversion.prompt, conversion.case),
         tools=spans.definitions_of(conversion),
         question=spans.question_spans(conversion),
         folder=None if files is None else _relative(files.folders[0], files.root),
