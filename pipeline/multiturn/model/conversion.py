@@ -386,8 +386,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         Args:
             old: turns of this Conversion, such as those of an exchange.
             new: what stands where the first of them was.
-            why: the reason for what ``old`` has and ``new`` has not, such as a call or a role;
-                without one, that is lost.
+            why: the reason for what only ``old`` has, such as a call or a role; else it is lost.
 
         Raises:
             ValueError: a turn is not in this Conversion, or a call would be without its result, or
