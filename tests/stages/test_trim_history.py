@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from histories import conversion_of, history
-from multiturn import Call, Conversion, MultiturnError, Pipeline, Turn, explain, load_pipeline
+from multiturn import Call, Conversion, MultiturnError, Turn, explain, load_pipeline
 from multiturn.explaining.explanation import size_of
 from multiturn.model import tokens
 from multiturn.model.tokens import Tokenizer
@@ -109,21 +109,15 @@ def test_it_wants_a_limit_and_the_tokenizer_that_it_counts_with(
     )
 
 
-def trimmed_to(limit: int, count: str, keep_first: int) -> Pipeline:
-    spec = load_pipeline("spec")
-    return spec.insert(
-        trim_history, after="render_question", tokens=limit, count=count, keep_first=keep_first
-    )
-
-
 @given(
     number=st.integers(0, 3000),
-    limit=st.integers(20, 400),
+    exchanges=st.integers(1, 6),
+    over=st.sampled_from([-1, 0, 1, 5, 10]),
     count=st.sampled_from(["estimate", "o200k_base"]),
     keep_first=st.sampled_from([0, 0, 1]),
 )
 def test_no_prompt_is_above_the_number_and_one_more_exchange_would_be(
-    number: int, limit: int, count: str, keep_first: int
+    number: int, exchanges: int, over: int, count: Any, keep_first: int
 ) -> None:
     whole = conversion_of(history(number))
     tokenizer = Tokenizer("" if count == "estimate" else count)
@@ -136,8 +130,9 @@ def test_no_prompt_is_above_the_number_and_one_more_exchange_would_be(
     def size(conversion: Conversion) -> int:
         return size_of(conversion, provider, tokenizer.count)[0].count
 
+    limit = size(trim_history(whole, exchanges=exchanges)) + over
     try:
-        result = trim_history(whole, tokens=limit, count=count, keep_first=keep_first)  # type: ignore[arg-type]
+        result = trim_history(whole, tokens=limit, count=count, keep_first=keep_first)
     except MultiturnError:
         least = trim_history(whole, exchanges=1, keep_first=keep_first)
         assert size(least) > limit
