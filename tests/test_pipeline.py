@@ -370,8 +370,8 @@ def test_a_stage_that_leaves_nothing_to_answer_is_named(silent: Any) -> None:
     with pytest.raises(StageError) as caught:
         SPEC.insert(silent, after="resolve_segments").request(CASE)
     assert str(caught.value) == (
-        f"a.yaml:3: case 'a': the stage {silent.__name__} left nothing to answer, but system"
-        " messages at most; let it keep the last message of the user"
+        f"a.yaml:3: case 'a': the stage {silent.__name__} left nothing to answer; let it"
+        " keep a user message"
     )
 
 

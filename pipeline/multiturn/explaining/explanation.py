@@ -164,13 +164,12 @@ class _Sent:
         case, now = self.conversion.case, {tool.name: tool for tool in self.conversion.tools}
         for at, tool in enumerate(case.tools):
             where = case.where(tool.line, f"tools[{at}]")
-            stage = self.conversion.altered.get((None, tool.name))
-            if shown := self.of_key.get((None, f"tools[{at}]")):
-                yield Fate(where, "changed", f"by {shown[0].changed_by}")
-            elif tool.name not in now:
+            text = self.of_key.get((None, f"tools[{at}]"))
+            stage = text[0].changed_by if text else self.conversion.altered.get((None, tool.name))
+            if tool.name not in now and not text:
                 lost = f"no rule explains it; {_who(stage)} took the tool away"
                 yield Fate(where, *self.noticed.get((DROPPED, where), ("lost", lost)))
-            elif now[tool.name] != tool:
+            elif now.get(tool.name) != tool:
                 yield Fate(where, "changed", f"by {stage or 'a stage'}")
 
     def _fate_of_guideline(self, segment: tuple[int, int], content: object, path: str) -> _Fate:

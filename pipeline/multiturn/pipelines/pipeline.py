@@ -184,8 +184,7 @@ class Pipeline:
         if found is None or found[0] is self.steps[0]:
             what = "there is nothing to answer: only system messages have content, if any has"
             return InputError(f"{what}; add a user message").at(case.where(), case.id)
-        what = f"the stage {found[0].name} left nothing to answer, but system messages at most;"
-        what += " let it keep the last message of the user"
+        what = f"the stage {found[0].name} left nothing to answer; let it keep a user message"
         return errors.StageError(what).at(case.where(), case.id)
 
     def _first(
