@@ -9,15 +9,13 @@ from msgspec import Meta
 from multiturn import Conversion, InputError, PreparedRequest, StageError, stage
 from multiturn.model.tokens import Overhead, Tokenizer, sent_of
 
-Limit = Annotated[int, Meta(ge=1)] | None
-
 
 @stage(requires={"history", "text", "chat", "visible_turns"}, consumes={"history"})
 def trim_history(
     conversion: Conversion,
     *,
-    exchanges: Limit = None,
-    tokens: Limit = None,
+    exchanges: Annotated[int, Meta(ge=1)] | None = None,
+    tokens: Annotated[int, Meta(ge=1)] | None = None,
     keep_first: Annotated[int, Meta(ge=0)] = 0,
     count: Literal["estimate", "o200k_base", "cl100k_base"] = "estimate",
 ) -> Conversion:

@@ -285,6 +285,8 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
             for part in parts_of(self)
             if (part.resolved_path is not None or part.media is not None) and part.stage is None
         ]
+        if not attached:
+            return ()
         attached.sort(key=lambda part: (part.message is None, part.message or 0, part.content or 0))
         guidelines = {part.resolved_path for part in self.guidelines}
         files: dict[tuple[str, ...], InputFile] = {}
