@@ -79,6 +79,7 @@ def test_the_page_of_importing_works_as_it_stands(tmp_path: Path) -> None:
         ("costs.md", 3),
         ("explain.md", 1),
         ("formats.md", 5),
+        ("histories.md", 3),
         ("models.md", 3),
         ("own-provider.md", 4),
         ("own-servers.md", 1),
@@ -143,12 +144,12 @@ IMAGE = SHOT.text
         ("keep_last_image", {}, ["S", "Card", "Hm", "one", "two", "by", f"Look\n{IMAGE}"]),
     ],
 )
-def test_the_page_of_stages_has_a_stage_for_each_task(
+def test_the_page_of_tasks_has_a_stage_for_each(
     run_stage: Any, name: str, options: dict[str, Any], expected: list[str]
 ) -> None:
     """Each passes run_stage, loses nothing without a reason, and keeps calls with results."""
     found: dict[str, Any] = {"__name__": name}
-    exec(compile(program(page("stages.md"), f"# {name}.py"), name, "exec"), found)
+    exec(compile(program(page("stage-tasks.md"), f"# {name}.py"), name, "exec"), found)
     given = render_question(consolidate_system(conversion(*ASKED)))
     result = run_stage(found[name], given, **options)
     for turn, text in zip(result.turns, expected, strict=True):
@@ -165,9 +166,8 @@ def test_the_page_of_stages_has_a_stage_for_each_task(
     assert any(turn.is_error for turn in result.turns) is (name != "keep_last")
 
 
-def test_the_page_of_stages_has_ten_tasks() -> None:
-    tasks = page("stages.md").partition("## I want to")[2].partition("\n## ")[0]
-    assert len(blocks(tasks, "python")) == 10
+def test_the_page_of_tasks_has_ten() -> None:
+    assert len(blocks(page("stage-tasks.md"), "python")) == 10
 
 
 def test_the_page_of_stages_has_every_fact() -> None:
@@ -271,7 +271,7 @@ def test_the_page_of_python_works_as_it_stands(
 
 def test_the_page_of_pipelines_works_as_it_stands(tmp_path: Path) -> None:
     text = page("pipelines.md")
-    assert play(text, tmp_path) == 8
+    assert play(text, tmp_path) == 5
     (program,), (output,) = blocks(text, "python"), blocks(text, "text")
     assert printed(program, tmp_path) == output
 
