@@ -115,19 +115,20 @@ class _Findings(Failures):
 
     def _print(self, error: MultiturnError, severity: "Severity") -> None:
         from multiturn.cli.annotations import annotation
-        from multiturn.cli.lines import check_line, message_without_place
+        from multiturn.cli.lines import CheckLine, message_without_place
         from multiturn.explaining.record import to_json
 
+        where, what = error.where, message_without_place(error)
         if self.format == "json":
-            echo(to_json(check_line(error, severity)), nl=False)
+            place = where.file or None, where.line or None, where.column or None
+            echo(to_json(CheckLine(severity, *place, error.case_id, what)), nl=False)
         else:
-            what = message_without_place(error)
-            echo(annotation(error.where, what, title="multiturn check", severity=severity))
+            echo(annotation(where, what, title="multiturn check", severity=severity))
 
 
 def _check_pipeline(path: str, findings: _Findings) -> "list[Pipeline]":
     """Add what is wrong with a pipeline; return it if nothing is."""
-    from multiturn.pipelines.ordering import facts_after
+    from multiturn.pipelines.ordering import facts_along
     from multiturn.pipelines.pipeline import try_out
     from multiturn.pipelines.pipeline_file import read_pipeline
 
@@ -142,7 +143,7 @@ def _check_pipeline(path: str, findings: _Findings) -> "list[Pipeline]":
     except MultiturnError as error:
         findings.add(error)
         return []
-    missing = {"chat", "question"} - facts_after([step.stage for step in pipeline.steps])
+    missing = {"chat", "question"} - facts_along([step.stage for step in pipeline.steps])[-1]
     if len(missing) == 2:
         what = (
             "the pipeline gives neither a chat prompt nor a question, so every case comes out"
@@ -178,9 +179,8 @@ def _check_cases(
 
     right: Counter[str] = Counter()
     wrong: set[str] = set()
-    noted: dict[str, list[Key]] = {}  # the cases of each repair, or other note
-    places: dict[str, Place] = {}  # of its first case
-    unsteady: dict[str, list[Key]] = {}  # the cases of each stage that changes its own result
+    noted: dict[str, tuple[Place, list[Key]]] = {}  # the first place and all cases of each note
+    unsteady: dict[str, tuple[Place, list[Key]]] = {}  # of each stage that changes its own result
     for outcome in show_progress(convert_cases(selection, pipeline), prints=not findings.is_text):
         error = outcome.error
         conversion = outcome.conversion
@@ -198,9 +198,9 @@ def _check_cases(
                 names = {name: unsteady for each in tried for name in each.unsteady(case)}
             except MultiturnError as failure:
                 error, names = failure, {}
-            for note, found in {**dict.fromkeys(notes, noted), **names}.items():
-                places.setdefault(note, Place(case.file or case.suite, case.line))
-                found.setdefault(note, []).append((case.suite, case.id))
+            for note, kept in {**dict.fromkeys(notes, noted), **names}.items():
+                where = Place(case.file or case.suite, case.line)
+                kept.setdefault(note, (where, []))[1].append((case.suite, case.id))
         if conversion is not None and is_debugging():
             for fate in explain(conversion).fates:
                 if fate.fate == "dropped":
@@ -210,12 +210,12 @@ def _check_cases(
         else:
             wrong.add(outcome.suite)
             findings.add(error)
-    for note, cases in noted.items():
-        findings.note(places[note], f"{note} ({name_cases(cases)})")
-    for name, cases in unsteady.items():
+    for note, (where, cases) in noted.items():
+        findings.note(where, f"{note} ({name_cases(cases)})")
+    for name, (where, cases) in unsteady.items():
         what = f"the stage {name} changes its own result when it runs twice ({name_cases(cases)});"
         what += " let it leave alone what it has made: a stage knows its own text by part.stage"
-        findings.add(MultiturnError(what, where=places[name]))
+        findings.add(MultiturnError(what, where=where))
     for suite in selection.suites:
         if suite not in wrong:
             findings.approve(suite, f"{number_of(right[suite], 'case')}, without errors")
