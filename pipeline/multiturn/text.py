@@ -7,6 +7,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
+from multiturn.hidden import hidden_in
+
 _EMOJI = "©®‼⁉™ℹ←-\u27ff\u2900-⯿〰〽㊗㊙\U0001f000-\U0001faff"  # noqa: RUF001 - as they are
 _WIDEST, _MOST_ITEMS = 88, 6  # of a repr
 _SEEN_ASCII = bytes([*b"\t\n", *range(0x20, 0x7F)])
@@ -40,6 +42,26 @@ UNSEEN = (
 def unseen() -> "re.Pattern[str]":
     """Return UNSEEN compiled, which takes some milliseconds: most texts are plain."""
     return re.compile(UNSEEN)
+
+
+def unseen_in(text: str) -> "re.Pattern[str]":
+    """Return UNSEEN with all that is hidden in a text, compiled."""
+    others = hidden_beside(text)
+    return re.compile("|".join([UNSEEN, *sorted(others)])) if others else unseen()
+
+
+def hidden_beside(text: str) -> set[str]:
+    """Return patterns of what is hidden in a text beside an emoji or a letter, where UNSEEN is not.
+
+    >>> hidden_beside("\u231a\u200d\u231a") == {"(?<=[\u231a])\u200d(?=\u231a)"}
+    True
+    """
+    found = set()
+    for at in hidden_in(text):
+        if not unseen().match(text, at):
+            after = f"(?={text[at + 1]})" if text[at] in "\u200c\u200d" else ""
+            found.add(f"(?<=[{text[at - 1]}]){text[at]}{after}")
+    return found
 
 
 def may_have_unseen(text: bytes) -> bool:
@@ -76,7 +98,7 @@ def visible(text: str) -> str:
     # Nearly all texts are plain, and these two tests are much faster than the pattern.
     if text.isascii() and text.isprintable():
         return text
-    return unseen().sub(_code, text)
+    return unseen_in(text).sub(_code, text)
 
 
 def _code(match: re.Match[str]) -> str:

@@ -12,7 +12,7 @@ from multiturn.logs import Notice
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ProviderRequest, message_of
 from multiturn.pipelines.pipeline import request_of
-from multiturn.text import may_have_unseen, unseen, utf8
+from multiturn.text import may_have_unseen, unseen_in, utf8
 
 if TYPE_CHECKING:
     from multiturn.providers.base import TargetProvider
@@ -87,7 +87,8 @@ def to_json(record: Any) -> bytes:
         text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
         line = utf8(text).encode() + b"\n"
     if may_have_unseen(line):
-        return unseen().sub(_escape, line.decode()).encode()
+        shown = line.decode()
+        return unseen_in(shown).sub(_escape, shown).encode()
     return line
 
 

@@ -32,7 +32,7 @@ class Texts(dict[str, tuple[int, str, str]]):
         super().__init__(*known)
         self.media: dict[str, Media] = {}  # images, documents and audio, by the same paths
         self.store: Store | None = None  # of their bytes
-        self.unmerged: set[str] = set()  # the files that were warned of
+        self.warned: set[Notice | str] = set()  # what was warned of once; of conflicts, the files
 
 
 class Files:
@@ -151,12 +151,18 @@ class Files:
             self._texts.store = Store()
         return self._texts.store
 
+    def warn_once(self, notice: Notice) -> None:
+        """Give a warning, if it is the first of its kind in a run."""
+        if notice not in self._texts.warned:
+            warn(notice)
+            self._texts.warned.add(notice)
+
     def warn_of_conflict(self, resolved_path: str, text: str) -> None:
         """Warn of the lines of a merge conflict in a file, once in a run."""
         path = self._path(resolved_path)
-        if path in self._texts.unmerged or not has_conflict(text):
+        if path in self._texts.warned or not has_conflict(text):
             return
-        self._texts.unmerged.add(path)
+        self._texts.warned.add(path)
         why = "it has lines of a merge conflict; if it is one, merge it, and run this again"
         warn(Notice("file.conflict", errors.Place(resolved_path), why))
 

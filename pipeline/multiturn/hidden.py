@@ -1,0 +1,64 @@
+"""Characters that nobody sees, in which a prompt can have what its reviewers do not read.
+
+Joiners, marks of direction, selectors and tags are such, except where Unicode's sequences of emoji,
+its standardized variants or RFC 5892 have a use for them.
+"""
+
+import re
+import unicodedata
+from contextlib import suppress
+from functools import cache, lru_cache
+from itertools import islice
+from pathlib import Path
+
+# Unicode's Default_Ignorable_Code_Point, but the soft hyphen, and its marks of annotations.
+_MAY_HIDE = (
+    "([\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff])"
+)
+_DIRECTIONS = {"\u200e": {"L"}, "\u200f": {"R", "AL"}, "\u061c": {"R", "AL"}}
+MOST_HIDDEN = 1_000
+_NEAR = 50  # characters on each side of a joiner: idna takes no long texts
+
+
+@lru_cache(8)  # many cases have the same guidelines
+def hidden_in(text: str) -> tuple[int, ...]:
+    """Return where a text has characters that nobody sees, and that have no use there.
+
+    They are the indexes of the first thousand.
+    """
+    if text.isascii() or all(_has_use(text, at.start()) for at in _pattern().finditer(text)):
+        return ()
+    found = (at for at in _pattern(and_sequences=True).finditer(text) if at[1])
+    starts = (at.start() for at in found if not _has_use(text, at.start()))
+    return tuple(islice(starts, MOST_HIDDEN))
+
+
+def _has_use(text: str, at: int) -> bool:
+    """Return whether a mark of direction is beside its letters, or a joiner between letters."""
+    if letters := _DIRECTIONS.get(text[at]):
+        beside = set(text[max(at - 1, 0) : at + 2]) - _DIRECTIONS.keys()
+        return any(unicodedata.bidirectional(each) in letters for each in beside)
+    if text[at] in "\u200c\u200d":
+        from idna.core import valid_contextj
+
+        with suppress(ValueError):  # beside a character without a name, such as a line break
+            return valid_contextj(text[max(at - _NEAR, 0) : at + _NEAR], min(at, _NEAR))
+    return False
+
+
+@cache
+def _pattern(*, and_sequences: bool = False) -> "re.Pattern[str]":
+    """Return a pattern of what may hide, as its group, and of sequences in which it does not."""
+    if not and_sequences:
+        return re.compile(_MAY_HIDE)
+    from emoji import EMOJI_DATA  # with the pattern, this takes a tenth of a second
+
+    joined = [each for each in EMOJI_DATA if "\u200d" in each or "\U000e007f" in each]
+    in_both_forms = "".join(
+        {each[0] for each, data in EMOJI_DATA.items() if "variant" in data or "\ufe0f" in each[1:2]}
+    )
+    variants = Path(__file__).with_name("variants.txt").read_text(encoding="ascii").split("\n")
+    sequences = *sorted(joined, key=len, reverse=True), f"[{in_both_forms}][\ufe0e\ufe0f]"
+    return re.compile("|".join([*sequences, *variants[1:-1], _MAY_HIDE]))
