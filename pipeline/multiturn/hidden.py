@@ -24,10 +24,7 @@ _NEAR = 50  # characters on each side of a joiner: idna takes no long texts
 
 @lru_cache(8)  # many cases have the same guidelines
 def hidden_in(text: str) -> tuple[int, ...]:
-    """Return where a text has characters that nobody sees, and that have no use there.
-
-    They are the indexes of the first thousand.
-    """
+    """Return the first thousand indexes of what nobody sees in a text, and has no use there."""
     if text.isascii() or all(_has_use(text, at.start()) for at in _pattern().finditer(text)):
         return ()
     found = (at for at in _pattern(and_sequences=True).finditer(text) if at[1])
@@ -53,12 +50,10 @@ def _pattern(*, and_sequences: bool = False) -> "re.Pattern[str]":
     """Return a pattern of what may hide, as its group, and of sequences in which it does not."""
     if not and_sequences:
         return re.compile(_MAY_HIDE)
-    from emoji import EMOJI_DATA  # with the pattern, this takes a tenth of a second
+    from emoji import EMOJI_DATA as EMOJI  # with the pattern, this takes a tenth of a second
 
-    joined = [each for each in EMOJI_DATA if "\u200d" in each or "\U000e007f" in each]
-    in_both_forms = "".join(
-        {each[0] for each, data in EMOJI_DATA.items() if "variant" in data or "\ufe0f" in each[1:2]}
-    )
+    joined = [each for each in EMOJI if "\u200d" in each or "\U000e007f" in each]
+    in_both_forms = {each[0] for each in EMOJI if "variant" in EMOJI[each] or each[1:2] == "\ufe0f"}
+    sequences = *sorted(joined, key=len, reverse=True), f"[{''.join(in_both_forms)}][\ufe0e\ufe0f]"
     variants = Path(__file__).with_name("variants.txt").read_text(encoding="ascii").split("\n")
-    sequences = *sorted(joined, key=len, reverse=True), f"[{in_both_forms}][\ufe0e\ufe0f]"
     return re.compile("|".join([*sequences, *variants[1:-1], _MAY_HIDE]))

@@ -44,24 +44,14 @@ def unseen() -> "re.Pattern[str]":
     return re.compile(UNSEEN)
 
 
-def unseen_in(text: str) -> "re.Pattern[str]":
-    """Return UNSEEN with all that is hidden in a text, compiled."""
-    others = hidden_beside(text)
-    return re.compile("|".join([UNSEEN, *sorted(others)])) if others else unseen()
-
-
-def hidden_beside(text: str) -> set[str]:
-    """Return patterns of what is hidden in a text beside an emoji or a letter, where UNSEEN is not.
-
-    >>> hidden_beside("\u231a\u200d\u231a") == {"(?<=[\u231a])\u200d(?=\u231a)"}
-    True
-    """
-    found = set()
-    for at in hidden_in(text):
+def unseen_in(*texts: str) -> "re.Pattern[str]":
+    """Return UNSEEN, with what is hidden in texts beside an emoji or a letter, compiled."""
+    hidden = set()
+    for text, at in ((text, at) for text in texts for at in hidden_in(text)):
         if not unseen().match(text, at):
             after = f"(?={text[at + 1]})" if text[at] in "\u200c\u200d" else ""
-            found.add(f"(?<=[{text[at - 1]}]){text[at]}{after}")
-    return found
+            hidden.add(f"(?<=[{text[at - 1]}]){text[at]}{after}")
+    return re.compile("|".join([UNSEEN, *sorted(hidden)])) if hidden else unseen()
 
 
 def may_have_unseen(text: bytes) -> bool:

@@ -18,7 +18,7 @@ from multiturn.report.payloads import Payload, Payloads, Pieces, sample_provider
 from multiturn.report.sides import spans_shown
 from multiturn.snapshots.changes import Change, total_in_words
 from multiturn.snapshots.reviewed_case import ReviewedCase, SentPrompt
-from multiturn.text import UNSEEN, hidden_beside, utf8
+from multiturn.text import unseen_in, utf8
 
 _HERE = Path(__file__).parent
 _LEVEL = 5  # of zlib: level 6 takes twice the time, for a page that is a tenth smaller
@@ -94,9 +94,7 @@ class _Data:
         """Return what the page knows without the texts."""
         report, target = self.report, self.report.now.pipeline.target
         return {
-            "unseen": "|".join(
-                [UNSEEN, *{each for text in self.numbers for each in hidden_beside(text)}]
-            ),
+            "unseen": unseen_in(*self.numbers).pattern,
             "pipeline": report.shown,
             "against": report.against,
             "sample": report.sample,
