@@ -35,7 +35,7 @@ def hidden_in(text: str) -> tuple[int, ...]:
 def _has_use(text: str, at: int) -> bool:
     """Return whether a mark of direction is beside its letters, or a joiner between letters."""
     if letters := _DIRECTIONS.get(text[at]):
-        beside = set(text[max(at - 1, 0) : at + 2]) - _DIRECTIONS.keys()
+        beside = filter(str.isalpha, text[max(at - 1, 0) : at + 2])
         return any(unicodedata.bidirectional(each) in letters for each in beside)
     if text[at] in "\u200c\u200d":
         from idna.core import valid_contextj

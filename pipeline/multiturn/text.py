@@ -47,7 +47,7 @@ def unseen() -> "re.Pattern[str]":
 def unseen_in(*texts: str) -> "re.Pattern[str]":
     """Return UNSEEN, with what is hidden in texts beside an emoji or a letter, compiled."""
     hidden = set()
-    for text, at in ((text, at) for text in texts for at in hidden_in(text)):
+    for text, at in ((each, at) for each in texts for at in hidden_in(each)):
         if not unseen().match(text, at):
             after = f"(?={text[at + 1]})" if text[at] in "\u200c\u200d" else ""
             hidden.add(f"(?<=[{text[at - 1]}]){text[at]}{after}")

@@ -25,12 +25,12 @@ _LARGEST_SUITE = 1_000_000  # bytes: in a larger one, the place is where a text 
 
 def warn_of_hidden(conversion: Conversion) -> None:
     """Warn of each text of a prompt with hidden characters that are not allowed, once in a run."""
-    from multiturn.engine.project import find_defaults
-
     case = conversion.case
     for part in _sent(conversion) if case.hidden_characters is None else ():
         if part.text.isascii() or not (found := hidden_in(part.text)):
             continue
+        from multiturn.engine.project import find_defaults
+
         is_file = part.kind == "text" and part.resolved_path is not None and part.stage is None
         where, root = _place_in_suite(part, found[0], case), ""
         if is_file:
