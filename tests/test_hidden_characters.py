@@ -1,6 +1,8 @@
+# ruff: noqa: RUF001 - texts of many scripts
 """Characters that nobody sees: found in all that reaches a prompt, unless Unicode has a use."""
 
 import json
+import re
 import subprocess
 import sys
 import unicodedata
@@ -15,7 +17,7 @@ from browser import Reader, open_browser
 from commands import run
 from comparing import write
 from multiturn.hidden import hidden_in
-from multiturn.text import unseen_in
+from repositories import commit, git
 
 TEXTS = {
     "Arabic": "مرحبا بكم، هذا نص عربي\u200f. (مثال)",
@@ -61,7 +63,7 @@ def test_no_emoji_of_unicode_has_one() -> None:
 
 
 @given(st.sampled_from([*TEXTS.values()]), st.sampled_from(NEVER), st.randoms())
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_what_is_never_of_use_is_found_anywhere(text: str, sign: str, random: object) -> None:
     at = random.randint(0, len(text))  # type: ignore[attr-defined]
     assert hidden_in(text[:at] + sign + text[at:]), (text, at)
@@ -74,7 +76,7 @@ def is_in_emoji(text: str, at: int) -> bool:
 
 
 @given(st.sampled_from([*TEXTS.values()]), st.sampled_from("\u200d\ufe0e\ufe0f"), st.randoms())
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_joiners_and_selectors_are_found_where_they_make_nothing(
     text: str, sign: str, random: object
 ) -> None:
@@ -93,7 +95,7 @@ def test_joiners_and_selectors_are_found_where_they_make_nothing(
 
 
 @given(st.sampled_from(LETTERS), st.sampled_from("\u200e\u200f\u061c\u200c"), st.randoms())
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_marks_and_non_joiners_are_found_beside_other_letters(
     script: str, sign: str, random: object
 ) -> None:
@@ -147,7 +149,7 @@ guideline_patterns: ["*.rules.md"]
 guidelines: ["Given\u2060 here."]
 metadata: {systemPrompt: "You\ufe0f help."}
 tools:
-  - {name: weather, description: "Tell\u200d it", parameters: {type: object, properties: {"ci\u200bty": {type: string}}}}
+  - {name: w, description: "Tell\u200d it", parameters: {type: object, properties: {"ci\u200bty": {}}}}
 execution: {stop: ["x\u200b"], body: {user: "a\u200b"}}
 evalcases:
   - id: a
@@ -161,7 +163,7 @@ evalcases:
           - {type: file, value: notes.md}
           - {type: file, value: "tone.rules.md"}
           - "an escape: \\u200b"
-      - {role: assistant, tool_calls: [{id: c, name: weather, arguments: {city: "P\u200baris"}}]}
+      - {role: assistant, tool_calls: [{id: c, name: w, arguments: {city: "P\u200baris"}}]}
       - {role: tool, tool_call_id: c, content: "\u200bHot."}
   - id: b
     input_messages: [{role: user, content: [{type: file, value: notes.md}, Hi]}]
@@ -178,8 +180,10 @@ FIRST = "case 'a': input_messages[0].content"
 SPACE = "1 hidden character: ZERO WIDTH SPACE (1)"
 WARNINGS = {
     "s.eval.yaml:2:20": f"guidelines[0]: 1 hidden character: WORD JOINER (1){MEANT}",
-    "s.eval.yaml:3:30": f"metadata.systemPrompt: 1 hidden character: VARIATION SELECTOR-16 (1){MEANT}",
-    "s.eval.yaml:5:39": (
+    "s.eval.yaml:3:30": (
+        f"metadata.systemPrompt: 1 hidden character: VARIATION SELECTOR-16 (1){MEANT}"
+    ),
+    "s.eval.yaml:5:33": (
         "tools[0]: 2 hidden characters: ZERO WIDTH JOINER (1), ZERO WIDTH SPACE (1)" + MEANT
     ),
     "s.eval.yaml:6:22": f"execution.stop: {SPACE}{MEANT}",
@@ -188,7 +192,7 @@ WARNINGS = {
         f"{FIRST}[0]: 3 hidden characters: ZERO WIDTH SPACE (2), RIGHT-TO-LEFT OVERRIDE (1){MEANT}"
     ),
     "s.eval.yaml:18:13": f"{FIRST}[3]: {SPACE}{MEANT}",  # where its text begins
-    "s.eval.yaml:19:83": f"case 'a': input_messages[1].tool_calls[0]: {SPACE}{MEANT}",
+    "s.eval.yaml:19:77": f"case 'a': input_messages[1].tool_calls[0]: {SPACE}{MEANT}",
     "s.eval.yaml:20:49": f"case 'a': input_messages[2].content: {SPACE}{MEANT}",
     "notes.md:2:6": SPACE + FILE_MEANT,
     "tone.rules.md:1:4": (
@@ -318,48 +322,85 @@ def test_only_allow_is_a_value(root: Path) -> None:
     )
 
 
-SMUGGLED = {  # what a difference brings in, and how it is shown
-    "a zero-width space": ("One.\u200b", r"One.\u200b"),
-    "tags": ("One.\U000e0041", r"One.\U000e0041"),
-    "a joiner of no emoji": ("One 👩\u200d👩.", "One 👩\\u200d👩."),
-    "a selector of no variant": ("One ∀\ufe0f.", "One ∀\\ufe0f."),
-    "a joiner of letters": ("One ا\u200dب.", "One ا\\u200dب."),
-    "a second selector": ("One ❤\ufe0f\ufe0f.", "One ❤\ufe0f\\ufe0f."),
+SMUGGLED = {  # what a difference brings in, and how it is shown: % stands before a code
+    "One.\u200b": "One.%200b",
+    "One.\u202e": "One.%202e",
+    "One.\U000e0041": "One.%e0041",
+    "One 👩\u200d👩.": "One 👩%200d👩.",
+    "One ∀\ufe0f.": "One ∀%fe0f.",
+    "One ا\u200dب.": "One ا%200dب.",
+    "One 1\ufe0f\ufe0f\u20e3.": "One 1%fe0f%fe0f\u20e3.",
+    "One ❤\ufe0f\U000e0101.": "One ❤\ufe0f%e0101.",
 }
 
 
-@pytest.mark.parametrize(("text", "shown"), SMUGGLED.values(), ids=SMUGGLED)
-def test_a_difference_shows_one_in_every_view(root: Path, text: str, shown: str) -> None:
-    suite = "evalcases: [{id: a, input_messages: [{role: user, content: 'TEXT'}]}]\n"
-    write(root, {"s.eval.yaml": suite.replace("TEXT", "One.")})
-    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c"]
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
-        subprocess.run([*git, *words], cwd=root, check=True)
-    run("snapshot", ".", folder=root)
-    write(root, {"s.eval.yaml": suite.replace("TEXT", text)})
-    check = ["snapshot", ".", "--check"]
-    assert shown in run(*check, folder=root).stdout
-    line = json.loads(run(*check, "--format", "json", folder=root).stdout.splitlines()[0])
-    assert shown in line["diff"]
-    github = run(*check, "--format", "github", folder=root).stdout
-    assert shown in github
-    seen = run(*check, "--review", folder=root, given="q\n")
-    assert shown in seen.stdout + seen.stderr or seen.returncode == 2
-    written = run("report", ".", "--against", "HEAD", "--format", "markdown", folder=root).stdout
-    code = "".join(
-        f"\\u{{{ord(each):x}}}" if unseen_in(text).fullmatch(each) else each for each in text
-    )
-    assert "\\u{" in written
-    assert code.count("\\u{") >= 1
-    assert (
-        run("report", ".", "--against", "HEAD", "--output", "r.html", folder=root).returncode == 0
-    )
-    sign = max(text, key=lambda each: unicodedata.category(each) in ("Cf", "Mn"))
+def shown(style: str) -> list[str]:
+    """Return the texts with codes in the form of Python, JSON, Markdown or the page."""
+
+    def code(match: re.Match[str]) -> str:
+        digits = match[1]
+        if style == "page":
+            return f"U+{digits.upper().zfill(4)}"
+        if style == "markdown":
+            return f"\\u{{{digits}}}"
+        return f"\\U{digits:0>8}" if len(digits) > 4 else f"\\u{digits}"
+
+    return [re.sub("%(e0[0-9a-f]{3}|[0-9a-f]{4})", code, text) for text in SMUGGLED.values()]
+
+
+@pytest.fixture
+def smuggled(root: Path) -> Path:
+    """Return a repository in which each case has one more hidden character than at HEAD."""
+    case = "  - {id: c%d, input_messages: [{role: user, content: '%s'}]}"
+    for texts in (["One."] * len(SMUGGLED), [*SMUGGLED]):
+        cases = "\n".join(case % each for each in enumerate(texts))
+        write(root, {"s.eval.yaml": f"evalcases:\n{cases}\n"})
+        if texts[0] == "One.":
+            run("snapshot", ".", folder=root)
+            git(root, "init", "-q")
+            commit(root)
+    return root
+
+
+@pytest.mark.parametrize("format_", ["text", "json", "github"])
+def test_a_check_of_snapshots_shows_one(smuggled: Path, format_: str) -> None:
+    done = run("snapshot", ".", "--check", "--format", format_, folder=smuggled)
+    output = done.stdout
+    if format_ == "json":
+        output = "".join(json.loads(line)["diff"] or "" for line in output.splitlines())
+    assert done.returncode == 1
+    assert [text for text in shown("python") if text not in output] == []
+    assert [text for text in SMUGGLED if text in output + done.stderr] == []
+
+
+def test_a_diff_of_snapshots_shows_one(smuggled: Path) -> None:
+    """Also one by Git, which reviewers of a pull request read."""
+    run("snapshot", ".", folder=smuggled)
+    output = git(smuggled, "diff", "snapshots")
+    assert [text for text in shown("python") if text not in output] == []
+    assert [text for text in SMUGGLED if text in output] == []
+
+
+def test_a_report_shows_one_in_each_of_its_views(smuggled: Path) -> None:
+    command = ["report", ".", "--against", "HEAD", "--output"]
+    assert run(*command, "r.md", "--format", "markdown", folder=smuggled).returncode == 0
+    output = (smuggled / "r.md").read_text(encoding="utf-8")
+    assert [text for text in shown("markdown") if text not in output] == []
+    assert [text for text in SMUGGLED if text in output] == []
+    assert run(*command, "r.html", folder=smuggled).returncode == 0
     with open_browser() as browser:
         reader = Reader(browser)
-        page = reader.open(root / "r.html")
-        signs = page.locator(".sign")
-        assert f"U+{ord(sign):04X}" in signs.all_text_contents()
+        page = reader.open(smuggled / "r.html")
+        above = page.locator("body").text_content() or ""
+        for link, (text, code) in enumerate(zip(SMUGGLED, shown("page"), strict=True)):
+            page.locator("#cases li a").nth(link).click()
+            for tab in page.get_by_role("tab").all():
+                tab.click()
+                panel = page.locator("#panel").text_content() or ""
+                assert code.rpartition(" ")[2] in panel, (text, tab.text_content())
+                assert text not in panel
+            assert text not in above
+        assert "U+200B" in above
     assert reader.errors == []
 
 
