@@ -149,7 +149,7 @@ guideline_patterns: ["*.rules.md"]
 guidelines: ["Given\u2060 here."]
 metadata: {systemPrompt: "You\ufe0f help."}
 tools:
-  - {name: w, description: "Te\u200dll", parameters: {type: object, properties: {"c\u200bty": {}}}}
+  - {name: w, description: "Say\u200d", parameters: {type: object, properties: {"c\u200bty": {}}}}
 execution: {stop: ["x\u200b"], body: {user: "a\u200b"}}
 evalcases:
   - id: a
@@ -183,7 +183,7 @@ WARNINGS = {
     "s.eval.yaml:3:30": (
         f"metadata.systemPrompt: 1 hidden character: VARIATION SELECTOR-16 (1){MEANT}"
     ),
-    "s.eval.yaml:5:31": (
+    "s.eval.yaml:5:32": (
         "tools[0]: 2 hidden characters: ZERO WIDTH JOINER (1), ZERO WIDTH SPACE (1)" + MEANT
     ),
     "s.eval.yaml:6:22": f"execution.stop: {SPACE}{MEANT}",

@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from multiturn.text import escape, may_have_unseen, unseen_in
+from multiturn.text import escape, may_have_unseen, unseen
 
 # Text that reads as text without quotes, in YAML 1.1 as in 1.2; and no digest, for some begin with
 # a digit, and a new digest should be all that a diff shows.
@@ -47,7 +47,7 @@ def _after(value: Any, indent: str) -> str:
         return "\n" + "".join(f"{indent}-{_item(item, indent + '  ')}" for item in value)
     if isinstance(value, str) and "\n" in value.strip("\n"):
         data = value.encode("utf-8", "surrogatepass")
-        has_unseen = may_have_unseen(data) and unseen_in(value).search(value)
+        has_unseen = may_have_unseen(data) and unseen(value).search(value)
         return f" {_lines(value, indent)}\n" if has_unseen else _block(value, indent)
     return f" {_scalar(value)}\n"
 
@@ -99,7 +99,7 @@ def _lines(text: str, indent: str) -> str:
 def _escaped(text: str) -> str:
     """Return a text as it stands between quotes."""
     line = json.dumps(text, ensure_ascii=False)[1:-1]
-    return unseen_in(line).sub(escape, line)
+    return unseen(line).sub(escape, line)
 
 
 def _scalar(value: Any) -> str:

@@ -12,7 +12,7 @@ from multiturn.logs import Notice
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ProviderRequest, message_of
 from multiturn.pipelines.pipeline import request_of
-from multiturn.text import may_have_unseen, unseen_in, utf8
+from multiturn.text import may_have_unseen, unseen, utf8
 
 if TYPE_CHECKING:
     from multiturn.providers.base import TargetProvider
@@ -69,13 +69,11 @@ def record_for(conversion: Conversion, provider: "TargetProvider") -> Record:
     request = request_of(conversion)
     preview = preview_of(conversion, provider, request)
     record = record_of(request, conversion.notices)
-    shown: dict[str, Any] = {"target": provider.name}
+    head = {"suite": record.pop("suite"), "id": record.pop("id"), "target": provider.name}
     if preview.messages is not None:
-        shown["messages"] = list(map(message_of, preview.messages))
+        head["messages"] = list(map(message_of, preview.messages))
         record = {key: value for key, value in record.items() if key not in _INSTEAD}
-    shown |= {"parameters": preview.parameters, "repairs": preview.repairs}
-    head = {key: record[key] for key in ("suite", "id")}
-    return head | shown | record
+    return head | {"parameters": preview.parameters, "repairs": preview.repairs} | record
 
 
 def to_json(record: Any) -> bytes:
@@ -88,7 +86,7 @@ def to_json(record: Any) -> bytes:
         line = utf8(text).encode() + b"\n"
     if may_have_unseen(line):
         shown = line.decode()
-        return unseen_in(shown).sub(_escape, shown).encode()
+        return unseen(shown).sub(_escape, shown).encode()
     return line
 
 

@@ -31,7 +31,7 @@ class Texts(dict[str, tuple[int, str, str]]):
     def __init__(self, *known: Mapping[str, tuple[int, str, str]]) -> None:
         super().__init__(*known)
         self.media: dict[str, Media] = {}  # images, documents and audio, by the same paths
-        self.store: Store | None = None  # of their bytes
+        self.store = Store()  # of their bytes
         self.warned: set[Notice | str] = set()  # what was warned of once; of conflicts, the files
 
 
@@ -147,8 +147,6 @@ class Files:
     @property
     def store(self) -> Store:
         """Where the bytes of media lie, as long as anything needs them."""
-        if self._texts.store is None:
-            self._texts.store = Store()
         return self._texts.store
 
     def warn_once(self, notice: Notice) -> None:
@@ -217,12 +215,8 @@ class Files:
             hint = "; only files can be attached, not URLs"
         elif "\\" in written:
             hint = "; folders end with /, not with a backslash"
-        elif re.search(r"[*?\[{]", written):
-            hint = "; name each file, globs are not expanded"
         elif near := self._near(written, folders):
             hint = f"; did you mean {quoted(near)}?"
-        elif written.startswith("/"):
-            hint = "; a leading / means from the root first"
         elif self.folders == [self.root] != [root_of(self._folder)]:
             hint = f", the root {from_here(self.root)!r}; for another root, use {option('root')}"
         elif self.folders == [self.root] and not os.path.exists(os.path.join(self.root, ".git")):

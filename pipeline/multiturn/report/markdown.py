@@ -16,7 +16,7 @@ from multiturn.report.comparison import (
     titled,
 )
 from multiturn.snapshots.changes import Change, name_cases, total_in_words
-from multiturn.text import first_of, number_of, unseen_in, utf8
+from multiturn.text import first_of, number_of, unseen, utf8
 
 MAX_SIZE = 65_000  # characters; a comment on GitHub holds 65,536, and begins with a marker
 _RESERVE = 500  # for the lines that say what was left out
@@ -218,7 +218,7 @@ def _fenced(text: str, language: str, longest: int) -> str:
 
 
 def _shown(text: str) -> str:
-    return unseen_in(text).sub(lambda match: f"\\u{{{ord(match[0]):x}}}", utf8(text))
+    return unseen(text).sub(lambda match: f"\\u{{{ord(match[0]):x}}}", utf8(text))
 
 
 def _code(text: str) -> str:

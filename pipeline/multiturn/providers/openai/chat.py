@@ -193,7 +193,7 @@ _READ = ("messages", "model", "tools")
 _LIMITS = ("max_completion_tokens", "max_tokens")
 
 
-def read_chat(body: Mapping[str, Any], media: MediaReader = reading.read_media) -> PreparedRequest:
+def read_chat(body: Mapping[str, Any], media: MediaReader) -> PreparedRequest:
     """Return the request that a body was written of.
 
     Raises:
@@ -335,9 +335,9 @@ FORM = BodyForm(
     _same,
     lambda request: dict(request.form),
     keys={**KEYS, "max_output_tokens": Key(_LIMITS[0])},
-    # From the types of openai 3.52.0 on 22 November 2026.
+    # From the types of openai 3.52.0 on 22 November 2026; the last two from vLLM's.
     closed=(
         *(*_READ, *_LIMITS, "audio", "functions", "function_call", "modalities", "prediction"),
-        *("prompt_cache_options", "web_search_options"),
+        *("prompt_cache_options", "web_search_options", "chat_template", "documents"),
     ),
 )
