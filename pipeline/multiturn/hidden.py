@@ -18,18 +18,17 @@ _MAY_HIDE = (
     "\U000e0000-\U000e0fff])"
 )
 _DIRECTIONS = {"\u200e": {"L"}, "\u200f": {"R", "AL"}, "\u061c": {"R", "AL"}}
+JOINERS = "\u200c\u200d"
 MOST_HIDDEN = 1_000
-_NEAR = 50  # characters on each side of a joiner: idna takes no long texts
 
 
 @lru_cache(8)  # many cases have the same guidelines
 def hidden_in(text: str) -> tuple[int, ...]:
     """Return the first thousand indexes of what nobody sees in a text, and has no use there."""
-    if text.isascii() or all(_has_use(text, at.start()) for at in _pattern().finditer(text)):
+    if text.isascii() or all(_has_use(text, at.start()) for at in re.finditer(_MAY_HIDE, text)):
         return ()
-    found = (at for at in _pattern(and_sequences=True).finditer(text) if at[1])
-    starts = (at.start() for at in found if not _has_use(text, at.start()))
-    return tuple(islice(starts, MOST_HIDDEN))
+    found = (at.start() for at in _uses_and_hidden().finditer(text) if at[1])
+    return tuple(islice((at for at in found if not _has_use(text, at)), MOST_HIDDEN))
 
 
 def _has_use(text: str, at: int) -> bool:
@@ -37,19 +36,17 @@ def _has_use(text: str, at: int) -> bool:
     if letters := _DIRECTIONS.get(text[at]):
         beside = filter(str.isalpha, text[max(at - 1, 0) : at + 2])
         return any(unicodedata.bidirectional(each) in letters for each in beside)
-    if text[at] in "\u200c\u200d":
+    if text[at] in JOINERS:
         from idna.core import valid_contextj
 
         with suppress(ValueError):  # beside a character without a name, such as a line break
-            return valid_contextj(text[max(at - _NEAR, 0) : at + _NEAR], min(at, _NEAR))
+            return valid_contextj(text[max(at - 50, 0) : at + 50], min(at, 50))  # a long text fails
     return False
 
 
 @cache
-def _pattern(*, and_sequences: bool = False) -> "re.Pattern[str]":
-    """Return a pattern of what may hide, as its group, and of sequences in which it does not."""
-    if not and_sequences:
-        return re.compile(_MAY_HIDE)
+def _uses_and_hidden() -> "re.Pattern[str]":
+    """Return a pattern of sequences that have a use, and of what may hide elsewhere, as a group."""
     from emoji import EMOJI_DATA as EMOJI  # with the pattern, this takes a tenth of a second
 
     joined = [each for each in EMOJI if "\u200d" in each or "\U000e007f" in each]

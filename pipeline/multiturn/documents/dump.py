@@ -98,8 +98,7 @@ def _lines(text: str, indent: str) -> str:
 
 def _escaped(text: str) -> str:
     """Return a text as it stands between quotes."""
-    line = json.dumps(text, ensure_ascii=False)[1:-1]
-    return unseen(line).sub(escape, line)
+    return unseen(line := json.dumps(text, ensure_ascii=False)[1:-1]).sub(escape, line)
 
 
 def _scalar(value: Any) -> str:

@@ -85,8 +85,7 @@ def to_json(record: Any) -> bytes:
         text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
         line = utf8(text).encode() + b"\n"
     if may_have_unseen(line):
-        shown = line.decode()
-        return unseen(shown).sub(_escape, shown).encode()
+        return unseen(shown := line.decode()).sub(_escape, shown).encode()
     return line
 
 

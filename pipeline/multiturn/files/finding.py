@@ -32,7 +32,7 @@ class Texts(dict[str, tuple[int, str, str]]):
         super().__init__(*known)
         self.media: dict[str, Media] = {}  # images, documents and audio, by the same paths
         self.store = Store()  # of their bytes
-        self.warned: set[Notice | str] = set()  # what was warned of once; of conflicts, the files
+        self.warned: set[errors.Place | str] = set()  # places; of merge conflicts, the files
 
 
 class Files:
@@ -47,6 +47,7 @@ class Files:
     def __init__(self, folder: Path, root: Path, texts: Texts | None = None) -> None:
         self.root = real_path(root)
         self._texts = Texts() if texts is None else texts
+        self.warned = self._texts.warned
         self._found: dict[str, str] = {}
         self._folder = folder_path = real_path(folder)
         self.folders = []
@@ -149,18 +150,12 @@ class Files:
         """Where the bytes of media lie, as long as anything needs them."""
         return self._texts.store
 
-    def warn_once(self, notice: Notice) -> None:
-        """Give a warning, if it is the first of its kind in a run."""
-        if notice not in self._texts.warned:
-            warn(notice)
-            self._texts.warned.add(notice)
-
     def warn_of_conflict(self, resolved_path: str, text: str) -> None:
         """Warn of the lines of a merge conflict in a file, once in a run."""
         path = self._path(resolved_path)
-        if path in self._texts.warned or not has_conflict(text):
+        if path in self.warned or not has_conflict(text):
             return
-        self._texts.warned.add(path)
+        self.warned.add(path)
         why = "it has lines of a merge conflict; if it is one, merge it, and run this again"
         warn(Notice("file.conflict", errors.Place(resolved_path), why))
 

@@ -52,7 +52,7 @@ class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     def __repr__(self) -> str:
         return cut(super().__repr__())  # its text may be a whole image
 
-    def segment_key(self, index: int) -> str:
+    def segment_key(self, index: int | None) -> str:
         """Return what errors call a segment of the content."""
         return f"content[{index}]" if isinstance(self.content, list) else "content"
 

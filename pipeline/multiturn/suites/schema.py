@@ -43,8 +43,7 @@ class SuiteKeys(Struct, kw_only=True):
         templates: `literal`: braces as in `{{ name }}` are text, also beside `vars`, `testData`,
             `prompts` or `default_test`.
         execution: settings of a run; those of its answers are sent.
-        hidden_characters: `allow`: characters that nobody sees, such as zero-width spaces, are
-            meant, also in attached files.
+        hidden_characters: `allow`: characters that nobody sees are meant, also in attached files.
     """
 
     schema: Any = field(name="$schema", default=None)
