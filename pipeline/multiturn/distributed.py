@@ -134,6 +134,8 @@ def _on_cluster(
             yield from converting.results_in_order(submit, parts, _AHEAD * max(1, threads))
     except distributed.scheduler.KilledWorker:
         raise MultiturnError("the workers that converted a suite died, one after another") from None
+    except MultiturnError:
+        raise
     except Exception as error:  # a scheduler of another version may answer with any
         why = str(error).partition("\n")[0] or type(error).__name__
         need = f"it needs a worker (dask worker {scheduler}), and distributed {ours}, as here"

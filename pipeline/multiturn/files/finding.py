@@ -210,6 +210,8 @@ class Files:
             hint = "; only files can be attached, not URLs"
         elif "\\" in written:
             hint = "; folders end with /, not with a backslash"
+        elif re.search(r"[*?\[{]", written):
+            hint = "; name each file, globs are not expanded"
         elif near := self._near(written, folders):
             hint = f"; did you mean {quoted(near)}?"
         elif self.folders == [self.root] != [root_of(self._folder)]:
