@@ -59,7 +59,7 @@ def _sent(conversion: Conversion) -> Iterator[Part]:
     """Yield each text of a prompt, of its tools and of its settings."""
     for turn in conversion.sent:
         yield from turn.parts
-        if turn.is_more:
+        if turn.calls or turn.thinking:
             yield from (*turn.thoughts, *turn.calls_shown)
     for at, tool in enumerate(conversion.tools):
         text = json.dumps(to_builtins(tool), ensure_ascii=False)
