@@ -307,6 +307,16 @@ def test_they_can_be_allowed(root: Path, files: dict[str, str], left: list[str])
     assert run("convert", ".", "--strict", folder=root).returncode == bool(left)
 
 
+def test_a_project_allows_them_from_any_of_its_folders(root: Path) -> None:
+    defaults = 'allow_hidden_characters = ["evals/s.eval.yaml", "notes.md"]'
+    suite = {"evals/s.eval.yaml": f"evalcases:\n{BOTH}", "notes.md": FILES["notes.md"]}
+    write(root, {**suite, "multiturn.toml": defaults})
+    assert run("check", "s.eval.yaml", "--strict", folder=root / "evals").returncode == 0
+    write(root, {"multiturn.toml": 'allow_hidden_characters = ["evals"]'})
+    done = run("check", "s.eval.yaml", folder=root / "evals")
+    assert done.stderr.splitlines() == [f"notes.md:2:6: warning: {SPACE}{FILE_MEANT}"]
+
+
 def test_only_allow_is_a_value(root: Path) -> None:
     write(root, {"s.eval.yaml": f"hidden_characters: deny\nevalcases:\n{BOTH}"})
     done = run("check", ".", folder=root)

@@ -18,7 +18,6 @@ _MAY_HIDE = (
     "\U000e0000-\U000e0fff])"
 )
 _DIRECTIONS = {"\u200e": {"L"}, "\u200f": {"R", "AL"}, "\u061c": {"R", "AL"}}
-JOINERS = "\u200c\u200d"
 MOST_HIDDEN = 1_000
 
 
@@ -36,7 +35,7 @@ def _has_use(text: str, at: int) -> bool:
     if letters := _DIRECTIONS.get(text[at]):
         beside = filter(str.isalpha, text[max(at - 1, 0) : at + 2])
         return any(unicodedata.bidirectional(each) in letters for each in beside)
-    if text[at] in JOINERS:
+    if text[at] in "\u200c\u200d":
         from idna.core import valid_contextj
 
         with suppress(ValueError):  # beside a character without a name, such as a line break

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from multiturn.hidden import JOINERS, hidden_in
+from multiturn.hidden import hidden_in
 
 _EMOJI = "©®‼⁉™ℹ←-\u27ff\u2900-⯿〰〽㊗㊙\U0001f000-\U0001faff"  # noqa: RUF001 - as they are
 _WIDEST = 88  # of a line of a repr
@@ -43,8 +43,7 @@ def unseen(*texts: str) -> "re.Pattern[str]":
     hidden = set()
     for text, at in ((each, at) for each in texts for at in hidden_in(each)):
         if not re.compile(UNSEEN).match(text, at):
-            after = f"(?={text[at + 1]})" if text[at] in JOINERS else ""
-            hidden.add(f"(?<=[{text[at - 1]}]){text[at]}{after}")
+            hidden.add(f"(?<=[{text[at - 1]}]){text[at]}")
     return re.compile("|".join([UNSEEN, *sorted(hidden)]))
 
 
