@@ -230,6 +230,12 @@ def test_with_strict_each_case_with_one_fails(root: Path, command: str) -> None:
     assert "warning" not in done.stderr
 
 
+def test_of_very_many_the_first_thousand_are_counted(root: Path) -> None:
+    write(root, {"s.eval.yaml": f"input_messages: [{{role: user, content: 'a{NEVER[0] * 1500}'}}]"})
+    done = run("check", ".", folder=root)
+    assert "at least 1,000 hidden characters: UNASSIGNED (1000)" in done.stderr
+
+
 def test_check_gives_programs_the_place(root: Path) -> None:
     write(root, {**FILES, "s.eval.yaml": SUITE[SUITE.index("evalcases") :]})
     done = run("check", ".", "--format", "json", folder=root)

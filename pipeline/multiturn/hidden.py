@@ -1,7 +1,6 @@
 """Characters that nobody sees, in which a prompt can have what its reviewers do not read.
 
-Joiners, marks of direction, selectors and tags are such, except where Unicode's sequences of emoji,
-its standardized variants or RFC 5892 have a use for them.
+They are joiners, marks of direction, selectors and tags where Unicode and RFC 5892 have no use.
 """
 
 import re

@@ -19,8 +19,6 @@ from multiturn.model.conversion import Conversion
 from multiturn.model.turns import Part
 from multiturn.text import first_of, number_of
 
-_LARGEST_SUITE = 200_000  # bytes: in a larger one, the place is where a text begins
-
 
 def warn_of_hidden(conversion: Conversion) -> None:
     """Warn of each text of a prompt with hidden characters that are not allowed, once in a run."""
@@ -45,7 +43,7 @@ def warn_of_hidden(conversion: Conversion) -> None:
             continue
         names = Counter(unicodedata.name(part.text[at], "UNASSIGNED") for at in found)
         words = first_of([f"{name} ({count})" for name, count in names.most_common()])
-        what = f"{number_of(len(found), 'hidden character')}{'+' * (len(found) == MOST_HIDDEN)}"
+        what = "at least " * (len(found) == MOST_HIDDEN) + number_of(len(found), "hidden character")
         key = "allow_hidden_characters of multiturn.toml" if is_file else "hidden_characters: allow"
         why = f"{what}: {words}; remove what is not meant, and say what is by {key}"
         owner = None if is_file or part.message is None else case.id
@@ -70,12 +68,12 @@ def _sent(conversion: Conversion) -> Iterator[Part]:
 
 
 def _in_suite(place: Place, text: str, at: int) -> Place:
-    """Return where a suite has a character; if it is an escape there, where its text begins."""
+    """Return where a small suite has a character; of an escape, or a large one, its text."""
     near = text[max(at - 4, 0) : at + 1].split("\n")[-1]
     start, most = max(place.column - 1, 0), at + 100 * (text.count("\n", 0, at) + 1)
     with suppress(MultiturnError, ValueError, IndexError):
         if os.path.isfile(place.file):  # and no pipe, which is read once
-            suite = read_small(place.file, place.file, "suite", _LARGEST_SUITE).decode("utf-8-sig")
+            suite = read_small(place.file, place.file, "suite", 200_000).decode("utf-8-sig")
             rest = suite.split("\n", place.line - 1)[place.line - 1]
             before = rest[: rest.index(near, start, start + most) + len(near)].split("\n")
             return Place(place.file, place.line + len(before) - 1, len(before[-1]), place.label)
