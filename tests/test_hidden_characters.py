@@ -230,6 +230,15 @@ def test_with_strict_each_case_with_one_fails(root: Path, command: str) -> None:
     assert "warning" not in done.stderr
 
 
+def test_one_in_a_thought_is_where_it_was_thought(root: Path) -> None:
+    thought = "- {type: thinking, thinking: 'Hm\u200b.', signature: s}\n"
+    asked = "input_messages:\n- {role: user, content: Hi}\n- role: assistant\n  content:\n  "
+    end = "  - Well\n- {role: user, content: Bye}\n"
+    write(root, {"s.eval.yaml": f"{asked}{thought}{end}"})
+    done = run("check", ".", folder=root)
+    assert "s.eval.yaml:5:35: warning: case 's': input_messages[1].thinking[0]: 1 " in done.stderr
+
+
 def test_of_very_many_the_first_thousand_are_counted(root: Path) -> None:
     write(root, {"s.eval.yaml": f"input_messages: [{{role: user, content: 'a{NEVER[0] * 1500}'}}]"})
     done = run("check", ".", folder=root)
@@ -259,7 +268,7 @@ def test_one_in_the_name_of_a_file_is_of_its_segment(root: Path) -> None:
     suite = f"evalcases: [{{id: a, input_messages: [{{role: user, content: {user}}}]}}]\n"
     write(root, {"s.eval.yaml": suite, name: "Plain."})
     done = run("check", ".", folder=root)
-    assert f"s.eval.yaml:1:61: warning: {FIRST}[0]: {SPACE}{MEANT}" in done.stderr
+    assert f"s.eval.yaml:1:83: warning: {FIRST}[0]: {SPACE}{MEANT}" in done.stderr
 
 
 PLAIN = "- {id: b, input_messages: [{role: user, content: [{type: file, value: notes.md}, Hi]}]}\n"

@@ -69,7 +69,7 @@ def _sent(conversion: Conversion) -> Iterator[Part]:
 
 def _in_suite(place: Place, text: str, at: int) -> Place:
     """Return where a small suite has a character; of an escape, or a large one, its text."""
-    near = text[max(at - 4, 0) : at + 1].split("\n")[-1]
+    near = text[max(at - 1, 0) : at + 1].split("\n")[-1]
     start, most = max(place.column - 1, 0), at + 100 * (text.count("\n", 0, at) + 1)
     with suppress(MultiturnError, ValueError, IndexError):
         if os.path.isfile(place.file):  # and no pipe, which is read once
