@@ -34,7 +34,8 @@ class Defaults(Struct, frozen=True):
     root: str | None = None  # attached files are read inside it only
     suites: tuple[str, ...] = ()  # files or folders
     snapshots: str | None = None  # the folder of the snapshots
-    allow_hidden_characters: tuple[str, ...] = ()  # in these files, or files of these folders
+    # files and folders in which characters that nobody sees are meant
+    allow_hidden_characters: tuple[str, ...] = ()
     inline_snapshots: bool = False  # snapshots repeat the texts of files
     snapshot_target: str | None = None  # the target whose prompts snapshots record, too
     target: str | None = None  # the name of a target
