@@ -34,8 +34,7 @@ class Defaults(Struct, frozen=True):
     root: str | None = None  # attached files are read inside it only
     suites: tuple[str, ...] = ()  # files or folders
     snapshots: str | None = None  # the folder of the snapshots
-    # files and folders in which characters that nobody sees are meant
-    allow_hidden_characters: tuple[str, ...] = ()
+    allow_hidden_characters: tuple[str, ...] = ()  # files and folders where they are meant
     inline_snapshots: bool = False  # snapshots repeat the texts of files
     snapshot_target: str | None = None  # the target whose prompts snapshots record, too
     target: str | None = None  # the name of a target
