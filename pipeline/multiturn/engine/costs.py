@@ -1,5 +1,6 @@
 """What a run costs: estimated before anything is sent, added up afterwards, and limited."""
 
+import importlib.util
 from bisect import bisect_left, insort
 from functools import lru_cache
 from pathlib import Path
@@ -133,7 +134,9 @@ def no_price(provider: TargetProvider) -> str:
     """Return that a target has no price, and what to do about it."""
     model = model_of(provider)
     what = f"no price is known for {model!r}" if model else "the target has no model"
-    return f"{what}; give prices in a file ({option('prices')})"
+    is_installed = importlib.util.find_spec("genai_prices") is not None
+    install = "" if is_installed or not model else "pip install 'multiturn[tokens]', or "
+    return f"{what}; {install}give prices in a file ({option('prices')})"
 
 
 class Estimate:
