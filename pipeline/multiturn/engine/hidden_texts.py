@@ -34,9 +34,9 @@ def warn_of_hidden(conversion: Conversion) -> None:
         where = Place(part.resolved_path or "") if is_file else where
         if where in warned:
             continue
-        from multiturn.engine.project import find_defaults
-
         warned.add(where)
+        from multiturn.engine.project import find_defaults  # which imports what imports this
+
         path = os.path.join(files.root if is_file and files is not None else "", where.file)
         allowed = find_defaults()[0].allow_hidden_characters
         if any(is_below(os.path.realpath(path), os.path.realpath(each)) for each in allowed):
