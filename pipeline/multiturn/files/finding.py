@@ -32,7 +32,7 @@ class Texts(dict[str, tuple[int, str, str]]):
         super().__init__(*known)
         self.media: dict[str, Media] = {}  # images, documents and audio, by the same paths
         self.store = Store()  # of their bytes
-        self.unmerged: set[str] = set()  # the files that were warned of
+        self.warned: set[errors.Place | str] = set()  # places; of merge conflicts, the files
 
 
 class Files:
@@ -47,6 +47,7 @@ class Files:
     def __init__(self, folder: Path, root: Path, texts: Texts | None = None) -> None:
         self.root = real_path(root)
         self._texts = Texts() if texts is None else texts
+        self.warned = self._texts.warned
         self._found: dict[str, str] = {}
         self._folder = folder_path = real_path(folder)
         self.folders = []
@@ -148,9 +149,9 @@ class Files:
     def warn_of_conflict(self, resolved_path: str, text: str) -> None:
         """Warn of the lines of a merge conflict in a file, once in a run."""
         path = self._path(resolved_path)
-        if path in self._texts.unmerged or not has_conflict(text):
+        if path in self.warned or not has_conflict(text):
             return
-        self._texts.unmerged.add(path)
+        self.warned.add(path)
         why = "it has lines of a merge conflict; if it is one, merge it, and run this again"
         warn(Notice("file.conflict", errors.Place(resolved_path), why))
 

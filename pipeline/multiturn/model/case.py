@@ -1,7 +1,7 @@
 """A case, as its suite has it."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -52,7 +52,7 @@ class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     def __repr__(self) -> str:
         return cut(super().__repr__())  # its text may be a whole image
 
-    def segment_key(self, index: int) -> str:
+    def segment_key(self, index: int | None) -> str:
         """Return what errors call a segment of the content."""
         return f"content[{index}]" if isinstance(self.content, list) else "content"
 
@@ -85,6 +85,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         expected_messages: the answer a grader compares with, as the suite wrote it.
         execution: settings for a run of the case: the suite's, overlaid with the case's.
         settings: those of ``execution`` that shape the answer.
+        hidden_characters: ``allow`` where the suite means characters that nobody sees.
         files: finds and reads attached files; None where nothing can be attached.
         places: where the suite has each text that is in no message, by its key.
     """
@@ -104,6 +105,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     expected_messages: Any = None
     execution: Any = None
     settings: RequestSettings = RequestSettings()
+    hidden_characters: Literal["allow"] | None = None
     files: Files | None = None
     places: Mapping[str, Place] = {}
 
