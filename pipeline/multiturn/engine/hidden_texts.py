@@ -62,7 +62,7 @@ def _sent(conversion: Conversion) -> Iterator[Part]:
     for at, tool in enumerate(conversion.tools):
         text = json.dumps(to_builtins(tool), ensure_ascii=False)
         yield Part("description", text, line=tool.line, key=f"tools[{at}]")
-    for name, value in (conversion.settings or conversion.case.settings).said().items():
+    for name, value in conversion.current_settings.said().items():
         text = json.dumps(to_builtins(value), ensure_ascii=False)
         yield Part("description", text, key=f"execution.{name}")
 
