@@ -1,6 +1,8 @@
 """The command that makes a suite of request bodies, or of the answers of a run."""
 
 import re
+from functools import partial
+from typing import Any
 
 import click
 
@@ -18,6 +20,10 @@ from multiturn.errors import MultiturnError, OptionError
 )
 @shared.output_option("Write to this new file, whole or not at all.  [default: standard output]")
 @shared.flag(
+    "--redact",
+    help="Replace what looks like a key by ***, and say where; without it, it is an error.",
+)
+@shared.flag(
     "--strict", help="Treat what cannot be kept as an error, and write nothing after an error."
 )
 @shared.debug_option
@@ -26,6 +32,7 @@ def import_(
     files: tuple[str, ...],
     answers: bool,
     output: str | None,
+    redact: bool,
     strict: bool,
     debug: bool,
     verbose: bool,
@@ -49,11 +56,14 @@ def import_(
     failures = Failures(debug=debug)
     cases = []
     with warnings_to(fail if strict else None), attached_for(output) as attached:
-        for each in answered(files) if answers else imported(files, attached):
+        cases_in: Any = answered if answers else partial(imported, attached=attached)
+        for each in cases_in(files, redact=redact):
             try:
                 if isinstance(each, MultiturnError):
                     raise each
-                if isinstance(each, Notice):
+                if isinstance(each, Notice) and not each.is_warning:
+                    click.echo(f"{each.where}: {each.why}", err=True)
+                elif isinstance(each, Notice):
                     warn(each)
                 else:
                     cases.append(each)

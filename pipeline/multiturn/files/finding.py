@@ -61,8 +61,16 @@ class Files:
         return f"Files({self.folders[0]!r}, {self.root!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave out what was read: another process reads it again, as no pickle has media."""
-        return Files, (Path(self._folder), Path(self.root)), {"suite": self.suite}
+        """Carry the media that were read; another process reads texts again."""
+        media = self._texts.media
+        found = {each: path for each, path in self._found.items() if self._path(path) in media}
+        read = {path: media[path] for path in map(self._path, found.values())}
+        state = {"suite": self.suite, "_found": found}
+        return Files, (Path(self._folder), Path(self.root)), (state, read)
+
+    def __setstate__(self, state: tuple[dict[str, Any], dict[str, Media]]) -> None:
+        self.__dict__.update(state[0])
+        self._texts.media = {path: each for path, each in state[1].items() if each.has_bytes}
 
     def find(self, written: str) -> str:
         """Return the path, relative to the root and with ``/``, of a file as a suite names it.

@@ -11,30 +11,71 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct, structs
 
+from multiturn.errors import cut
+
 _T = TypeVar("_T")
 _SECRET_NAME = re.compile(
     r"(?:^|[_-])[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?[0-9]*"
     r"(?:[_-]|$)",
     re.IGNORECASE,
 )
-# How keys begin, and how long they are, by the rules of gitleaks 8 (seen on 2026-11-22).
+# How keys begin, and how long they are at least. By the rules of gitleaks 8 (seen on 2026-11-23):
 _KEYS = {
-    "OpenAI": r"sk-(?:[a-z]{2,12}-)?[A-Za-z0-9_]{20}",
-    "Anthropic": r"sk-ant-[A-Za-z0-9_-]{20}",
-    "Google": r"AIza[A-Za-z0-9_-]{35}",
-    "AWS": r"A(?:KI|SI)A[A-Z0-9]{16}(?![A-Za-z0-9])",
-    "GitHub": r"gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{40}",
-    "GitLab": r"glpat-[A-Za-z0-9_-]{20}",
-    "Slack": r"xox[abeoprs]-[A-Za-z0-9-]{10}",
-    "Hugging Face": r"hf_[A-Za-z]{34}",
-    "Stripe": r"[rs]k_live_[A-Za-z0-9]{20}",
-    "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY",
-    "a JSON Web Token": r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10}",
+    "OpenAI": r"sk-(?:(?:proj|svcacct|admin)-[\w-]{40,}|(?:[a-z]{2,12}-)?[A-Za-z0-9_]{20,})",
+    "Anthropic": r"sk-ant-[\w-]{20,}",
+    "Google": r"AIza[\w-]{35}|GOCSPX-[\w-]{28}|ya29\.[\w-]{30,}",
+    "AWS": r"A(?:KI|SI|BI|CC)A[A-Z0-9]{16}(?![A-Za-z0-9])",
+    "Alibaba": r"LTAI[A-Za-z0-9]{20}",
+    "Perplexity": r"pplx-[A-Za-z0-9]{48}",
+    "Groq": r"gsk_[A-Za-z0-9]{48,}",
+    "LangSmith": r"lsv2_(?:pt|sk)_[a-z0-9]{32}_[a-z0-9]{10}",
+    "Hugging Face": r"(?:hf|api_org)_[A-Za-z0-9]{34}",
+    "GitHub": r"gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,}",
+    "GitLab": r"gl(?:pat|ptt|rt|dt|cbt|oas|soat|ft|imt|agent)-[\w-]{20,}",
+    "npm": r"npm_[A-Za-z0-9]{36}",
+    "PyPI": r"pypi-AgEIcHlwaS5vcmc[\w-]{50,}",
+    "RubyGems": r"rubygems_[a-f0-9]{48}",
+    "Slack": r"xox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,}|xapp-[0-9]-[A-Z0-9]+-[0-9]+-[a-z0-9]+",
+    "Stripe": r"[rs]k_(?:live|test)_[A-Za-z0-9]{20,}",
+    "SendGrid": r"SG\.[\w-]{22}\.[\w-]{43}",
+    "Twilio": r"SK[0-9a-f]{32}(?![A-Za-z0-9])",
+    "Shopify": r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
+    "DigitalOcean": r"do[opr]_v1_[a-f0-9]{64}",
+    "Databricks": r"dapi[a-f0-9]{32}",
+    "Grafana": r"gl(?:sa|c)_[A-Za-z0-9+/_]{32,}=*",
+    "Sentry": r"sntry[su]_[A-Za-z0-9+/=_-]{60,}",
+    "Vault": r"hv[sb]\.[\w-]{24,}",
+    "Linear": r"lin_api_[A-Za-z0-9]{40}",
+    "Notion": r"ntn_[A-Za-z0-9]{40,}",
+    "Postman": r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}",
+    "1Password": r"ops_eyJ[A-Za-z0-9+/]{200,}=*",
+    "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\+[nr])+"
+    r"[A-Za-z0-9+/=:, -]{16}[\s\S]*?(?:-----END [A-Z ]+-----|\Z)",
+    "a JSON Web Token": r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}",
+    # As their vendors show them (seen on 2026-11-23):
+    "OpenRouter": r"sk-or-v1-[0-9a-f]{64}",
+    "Langfuse": r"[sp]k-lf-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    "xAI": r"xai-[A-Za-z0-9]{40,}",
+    "NVIDIA": r"nvapi-[\w-]{60,}",
+    "Replicate": r"r8_[A-Za-z0-9]{37,}",
+    "Docker": r"dckr_(?:pat|oat)_[\w-]{27,}",
+    "Tavily": r"tvly-(?:(?:dev|prod)-)?[A-Za-z0-9-]{32,}",
 }
-_KEY = re.compile(
-    "(?<![A-Za-z0-9])(?:" + "|".join(f"({pattern})" for pattern in _KEYS.values()) + ")"
+_PATTERNS = {kind: re.compile(f"(?a){pattern}") for kind, pattern in _KEYS.items()}
+_PLACEHOLDER = re.compile(r"EXAMPLE|[xX]{8}")
+_RANDOM = r"[A-Za-z0-9_+/.~-]{20,}={0,2}"
+# ``NAME=value``, ``"name": "value"`` and ``Bearer value``, also as JSON in a text has them. The
+# name is looked for when there is a value, which is much faster.
+_VALUE = re.compile(
+    rf"(?a)(?:[=:]>?\s{{0,3}}|[Bb]earer )[\\\"'`]{{0,4}}(?P<value>{_RANDOM})(?![\w(\[])"
 )
-_RANDOM = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+/=.~-]{20,}")
+_NAME = re.compile(r"(?a)(?<![\w:])([A-Za-z][\w-]*)[\\\"']{0,4}\s{0,3}:?\Z")
+_LONGEST_NAME, _LONGEST_KEY = 80, 2000
+# Names of tokens and keys that open nothing: of pages, caches and databases.
+_HARMLESS = re.compile(
+    r"(?i)next|page|continu|change|cache|request|action|sort|partition|primary|foreign|pub|socket"
+    r"|^keys?[0-9]*$"
+)
 _SHORTEST_SECRET = 4  # replacing shorter values would damage ordinary words
 _SHORTEST_ENCODED = 8  # likewise of what is found in base64
 
@@ -44,15 +85,73 @@ def is_secret(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
-def key_in(text: str, name: str = "") -> str:
-    """Return what key a text has in it, by its form or by its name; empty for none.
+def _is_random(value: str) -> bool:
+    """Return whether a text looks made by chance, not of words: digits and cases alternate.
 
-    >>> key_in("Use ghp_" + "0aB1cD2eF3gH" * 3), key_in("Use skimage"), key_in("0f" * 16, "API_KEY")
-    ('GitHub', '', 'API_KEY')
+    >>> _is_random("9f86d081884c7d659a2f"), _is_random("my-deployment-2026-11-23")
+    (True, False)
     """
-    if found := _KEY.search(text):
-        return [*_KEYS][(found.lastindex or 1) - 1]
-    return name if is_secret(name) and _RANDOM.fullmatch(text) else ""
+    digits = len(re.findall(r"[0-9](?=[A-Za-z])|[A-Za-z](?=[0-9])", value))
+    cases = len(re.findall(r"[a-z](?=[A-Z])|[A-Z](?=[a-z])", value))
+    size = len(value)
+    return digits > 0 and (digits >= 0.14 * size or digits + cases >= 0.4 * size)
+
+
+def _keys_in(text: str, name: str) -> Iterator[tuple[str, int, int]]:
+    """Yield each key in a text, or its name, with where it begins and ends."""
+    for kind, pattern in _PATTERNS.items():
+        for found in pattern.finditer(text):
+            before = text[max(0, found.start() - 1) : found.start()]
+            if not (before.isascii() and before.isalnum()) and not _PLACEHOLDER.search(found[0]):
+                yield kind, *found.span()
+    if is_secret(name) and re.fullmatch(_RANDOM, text) and _is_random(text):
+        yield name, 0, len(text)
+    for found in _VALUE.finditer(text):
+        start = found.start()
+        named = _NAME.search(text, max(0, start - _LONGEST_NAME), start)
+        word = "Bearer" if found[0][0] in "Bb" else named[1] if named else ""
+        is_named = word == "Bearer" or (is_secret(word) and not _HARMLESS.search(word))
+        if is_named and _is_random(found["value"]) and not _PLACEHOLDER.search(found["value"]):
+            yield word, *found.span("value")
+
+
+# Bytes in base64, also as a data: URI, and not a key: in many of them, some look like one.
+_BYTES = re.compile(r"(?:data:[^,]{0,100},)?[A-Za-z0-9+/_-]{200,}=*")
+_NO_KEY = "prompt_cache_key"  # a setting of OpenAI's
+
+
+def without_keys(value: Any, name: str = "", path: str = "") -> tuple[Any, list[tuple[str, str]]]:
+    """Return decoded JSON with ``***`` for what looks like a key, and where each was and its kind.
+
+    >>> without_keys({"a": ["API_KEY=" + "0f" * 16]})
+    ({'a': ['API_KEY=***']}, [('a[0]', 'API_KEY')])
+    """
+    found: list[tuple[str, str]] = []
+    if isinstance(value, str):
+        pieces, done = [], 0
+        is_bytes = _BYTES.fullmatch(value) is not None
+        searched = value[:_LONGEST_KEY] if is_bytes else value
+        for kind, start, end in sorted(_keys_in(searched, name), key=lambda key: key[1:]):
+            if start and is_bytes:
+                continue
+            if start >= done:  # else it is a part of one that was found, or goes on after it
+                pieces += [value[done:start], "***"]
+                found.append((path, kind))
+            done = max(done, end)
+        return "".join([*pieces, value[done:]]), found
+    if isinstance(value, list | tuple):
+        items = [without_keys(each, "", f"{path}[{at}]") for at, each in enumerate(value)]
+        return [each for each, _ in items], [key for _, keys in items for key in keys]
+    if isinstance(value, dict):
+        kept: dict[str, Any] = {}
+        for step, child in value.items():
+            shown, in_name = without_keys(step)
+            found += [(f"a name in {path or 'the case'}", kind) for _, kind in in_name]
+            below = f"{path}.{cut(shown)}".removeprefix(".")
+            kept[shown], keys = without_keys(child, "" if step == _NO_KEY else step, below)
+            found += keys
+        return kept, found
+    return value, found
 
 
 def secrets_among(values: Mapping[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,6 +21,7 @@ from multiturn.engine.selection import Selection, one_name
 from multiturn.engine.target import load_target
 from multiturn.errors import MultiturnError
 from multiturn.explaining.spans import Spans
+from multiturn.files.media import SmallPickler
 from multiturn.files.paths import is_below, root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
@@ -145,7 +147,9 @@ def side_items(
             entry = CaseSummary(
                 *case.key, case.case.line, digest=digest_of(case), promoted=case.promoted
             )
-            yield entry, pickle.dumps(case)
+            small = BytesIO()
+            SmallPickler(small).dump(case)
+            yield entry, small.getvalue()
 
 
 class TargetThen(Struct, frozen=True):

@@ -2,8 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from filecmp import cmp
 from itertools import dropwhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +21,7 @@ from multiturn.logs import Notice
 from multiturn.model.request import ChatMessage, InputFile, part_of, turn_of
 from multiturn.model.turns import Call, Part, Tool, Turn
 from multiturn.providers.reading import Segment, mappings
-from multiturn.providers.secrets import key_in
+from multiturn.providers.secrets import without_keys
 from multiturn.providers.settings import Values
 from multiturn.text import number_of
 from multiturn.traces import trace as traces
@@ -30,6 +31,7 @@ from multiturn.traces.telemetry import INPUT, read_telemetry
 from multiturn.traces.trace import suite_media
 
 _NAME = re.compile(r"(?!\.)[\w.() -]{1,100}(?<![. ])")
+_LONGEST_NAME = 255  # bytes of UTF-8, as file systems count
 
 
 class Attached:
@@ -45,6 +47,7 @@ class Attached:
         self.folder = folder
         self.name = name
         self.lost: list[str] = []  # what is wrong with media that were left out
+        self._new: list[Path] = []  # what ``keep`` has made
 
     def read(self, segment: Segment) -> Part | None:
         """Return media of a body as a part, and write them as a file; None if they are none."""
@@ -61,9 +64,13 @@ class Attached:
             return media
         path = f"{self.name}/{media.digest}"
         # Vendors are told the name of a file, so it stays: in a folder named by the digest.
-        path += f"/{name}" if name and _NAME.fullmatch(name) else f".{EXTENSIONS[media.media_type]}"
+        is_kept = name and _NAME.fullmatch(name) and len(name.encode()) <= _LONGEST_NAME
+        path += f"/{name}" if is_kept else f".{EXTENSIONS[media.media_type]}"
+        target = self.folder / path
         try:
-            _write(self.folder / path, media)
+            if not target.exists():  # its name says what is in it
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _write(target, media.data)
         except OSError as error:
             raise no_room(error) from None
         return media.replace(path=path)
@@ -88,10 +95,19 @@ class Attached:
             what = "is a link, which may lead elsewhere" if kept.is_symlink() else ""
             if path.is_dir() and kept.exists() and not kept.is_dir():
                 what = "is not a folder"
+            elif path.is_file() and kept.exists() and not cmp(path, kept, shallow=False):
+                what = "does not have the bytes that its name says"
             if what:
                 raise MultiturnError(f"{str(kept)!r} {what}; remove it, or name another output")
-            if path.is_file():
-                _write(kept, path)
+            if not kept.exists():
+                self._new.append(kept)
+                kept.mkdir() if path.is_dir() else _write(kept, path.read_bytes())
+
+    def remove(self) -> None:
+        """Remove what ``keep`` has made, as far as nobody else uses it."""
+        for path in self._new[::-1]:
+            with suppress(OSError):
+                path.rmdir() if path.is_dir() else path.unlink()
 
 
 @contextmanager
@@ -109,18 +125,11 @@ def _stem(output: str) -> str:
     return re.sub(r"(?i)(\.eval)?\.\w+$", "", Path(output).name)
 
 
-def _write(target: Path, given: Media | Path) -> None:
-    """Write a file, unless it is there: its name says what is in it."""
-    if target.exists():
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
+def _write(target: Path, data: bytes) -> None:
     with open_new(target) as file:
-        file.write(given.data if isinstance(given, Media) else given.read_bytes())
+        file.write(data)
 
 
-# Bytes in base64, also as a data: URI, and not a key: in many of them, some look like one.
-_BYTES = re.compile(r"(?:data:[^,]{0,100},)?[A-Za-z0-9+/_-]{200,}=*")
-_NO_KEY = "prompt_cache_key"  # a setting of OpenAI's
 _MOST_SAID = 100
 
 
@@ -140,25 +149,39 @@ class Ids:
 
     def new(self, name: str) -> str:
         """Return a name, or a number after it if another case has it."""
-        number = self._numbers[name] = self._numbers.get(name, 0) + 1
-        return name if number == 1 else self.new(f"{name}-{number}")
+        new, number = name, self._numbers.get(name, 1)
+        while new in self._numbers:
+            number += 1
+            new = f"{name}-{number}"
+        self._numbers[name] = number
+        self._numbers.setdefault(new, 1)
+        return new
 
 
 def imported(
-    paths: Iterable[str], attached: Attached
+    paths: Iterable[str], attached: Attached, *, redact: bool = False
 ) -> Iterator[Imported | MultiturnError | Notice]:
     """Yield each case that files of request bodies make, what is wrong, and what is not kept.
 
     Media go where ``attached`` says. Each kind of what is not kept is said once, with its first
-    place.
+    place. What looks like a key is an error; with ``redact``, ``***`` is in its place, which a
+    notice says.
     """
     ids, said, count = Ids(), set[str](), 0
+    bodies, skipped = 0, 0
     where = Place()
     for found in (each for path in paths for each in read_bodies(path)):
         if isinstance(found, MultiturnError):
             yield found
             continue
         where = found.where
+        if found.value is None:
+            skipped += 1
+            continue
+        bodies += 1
+        if redact:
+            name = yield from _redacted(found.id, where, "the id")
+            found = found._replace(id=name, value=(yield from _redacted(found.value, where)))
         try:
             case, lost = _case_of(found, ids.new(found.id), attached)
         except MultiturnError as error:
@@ -170,10 +193,26 @@ def imported(
                 count += 1
                 continue
             said.add(kind)
-            yield Notice("import.not_kept", where, what)
+            yield Notice("import.not_kept", where, without_keys(what)[0])
         yield case
+    if skipped and bodies:
+        what = f"{number_of(skipped, 'span')} without messages skipped"
+        yield Notice("import.skipped", Place(where.file), what, is_warning=False)
+    elif skipped:
+        what = f"none of {number_of(skipped, 'span')} has messages"
+        what += "; let the instrumentation record them, which most do only if told to"
+        yield MultiturnError(what, where=where.file)
     if count:
         yield Notice("import.more", where, f"{number_of(count, 'more warning')} of these kinds")
+
+
+def _redacted(value: Any, where: Place, path: str = "") -> Generator[Notice, None, Any]:
+    """Yield what looks like a key in a value, and return the value with ``***`` in its place."""
+    kept, keys = without_keys(value, "", path)
+    for place, kind in keys:
+        what = f"{place} has what looks like a key ({cut(kind)}); it is replaced by ***"
+        yield Notice("import.redacted", where, what, is_warning=False)
+    return kept
 
 
 def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, list[str]]:
@@ -203,6 +242,7 @@ def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, li
         target["endpoint"] = "${{ AZURE_ENDPOINT }}"
     if not any(turn.role == "system" for turn in request.spoken):
         target["default_system"] = "omit"
+    refuse_keys(target)
     return Imported(case, target, not lost), lost
 
 
@@ -233,10 +273,13 @@ class _Answered(Struct):
     conversation_id: Any = None
 
 
-def answered(paths: Iterable[str]) -> Iterator[Imported | MultiturnError | Notice]:
+def answered(
+    paths: Iterable[str], *, redact: bool = False
+) -> Iterator[Imported | MultiturnError | Notice]:
     """Yield a case for each answer in results files, with a message to fill in, or what is wrong.
 
     It has the prompt and the answer; then the user speaks, or, after calls, each tool answers.
+    ``redact`` is as for ``imported``.
     """
     ids = Ids()
     for path in paths:
@@ -244,6 +287,8 @@ def answered(paths: Iterable[str]) -> Iterator[Imported | MultiturnError | Notic
             try:
                 if isinstance(value, MultiturnError):
                     raise value
+                if redact:
+                    value = yield from _redacted(value, where)
                 yield _case_of_answer(value, where, ids)
             except MultiturnError as error:
                 yield placed(error, where)
@@ -317,22 +362,9 @@ def placed(error: MultiturnError, where: Place) -> MultiturnError:
     return error
 
 
-def refuse_keys(value: Any, path: str = "") -> None:
-    """Refuse a text of a case that looks like a key: suites are committed."""
-    for step, child in value.items() if isinstance(value, dict) else enumerate(value):
-        below, name = f"{path}[{step}]", ""
-        if isinstance(step, str):
-            _refuse(key_in(step), f"a name in {path or 'the case'}")
-            below, name = f"{path}.{cut(step)}".removeprefix("."), step
-        if isinstance(child, str):
-            kind = key_in(child, "" if name == _NO_KEY else name)
-            _refuse("" if kind and _BYTES.fullmatch(child) else kind, below)
-        elif isinstance(child, dict | list):
-            refuse_keys(child, below)
-
-
-def _refuse(kind: str, where: str) -> None:
-    if kind:
+def refuse_keys(case: Values) -> None:
+    """Refuse a case with what looks like a key: suites are committed."""
+    for where, kind in without_keys(case)[1]:
         what = f"{where} has what looks like a key ({cut(kind)})"
         raise MultiturnError(f"{what}; suites are committed, so replace it in the file")
 
@@ -359,9 +391,12 @@ def write_suite(cases: list[Imported], output: str | None, attached: Attached) -
                 if others is not None:
                     others.write(dump({"targets": targets}).removeprefix("---\n").encode())
                 attached.keep(path.parent)
-    except FileExistsError:
-        what = f"{str(current)!r} exists; name another file, or remove it"
-        raise MultiturnError(what) from None
+    except BaseException as error:
+        attached.remove()
+        if isinstance(error, FileExistsError):
+            what = f"{str(current)!r} exists; name another file, or remove it"
+            raise MultiturnError(what) from None
+        raise
 
 
 def with_targets(cases: list[Imported]) -> tuple[list[Imported], list[Values]]:
