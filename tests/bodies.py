@@ -194,6 +194,8 @@ def _described(make: Chooser, key: str) -> Values:
         found["description"] = make.text()
     if make.some(0.3):
         found["strict"] = make.some(0.5)
+    if found.get("strict"):  # OpenAI takes no other (T13)
+        found[key] |= {"required": ["city", "on"], "additionalProperties": False}
     return found
 
 

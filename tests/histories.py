@@ -123,9 +123,9 @@ class _History:
     def tool(self, name: str) -> Tool:
         city = {"type": "string", "description": "Größe"}
         schema = {"type": "object", "properties": {"city": city}, "required": ["city"]}
-        return Tool(
-            name,
-            self.chance.choice(("", "The weather.")),
-            self.chance.choice(({}, schema, {"properties": {"city": city}})),
-            self.chance.choice((None, None, True, False)),
-        )
+        strict = self.chance.choice((None, None, True, False))
+        schemas = ({}, schema, {"properties": {"city": city}})
+        if strict:  # OpenAI takes no other (T13)
+            schemas = ({}, schema | {"additionalProperties": False}, {"type": "object"})
+        described = self.chance.choice(("", "The weather."))
+        return Tool(name, described, self.chance.choice(schemas), strict)

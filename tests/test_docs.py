@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from batch_server import BatchServer
 from comparing import data_of, write
 from evals_server import TICKETS, EvalsServer, add_tickets
-from loopback import KEY, completion
+from loopback import KEY, Server, completion
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.model.settings import SETTINGS
 from multiturn.pipelines.contract import FACTS
@@ -59,7 +59,20 @@ def test_the_page_of_importing_works_as_it_stands(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "commands"),
-    [("costs.md", 3), ("scale.md", 2), ("suites.md", 4), ("formats.md", 5), ("tools.md", 2)],
+    [
+        ("agents.md", 2),
+        ("costs.md", 3),
+        ("formats.md", 5),
+        ("models.md", 3),
+        ("own-provider.md", 4),
+        ("own-servers.md", 1),
+        ("requests.md", 2),
+        ("results.md", 4),
+        ("scale.md", 2),
+        ("suites.md", 4),
+        ("targets.md", 1),
+        ("tools.md", 2),
+    ],
 )
 def test_a_page_works_as_it_stands(tmp_path: Path, name: str, commands: int) -> None:
     """The commands of other tools are run by ``make test-tools``."""
@@ -79,8 +92,8 @@ def test_the_page_of_stages_has_every_fact() -> None:
         assert f"| `{fact}` | " in page("stages.md")
 
 
-def test_the_page_of_providers_has_every_key_of_a_result() -> None:
-    rows = page("providers.md").partition("| key | meaning |")[2].partition("\n\n")[0]
+def test_the_page_of_results_has_every_key_of_a_result() -> None:
+    rows = page("results.md").partition("| key | meaning |")[2].partition("\n\n")[0]
     keys = [
         key for row in rows.splitlines()[2:] for key in re.findall("`(.*?)`", row.split("|")[1])
     ]
@@ -98,27 +111,90 @@ def test_the_page_of_suites_says_how_each_vendor_has_each_setting() -> None:
                 assert path == (keys[name].path if name in keys else ""), name
 
 
-def test_the_page_of_providers_works_as_it_stands(
+def test_the_page_of_batches_works_as_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_server: BatchServer
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     batch_server.lag = 2
-    api = "    provider: openai\n    api_key: ${{ OPENAI_API_KEY }}\n"
-    text = page("providers.md").replace(api, f"{api}    base_url: {batch_server.url}/v1\n")
-    text = text.replace("https://api.openai.com/v1", f"{batch_server.url}/v1")
+    text = at_address(page("batches.md"), batch_server.url)
     for name, number in {"batch_abc": "batch_2", "batch_def": "batch_5"}.items():
         text = text.replace(name, number)
-    assert play(text, tmp_path) == 24
+    assert play(text, tmp_path) == 7
     assert batch_server.sent() == {"Hello": 2, "Goodbye": 2}  # once for each of the two runs
+
+
+def at_address(text: str, url: str) -> str:
+    """Return a page whose first target of each vendor is on the loopback interface."""
+    text = text.replace("https://our-resource.openai.azure.com", url)
+    text = text.replace("https://api.openai.com", url)
+    for provider, path in {"openai": "/v1", "anthropic": "", "gemini": ""}.items():
+        line = f"    provider: {provider}\n"
+        text = text.replace(line, f"{line}    base_url: {url}{path}\n", 1)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("name", "vendor", "key", "usage"),
+    [
+        ("openai.md", "openai", "OPENAI_API_KEY", ("usage", "prompt_tokens", "completion_tokens")),
+        (
+            "azure.md",
+            "azure",
+            "AZURE_OPENAI_API_KEY",
+            ("usage", "prompt_tokens", "completion_tokens"),
+        ),
+        (
+            "anthropic.md",
+            "anthropic",
+            "ANTHROPIC_API_KEY",
+            ("usage", "input_tokens", "output_tokens"),
+        ),
+        (
+            "gemini.md",
+            "gemini",
+            "GEMINI_API_KEY",
+            ("usageMetadata", "promptTokenCount", "candidatesTokenCount"),
+        ),
+    ],
+)
+def test_the_page_of_a_vendor_works_as_it_stands(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    server: Server,
+    name: str,
+    vendor: str,
+    key: str,
+    usage: tuple[str, str, str],
+) -> None:
+    """The server gives the answer, the counts and the errors that the page shows."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    (tmp_path / ".env").write_text(f"{key}={KEY}\n")
+    text = at_address(page(name), server.url)
+    write_files(text, tmp_path)
+    for command, output in sessions(text):
+        answer = re.search(r"^  (\w.*)\n\n1 answered", output, re.MULTILINE)
+        counts = re.search(r"^(\d+) input tokens, (\d+) output", output, re.MULTILINE)
+        failure = re.search(r"case 'noon': (HTTP \d+|O3): (.*)", output)
+        server.steps.clear()
+        if answer and counts:
+            field, read, written = usage
+            tokens = {read: int(counts[1]), written: int(counts[2])}
+            server.answer(body={**completion(vendor, answer[1]), field: tokens})
+        elif failure:
+            message = failure[2].partition("; check the ")[0].replace("***", KEY)
+            status, code = failure[1].removeprefix("HTTP "), "an_error"
+            if status == "O3":
+                status, code = "400", "content_filter"
+            server.fail(int(status), message, code=code, times=3 if status == "429" else 1)
+        assert undated(said(command, tmp_path)) == undated(output)
+    assert len(sessions(text)) >= 5
 
 
 def test_the_page_of_the_api_runs_suites_as_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_server: BatchServer
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    model = "    model: gpt-5-mini\n"
-    text = page("api.md").replace(model, f"{model}    base_url: {batch_server.url}/v1\n")
-    text = text.replace("batch_abc", "batch_2")
+    text = at_address(page("api.md"), batch_server.url).replace("batch_abc", "batch_2")
     write_files(text, tmp_path)
     git(tmp_path, "init", "-q")
     commit(tmp_path)
@@ -213,8 +289,8 @@ def test_the_lines_for_neovim_call_commands_that_are_there(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-def test_the_page_of_providers_has_every_wire_rule(rule: Rule) -> None:
-    assert f"| {rule.id} | {rule.vendor} | {rule.rule} |" in page("providers.md")
+def test_the_page_of_wire_rules_has_every_one(rule: Rule) -> None:
+    assert f"| {rule.id} | {rule.vendor} | {rule.rule} |" in page("wire-rules.md")
 
 
 def test_the_page_of_pipelines_has_every_rule_that_is_named() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.json import encode
 
 import commands
 from comparing import data_of, write
@@ -136,6 +137,7 @@ def test_what_is_shown_of_settings_and_tools_is_the_body(tmp_path: Path, api: st
         run(tmp_path, "report", *options, "--output", "page.html")
         page = data_of((tmp_path / "page.html").read_text())
         lock = recorded(tmp_path, "target.lock")
+        explained = by_id(run(tmp_path, "explain", *options, "--format", "json"))
         for plan, line in zip(planned, shown, strict=True):
             body = json.loads(plan["wire"])
             said = {key: each for key, each in body.items() if key not in PROMPT_KEYS}
@@ -154,6 +156,16 @@ def test_what_is_shown_of_settings_and_tools_is_the_body(tmp_path: Path, api: st
             if api == "anthropic" and asked.parallel_tool_calls is not None:
                 choice = asked.tool_choice or "auto"  # its body has one place for both
                 asked = msgspec.structs.replace(asked, tool_choice=choice)
+            told = explained[line["id"]]
+            assert told["repairs"] == line["repairs"]
+            assert [*told["tools"]] == [tool["name"] for tool in line.get("tools", [])]
+            # A text is empty for what is left out (C5), which repairs say.
+            assert {
+                key: as_said(each["text"]) for key, each in told["settings"].items() if each["text"]
+            } == {
+                **({"max_output_tokens": 4096} if api == "anthropic" else {}),
+                **{key: as_said(value) for key, value in json.loads(encode(asked.said())).items()},
+            }
             sent, written = read(body).settings, write_settings(asked, keys)
             default = {"max_tokens": 4096} if api == "anthropic" else {}
             assert write_settings(sent, keys) == {**default, **written}
@@ -161,6 +173,14 @@ def test_what_is_shown_of_settings_and_tools_is_the_body(tmp_path: Path, api: st
             assert plan["repairs"] == line["repairs"]
             for key, value in said.items():
                 assert f"{json.dumps(key)}:{msgspec.json.encode(value).decode()}" in page
+
+
+def as_said(value: Any) -> Any:
+    """Return a value, or one that a text shows; a text that is no JSON stands for itself."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def recorded(folder: Path, name: str) -> dict[str, Any]:

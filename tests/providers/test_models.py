@@ -30,6 +30,8 @@ TOOLS = (Tool("now"),)
 HELLO = ChatMessage("user", "Hello")
 SIGNED = Thinking("Hm.", signature="c2ln", vendor="anthropic")
 THOUGHT = (HELLO, ChatMessage("assistant", "", thinking=(SIGNED,)), HELLO)
+SPOKEN = ChatMessage("assistant", "Rain", thinking=(SIGNED,))
+ENDING = (HELLO, SPOKEN)
 LATE = (ChatMessage("system", "Be brief."), HELLO)
 SCHEMA = JsonSchema(schema={"type": "object"}, strict=True)
 REQUESTS = {
@@ -144,6 +146,7 @@ def test_the_word_of_a_target_wins(feature: str, model: str) -> None:
         ("anthropic", "claude-haiku-4-5", "top_p", {"temperature": 0, "top_p": 0.5}),
         ("anthropic", "claude-3-opus-20240229", "response_format", {"response_format": SCHEMA}),
         ("anthropic", "claude-opus-4-5", "only_thinking", {"chat_prompt": THOUGHT}),
+        ("anthropic", "claude-opus-4-5", "final_thinking", {"chat_prompt": ENDING}),
         ("gemini", "gemma-3-27b-it", "system_message", {"chat_prompt": LATE}),
         ("gemini", "gemma-3-27b-it", "tools", {"tools": TOOLS}),
         ("gemini", "gemini-2.5-pro", "frequency_penalty", {"frequency_penalty": 0.5}),
@@ -165,6 +168,27 @@ def test_what_a_row_refuses_is_sent_where_the_target_says_so(
     assert told() in rules - {""}
     assert told(**{feature: True}) == "ok"
     assert told(**{feature: False}) == "C4"
+
+
+def test_a_final_message_may_think_where_thinking_is_on() -> None:
+    target = {"model": "claude-opus-4-5", "default_system": "omit", "reasoning_tokens": 1024}
+    provider = PROVIDERS["anthropic"](**target, max_output_tokens=2048)
+    assert outcome(provider, chat(USER, chat_prompt=ENDING)) == "ok"
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"), [("claude-fable-5-2", "?"), ("claude-opus-4-5", "ok")]
+)
+def test_thinking_that_a_model_binds_to_what_it_followed_is_a_doubt(
+    model: str, expected: str
+) -> None:
+    """A19: whether what stands before it is what it followed is not known."""
+    provider = PROVIDERS["anthropic"](model=model, default_system="omit")
+    assert outcome(provider, chat(USER, chat_prompt=(HELLO, SPOKEN, HELLO))) == expected
+    told = PROVIDERS["anthropic"](
+        model=model, default_system="omit", model_takes={"recorded_thinking": True}
+    )
+    assert outcome(told, chat(USER, chat_prompt=(HELLO, SPOKEN, HELLO))) == "ok"
 
 
 @pytest.mark.parametrize(

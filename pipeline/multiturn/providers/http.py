@@ -119,8 +119,8 @@ def _of_tools(layout: Layout, request: ProviderRequest, asked: RequestSettings) 
 
 
 USED_FEATURES = (
-    *("system_message", "only_text", "only_thinking", "tools", "tools_over_chat"),
-    "forced_tool_choice",
+    *("system_message", "only_text", "only_thinking", "final_thinking", "recorded_thinking"),
+    *("tools", "tools_over_chat", "forced_tool_choice"),
 )
 
 
@@ -134,6 +134,10 @@ def used_features(
         yield "only_text"
     if any(t.thinking and not t.parts and not t.calls for t in layout.messages):
         yield "only_thinking"
+    if any(turn.thinking for turn in layout.messages):
+        yield "recorded_thinking"
+    if any(turn.thinking for turn in layout.messages[-1:]):
+        yield "final_thinking"
     if request.tools:
         yield from ("tools", "tools_over_chat")
         if asked.tool_choice == "required" or isinstance(asked.tool_choice, Mapping):

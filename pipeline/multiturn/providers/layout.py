@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, groupby, pairwise, takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -449,6 +449,18 @@ def want_names(layout: Layout, request: ProviderRequest, names: Names) -> None:
     for name in dict.fromkeys(given):
         if not names.pattern.fullmatch(name):
             layout.refuse(names.rule, f"rename {name!r}")
+
+
+def schemas_in(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield a JSON Schema, and those inside it; not what only looks like one, as an example."""
+    if isinstance(schema, list):
+        for each in schema:
+            yield from schemas_in(each)
+    elif isinstance(schema, Mapping):
+        yield schema
+        for key, value in schema.items():
+            if key not in ("const", "default", "enum", "examples"):
+                yield from schemas_in(value)
 
 
 _FEATURES: dict[MediaKind, str] = {  # by which models differ

@@ -38,6 +38,8 @@ _CONTENT: Mapping[str, tuple[str, str]] = {
     "system_message": ("a system message", "write it in the first user message"),
     "only_text": ("a prompt without audio", "use another model, or attach audio"),
     "only_thinking": ("", "give the assistant's message a text, or leave it out"),
+    "final_thinking": ("", "set reasoning_tokens, or leave out the thinking of the last message"),
+    "recorded_thinking": ("thinking of another conversation", "leave out the thinking"),
     "tools": ("tools", "use a model that does"),
     "tools_over_chat": ("tools over Chat Completions", "set api: responses in the target"),
     "forced_tool_choice": ("a forced tool_choice", "set tool_choice: auto"),

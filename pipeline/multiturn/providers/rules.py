@@ -32,7 +32,8 @@ A15 | Anthropic | an image must not exceed 5 MB (5,242,880 bytes) in base64 | cl
 A16 | Anthropic | a request must not exceed 32 MB | guide to vision, as in claude-cli #323; soleur #3350
 A17 | Anthropic | the result of a call that failed must be only text | vellum-assistant #18387
 A18 | Anthropic | some models take no tool_choice that forces a call | claude-cookbooks #854, vercel/ai #21364
-A20 | Anthropic | an assistant message must not be only thinking | forgecode #2107, #3071
+A19 | Anthropic | some models take thinking only after the very text that it followed | Anthropic's page on bound thinking blocks
+A20 | Anthropic | an assistant message must not be only thinking, nor the last one think where thinking is off | forgecode #2107, #3071, #1195
 A21 | Anthropic | max_output_tokens must not exceed what the model can write | claude-code #24451, litellm #15715
 A22 | Anthropic | reasoning_tokens must be 1,024 or more, and less than max_output_tokens | SDK
 A23 | Anthropic | some models take no reasoning_tokens | sim #5020, What's new in Fable 5.2
@@ -100,6 +101,9 @@ T9 | OpenAI | a reasoning item must be there once, encrypted, before a text or a
 T10 | OpenAI | in the Responses API, the id of a call must not exceed 64 characters | fastllm #45, Aether #829
 T11 | OpenAI | some models want the phase of an assistant's text | SDK 3.52, opencode #15528
 T12 | OpenAI | in Chat Completions, some models take no tools | litellm #34569, genkit #6303, bolna #1019
+T13 | OpenAI | in the schema of a tool, an array must say its items; if strict, an object must require its properties, and no others | aichat #1049, trae-agent #173, camel #2231
+T14 | Anthropic | the schema of a tool must not begin with oneOf, anyOf or allOf | claude-code #40075, opencode #37916
+T15 | Anthropic | properties of a tool must have names of 1 to 64 letters, digits, _, . and - | claude-code #79418, n8n #30590
 M1 | all | a system message must not have images, documents or audio | SDKs
 M2 | all | some models take no images, documents or audio | models.yaml
 M3 | Anthropic, Gemini | an image has no detail | SDKs

@@ -1,14 +1,16 @@
 """Anthropic: system messages apart, user and assistant messages in turn."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct, structs
 
+from multiturn.errors import quoted
 from multiturn.files.media import MediaKind
 from multiturn.model.request import PreparedRequest, ProviderRequest
-from multiturn.model.turns import Call
+from multiturn.model.turns import Call, Tool
 from multiturn.providers import layout as rules
 from multiturn.providers.anthropic.messages import FORM, PROMPT
 from multiturn.providers.base import ProviderResponse, UpTo1
@@ -78,6 +80,20 @@ class _Answer(Struct):
     usage: Any = None
 
 
+_PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_UNIONS = ("oneOf", "anyOf", "allOf")
+
+
+def _want_schema(layout: Layout, tool: Tool) -> None:
+    """Refuse a tool with a schema that the API refuses (T14, T15)."""
+    if any(key in tool.parameters for key in _UNIONS):
+        layout.refuse("T14", f"write the parameters of the tool {quoted(tool.name)} as one object")
+    properties = tool.parameters.get("properties")
+    for name in properties if isinstance(properties, Mapping) else ():
+        if not _PROPERTY.fullmatch(name):
+            layout.refuse("T15", f"rename {quoted(name)} of the tool {quoted(tool.name)}")
+
+
 class AnthropicProvider(HttpProvider):
     """Sends the chat prompt to the Messages API."""
 
@@ -127,6 +143,8 @@ class AnthropicProvider(HttpProvider):
             layout.want_system_in_place(self.abilities)
         if layout.want_user_last(self.abilities):
             layout.trim_end("A5")
+        for tool in request.tools:
+            _want_schema(layout, tool)
         asked = self.asked(layout, request)
         settings, caching = asked.settings, self.settings.prompt_caching
         if settings.max_output_tokens is None:

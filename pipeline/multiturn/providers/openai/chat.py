@@ -335,9 +335,9 @@ FORM = BodyForm(
     _same,
     lambda request: dict(request.form),
     keys={**KEYS, "max_output_tokens": Key(_LIMITS[0])},
-    # From the types of openai 3.52.0 on 22 November 2026.
+    # From the types of openai 3.52.0 on 22 November 2026; the last two from vLLM's.
     closed=(
         *(*_READ, *_LIMITS, "audio", "functions", "function_call", "modalities", "prediction"),
-        *("prompt_cache_options", "web_search_options"),
+        *("prompt_cache_options", "web_search_options", "chat_template", "documents"),
     ),
 )

@@ -293,6 +293,8 @@ class OpenAIProvider(HttpProvider):
         elif settings.roles is None:
             layout.doubt_template(abilities)
         layout.want_user_last(abilities)
+        if self.vendor != SERVERS:
+            repairs.want_schemas(layout, request.tools)
         asked = self.asked(layout, request)
         limit = asked.settings.max_output_tokens
         if limit is not None:

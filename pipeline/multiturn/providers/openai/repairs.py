@@ -1,9 +1,12 @@
 """What OpenAI's APIs refuse of calls, results, thinking, media and roles, and its repairs."""
 
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from multiturn.errors import quoted
 from multiturn.files.media import MediaKind
-from multiturn.model.turns import Turn, is_blank
+from multiturn.model.turns import Tool, Turn, is_blank
 from multiturn.providers import layout as rules
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import SERVERS, Abilities
@@ -55,6 +58,25 @@ def lay_out_for_responses(layout: Layout, abilities: Abilities) -> None:
         rules.want_user_media(layout, "O21")
         what = "attach an image or a PDF"
         rules.want_types(layout, "O22", lambda media: media.kind in MEDIA, what)
+
+
+def want_schemas(layout: Layout, tools: Iterable[Tool]) -> None:
+    """Refuse tools with a schema that OpenAI's own servers refuse (T13)."""
+    for tool in tools:
+        name = quoted(tool.name)
+        inside = [*rules.schemas_in(tool.parameters)]
+        arrays = (each for each in inside if each.get("type") in ("array", ["array", "null"]))
+        if any(each.keys().isdisjoint(("items", "prefixItems")) for each in arrays):
+            layout.refuse("T13", f"add items to the arrays of the tool {name}")
+        objects = (each for each in inside if isinstance(each.get("properties"), Mapping))
+        if tool.strict and not all(map(_is_strict, objects)):
+            advice = "add additionalProperties: false and each property to required, or leave out"
+            layout.refuse("T13", f"{advice} strict of the tool {name}")
+
+
+def _is_strict(schema: Mapping[str, Any]) -> bool:
+    required = schema.get("required", ())
+    return schema.get("additionalProperties") is False and {*schema["properties"]} == {*required}
 
 
 def _keep_reasoning(layout: Layout, vendor: str) -> None:
