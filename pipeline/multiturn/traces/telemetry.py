@@ -5,7 +5,6 @@ whose parts, calls and results are those of Chat Completions.
 """
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +25,8 @@ SYSTEM = "gen_ai.system_instructions"
 _TOOLS = "gen_ai.tool.definitions"
 _REQUEST = "gen_ai.request."
 _RESULT = "tool_call_response"
+_MEDIA = ("blob", "uri")
+_FUNCTION = "llm.request.functions."
 MESSAGES = ("messages", "contents", "input")  # in bodies, of which each has one
 # Where OpenInference and Langfuse write a request body, its settings, and its model (2026-11-23).
 _BODIES = (
@@ -49,21 +50,14 @@ _SETTINGS: Keys = {
 
 def read_telemetry(attributes: Values, media: MediaReader) -> Trace:
     """Return what the attributes of a span or an event say."""
-    given = {key: parsed(value) for key, value in attributes.items() if key.startswith("gen_ai.")}
-    provider = _provider_of(attributes)
-    system = reading.texts(_pieces(given.get(SYSTEM)))
-    messages = [
-        each
-        for at, message in enumerate(map(_in_parts, reading.mappings(given.get(INPUT))))
-        for each in _turns(message, provider, f"{INPUT}[{at}]", media)
-    ]
-    settings = _settings_in(given)
-    tools = reading.mappings(_tools_in(attributes))
+    found, provider = _conversation(attributes), _provider_of(attributes)
+    system, settings = reading.texts(_pieces(found[SYSTEM])), _settings_in(attributes)
+    messages = (each for each in reading.mappings(found[INPUT]) if each.get("role") in _ROLES)
     request = PreparedRequest(
-        messages=tuple(messages),
+        messages=tuple(_turn(each, provider, media) for each in messages),
         system=reading.turn("system", system, media) if system else None,
         model=str(settings.get("model") or ""),
-        tools=tuple(map(reading.read_tool, tools)),
+        tools=tuple(map(reading.read_tool, reading.mappings(found[_TOOLS]))),
         settings=structs.replace(read_settings(settings, _SETTINGS, ("model",)), body=None),
     )
     return Trace(provider=provider, request=request)
@@ -77,38 +71,29 @@ def _provider_of(attributes: Values) -> str:
 
 def _settings_in(attributes: Values) -> Values:
     return {
-        key.removeprefix(_REQUEST): value
+        key.removeprefix(_REQUEST): parsed(value)
         for key, value in attributes.items()
         if key.startswith(_REQUEST) and value is not None
     }
 
 
-def unread_settings(attributes: Values) -> Iterator[str]:
-    """Yield the settings of a request that have no place in ours, one sentence each."""
+def unread_telemetry(attributes: Values) -> Iterator[str]:
+    """Yield what has no place in ours: settings, and contents that were not recorded."""
     unread = read_settings(_settings_in(attributes), _SETTINGS, ("model",)).body or {}
     yield from (f"{_REQUEST}{key} is no setting of ours; it is left out" for key in unread)
-    for at, message in enumerate(reading.mappings(parsed(attributes.get(INPUT)))):
-        if message.get("role") in _ROLES and not _in_parts(message).get("parts"):
+    for at, message in enumerate(_conversation(attributes)[INPUT]):
+        if isinstance(message, dict) and message.get("role") in _ROLES and not message["parts"]:
             yield f"{INPUT}[{at}] has no parts: its content was not recorded"
 
 
 def same_telemetry(attributes: Values) -> Values:
-    """Return the conversation in attributes in one spelling, with each result as a message."""
-    messages: list[Any] = []
-    provider = _provider_of(attributes)
-    for each in map(_in_parts, reading.blocks(parsed(attributes.get(INPUT)))):
-        listed = each.get("parts") if isinstance(each, dict) else None
-        if not isinstance(listed, list):
-            messages.append(each)
-            continue
-        parts = [_same_part(part, provider) for part in listed]
-        results = [each for each in reading.mappings(parts) if each.get("type") == _RESULT]
-        messages += [{"role": "tool", "parts": [part]} for part in results]
-        rest = [part for part in parts if part not in results]
-        if rest or not results or any(each[key] for key in each.keys() - {"role", "parts"}):
-            messages.append({**each, "parts": rest})
-    found = {INPUT: messages, SYSTEM: parsed(attributes.get(SYSTEM))}
-    found[_TOOLS] = _tools_in(attributes)
+    """Return the conversation in attributes in one spelling, without the bytes of media."""
+    found = _conversation(attributes)
+    for message in reading.mappings(found[INPUT]):
+        message["parts"] = [
+            {"type": "media"} if isinstance(part, dict) and part.get("type") in _MEDIA else part
+            for part in message["parts"]
+        ]
     of_programs = ("arguments", "parameters", "response")
     same: Values = reading.same_spelling(
         found, defaults=(("type", "function"),), programs=of_programs
@@ -138,39 +123,58 @@ def _parts_of(turn: Turn) -> Iterator[Values]:
     yield from ({"type": "tool_call", **suite_call(call)} for call in turn.calls)
 
 
-def _same_part(part: Any, provider: str) -> Any:
-    match part:
-        case {"type": "tool_call_response"}:
-            kept = {key: part[key] for key in part if key != "result"}
-            return {**kept, "response": _said_by(part, provider)}
-        case {"type": "blob" | "uri"}:
-            return {"type": "media"}
-    return part
+def _conversation(attributes: Values) -> Values:
+    """Return messages, system instructions and tools in the form of the newest conventions.
+
+    Each result is a message of its own, as ours are. LiteLLM writes calls and results as keys of
+    the message, as Chat Completions has them.
+    """
+    messages: list[Any] = []
+    provider = _provider_of(attributes)
+    for at, given in enumerate(reading.blocks(parsed(attributes.get(INPUT)))):
+        if not isinstance(given, dict):
+            messages.append(given)
+            continue
+        message = {**given, "parts": [*_parts_in(given, f"{INPUT}[{at}]", provider)]}
+        message.pop("tool_calls", None)
+        if answers := message.pop("tool_call_id", None):
+            said = "\n".join(reading.texts(_pieces(message["parts"])))
+            message["parts"] = [{"type": _RESULT, "id": answers, "response": said}]
+        parts = message["parts"]
+        results = [each for each in reading.mappings(parts) if each.get("type") == _RESULT]
+        messages += [{**message, "role": "tool", "parts": [each]} for each in results]
+        if rest := [each for each in parts if each not in results]:
+            messages.append({**message, "parts": rest})
+        elif not results:
+            messages.append(message)
+    return {
+        INPUT: messages,
+        SYSTEM: parsed(attributes.get(SYSTEM)),
+        _TOOLS: _tools_in(attributes),
+    }
 
 
-def _turns(given: Values, provider: str, key: str, media: MediaReader) -> Iterator[Turn]:
-    """Yield the turns that a message is: each result is one of its own."""
-    parts = [*reading.mappings(given.get("parts"))]
-    role, said = given.get("role"), [*_pieces(parts)]
-    results = [each for each in parts if each.get("type") == _RESULT]
-    for part in results:
-        yield reading.turn("tool", [_said_by(part, provider)], media, answers=part.get("id"))
-    if role == "assistant":
-        vendor = provider if provider in ("anthropic", "gemini") else "openai"
-        reasoning = (part for part in parts if part.get("type") == "reasoning")
-        thoughts = [reading.thinking_of(vendor, part.get("content")) for part in reasoning]
-        calls = [
-            reading.read_call(
-                part.get("id"),
-                part.get("name"),
-                reading.decoded(part.get("arguments"), f"{key}.{at}"),
-            )
-            for at, part in enumerate(parts)
-            if part.get("type") == "tool_call"
-        ]
-        yield reading.turn("assistant", [*thoughts, *said, *calls], media)
-    elif role in _ROLES and (said or not results):
-        yield reading.turn(role, said, media)
+def _parts_in(message: Values, key: str, provider: str) -> Iterator[Any]:
+    for at, part in enumerate(reading.blocks(message.get("parts"))):
+        is_chat = isinstance(part, dict) and "content" not in part
+        segment = chat.read_segment(part) if is_chat else None
+        match part:
+            case {"type": "tool_call"}:
+                yield {**part, "arguments": reading.decoded(part.get("arguments"), f"{key}.{at}")}
+            case {"type": "tool_call_response"}:
+                kept = {key: part[key] for key in part if key != "result"}
+                yield {**kept, "response": _said_by(part, provider)}
+            case _ if segment and segment["type"] == "text":
+                yield {"type": "text", "content": segment["value"]}
+            case _ if segment:
+                yield {"type": "uri", "modality": segment["type"], "uri": segment["value"]}
+            case _:
+                yield part
+    for call in reading.mappings(message.get("tool_calls")):
+        function = call.get("function")
+        keys = chat.call_keys(call, function if isinstance(function, dict) else {})
+        arguments = reading.decoded(keys.get("arguments"), key)
+        yield {"type": "tool_call", **keys, "arguments": arguments}
 
 
 def _said_by(part: Values, provider: str) -> str:
@@ -183,6 +187,24 @@ def _said_by(part: Values, provider: str) -> str:
         case {"output": str(text), **others} if provider == "gemini" and not others:
             return text
     return response if isinstance(response, str) else json.dumps(response, ensure_ascii=False)
+
+
+def _turn(message: Values, provider: str, media: MediaReader) -> Turn:
+    """Return the turn of a message: a result, or what somebody said."""
+    parts, role = [*reading.mappings(message["parts"])], message["role"]
+    pieces = [*_pieces(parts)]
+    if parts and parts[0].get("type") == _RESULT:
+        return reading.turn("tool", [parts[0]["response"]], media, answers=parts[0].get("id"))
+    if role == "assistant":
+        vendor = provider if provider in ("anthropic", "gemini") else "openai"
+        reasoning = (part.get("content") for part in parts if part.get("type") == "reasoning")
+        calls = (part for part in parts if part.get("type") == "tool_call")
+        pieces = [
+            *(reading.thinking_of(vendor, text) for text in reasoning),
+            *pieces,
+            *(reading.read_call(*map(each.get, ("id", "name", "arguments"))) for each in calls),
+        ]
+    return reading.turn(role, pieces, media)
 
 
 def _pieces(parts: Any) -> Iterator[Any]:
@@ -199,48 +221,24 @@ def _pieces(parts: Any) -> Iterator[Any]:
                 yield {"type": kind_of_type(kind), "value": url}
 
 
-def _in_parts(message: Any) -> Any:
-    """Return a message whose parts are those of the conventions, not of Chat Completions."""
-    if not isinstance(message, dict):
-        return message
-    found = {key: message[key] for key in message if key not in ("tool_calls", "tool_call_id")}
-    parts = [*map(_part_of, reading.blocks(message.get("parts")))]
-    for call in reading.mappings(message.get("tool_calls")):
-        function = call.get("function")
-        keys = chat.call_keys(call, function if isinstance(function, dict) else {})
-        parts.append({"type": "tool_call", **keys})
-    if message.get("tool_call_id"):
-        said = "\n".join(reading.texts(_pieces(parts)))
-        parts = [{"type": _RESULT, "id": message["tool_call_id"], "response": said}]
-    return {**found, "parts": parts} if "parts" in found or parts else found
-
-
-def _part_of(part: Any) -> Any:
-    segment = chat.read_segment(part) if isinstance(part, dict) and "content" not in part else None
-    if segment is None:
-        return part
-    if segment["type"] == "text":
-        return {"type": "text", "content": segment["value"]}
-    return {"type": "uri", "modality": segment["type"], "uri": segment["value"]}
-
-
 def _tools_in(attributes: Values) -> list[Any]:
     """Return the definitions of tools, each with the keys of the conventions.
 
     LiteLLM writes each key of a tool as an attribute; pydantic-ai writes ``strict`` elsewhere.
     """
-    tools = [*map(_function, reading.blocks(parsed(attributes.get(_TOOLS))))]
-    if not tools:
-        named = filter(re.compile(r"llm\.request\.functions\.\d+\.name").fullmatch, attributes)
-        keys = ("name", "description", "parameters")
-        tools = [
-            {key: parsed(attributes.get(each[: -len("name")] + key)) for key in keys}
-            for each in named
-        ]
+    tools = [*map(_function, reading.blocks(parsed(attributes.get(_TOOLS))))] or [
+        {
+            key: parsed(attributes.get(f"{_FUNCTION}{at}.{key}"))
+            for key in ("name", "description", "parameters")
+        }
+        for at in range(len(attributes))
+        if f"{_FUNCTION}{at}.name" in attributes
+    ]
     match parsed(attributes.get("model_request_parameters")):
         case {"function_tools": list(listed)}:
             stricts = {each.get("name"): each.get("strict") for each in reading.mappings(listed)}
-            tools = [{"strict": stricts.get(each.get("name")), **each} for each in tools]
+            named = reading.mappings(tools)
+            tools = [{"strict": stricts.get(each.get("name")), **each} for each in named]
     return tools
 
 
@@ -254,28 +252,24 @@ def _function(given: Any) -> Any:
     return given
 
 
-def requests_in(value: Any) -> Iterator[Values | None]:
-    """Yield what each span, event and log record in OTLP JSON says of a request.
+def requests_in(value: Any) -> list[Values | None]:
+    """Return what each span, event and log record in OTLP JSON says of a request.
 
     That is its attributes with messages, or a request body. None stands for a span without it.
     """
-    if isinstance(value, list):
-        for each in value:
-            yield from requests_in(each)
-    elif isinstance(value, dict):
-        found = value.get("attributes")
-        if isinstance(found, list):
-            found = _value({"kvlistValue": {"values": found}})
-        request = _request_of(found) if isinstance(found, dict) else None
-        below = [
-            each
-            for key, child in value.items()
-            if key not in ("attributes", "resource", "scope") and isinstance(child, list | dict)
-            for each in requests_in(child)
-        ]
-        if "attributes" in value:
-            below = [request, *below] if request else [each for each in below if each] or [None]
-        yield from below
+    children, is_span = value, False
+    if isinstance(value, dict):
+        own = ("attributes", "resource", "scope")
+        children, is_span = [value[key] for key in value if key not in own], "attributes" in value
+    nested = (each for each in children if isinstance(each, list | dict))
+    below = [request for each in nested for request in requests_in(each)]
+    if not is_span:
+        return below
+    attributes = value["attributes"]
+    if isinstance(attributes, list):
+        attributes = _value({"kvlistValue": {"values": attributes}})
+    request = _request_of(attributes) if isinstance(attributes, dict) else None
+    return [request, *below] if request else [*filter(None, below)] or [None]
 
 
 def _request_of(attributes: Values) -> Values | None:
