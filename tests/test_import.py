@@ -28,7 +28,6 @@ from multiturn.providers.targets import KINDS, read_target
 from multiturn.traces.suite import (
     Attached,
     Imported,
-    answered,
     attached_for,
     imported,
     named_targets,
@@ -783,7 +782,7 @@ GOES_ON = [
 
 def answers_of(path: Path) -> tuple[list[Values], list[str]]:
     cases, said = [], []
-    for each in answered([str(path)]):
+    for each in imported([str(path)], Attached(None, ""), answers=True):
         if isinstance(each, Imported):
             cases.append(each.case)
         else:
@@ -802,6 +801,25 @@ def test_a_case_goes_on_after_the_answer(tmp_path: Path) -> None:
     }
 
 
+def test_a_case_that_goes_on_has_the_settings_of_what_was_asked(tmp_path: Path) -> None:
+    execution = {
+        "temperature": 0.5,
+        "max_output_tokens": 100,
+        "response_format": {"schema": {"type": "object", "properties": {"a": {}}}},
+        "body": {"of_ours": {"x": 1}},
+    }
+    suite = {"id": "a", "execution": execution, "input": "Hi"}
+    (tmp_path / "a.yaml").write_text(json.dumps(suite))
+    assert run("run", "a.yaml", "--output", "r.jsonl", folder=tmp_path).returncode == 0
+    done = run("import", "r.jsonl", "--answers", "--output", "b.yaml", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    text = (tmp_path / "b.yaml").read_text().replace("null", "And then?")
+    (tmp_path / "b.yaml").write_text(text)
+    (asked,), (again_,) = load_suite(tmp_path / "a.yaml"), load_suite(tmp_path / "b.yaml")
+    assert again_.settings == asked.settings
+    assert again_.settings.temperature == 0.5
+
+
 def test_after_calls_their_results_are_to_be_filled_in(tmp_path: Path) -> None:
     calls = [{"id": "c2", "name": "now", "arguments": {"a": 1}}, {"id": "c3", "name": "now"}]
     (case,), _ = answers_of(written(tmp_path, [{**ANSWER, "response": "", "tool_calls": calls}]))
@@ -817,7 +835,7 @@ def test_media_of_an_answered_prompt_keep_their_path_or_address(tmp_path: Path) 
         {"kind": "image", "media_type": "image/png", "size": 9, "digest": "0a", "path": "a/b.png"},
         {"kind": "image", "url": "https://example.com/b.png", "detail": "low"},
     ]
-    asked = {"question": "See", "chat_prompt": [{"role": "user", "content": shown}]}
+    asked = {**ANSWER["raw_request"], "chat_prompt": [{"role": "user", "content": shown}]}
     (case,), said = answers_of(written(tmp_path, [{**ANSWER, "raw_request": asked}]))
     assert said == []
     assert case["input_messages"][0]["content"] == [

@@ -29,18 +29,29 @@ FORMS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("sk-", (HEX, 32)),  # of DeepSeek and others with the same API
     ),
     "Anthropic": (("sk-ant-api03-", (URL, 93), "AA"), ("sk-ant-admin01-", (URL, 93), "AA")),
-    "Google": (("AIza", (URL, 35)), ("GOCSPX-", (URL, 28)), ("ya29.", (URL, 60))),
-    "AWS": (("AKIA", (UPPER + "234567", 16)), ("ASIA", (UPPER + "234567", 16))),
+    "Google": (
+        *(("AIza", (URL, 35)), ("GOCSPX-", (URL, 28)), ("ya29.", (URL, 60))),
+        ("AQ.Ab8", (URL, 47)),
+    ),
+    "AWS": tuple(
+        (prefix, (UPPER + "234567", 16)) for prefix in ("AKIA", "ASIA", "ABIA", "ACCA", "A3TX")
+    ),
     "Alibaba": (("LTAI", (MIXED, 20)),),
     "Perplexity": (("pplx-", (MIXED, 48)),),
-    "Groq": (("gsk_", (MIXED, 52)),),
+    "Groq": (("gsk_", (MIXED, 48)), ("gsk_", (MIXED, 52))),
     "LangSmith": (("lsv2_pt_", (HEX, 32), "_", (HEX, 10)),),
     "Hugging Face": (("hf_", (string.ascii_letters, 34)),),
     "GitHub": (
         *((prefix, (MIXED, 36)) for prefix in ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")),
         ("github_pat_", (MIXED + "_", 82)),
     ),
-    "GitLab": (("glpat-", (URL, 20)), ("glrt-", (URL, 20))),
+    "GitLab": (
+        *((prefix, (URL, 20)) for prefix in ("glpat-", "gldt-", "glft-", "glffct-", "glrt-")),
+        ("glpat-", (URL, 27), ".", (LOWER + DIGITS, 9)),
+        ("glptt-", (HEX, 40)),
+        ("glcbt-", (MIXED, 5), "_", (URL, 20)),
+        ("GR1348941", (URL, 20)),
+    ),
     "npm": (("npm_", (MIXED, 36)),),
     "PyPI": (("pypi-AgEIcHlwaS5vcmc", (URL, 130)),),
     "RubyGems": (("rubygems_", (HEX, 48)),),
@@ -48,20 +59,29 @@ FORMS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("xoxb-", (DIGITS, 12), "-", (DIGITS, 13), "-", (MIXED, 24)),
         ("xoxp-", (DIGITS, 11), "-", (DIGITS, 10), "-", (DIGITS, 11), "-", (HEX, 32)),
         ("xapp-1-A", (UPPER + DIGITS, 10), "-", (DIGITS, 13), "-", (HEX, 64)),
+        ("xoxa-2-", (MIXED, 8)),
+        ("xoxe.xoxp-1-", (UPPER + DIGITS, 163)),
     ),
-    "Stripe": (("sk_live_", (MIXED, 24)), ("rk_test_", (MIXED, 99))),
-    "SendGrid": (("SG.", (URL, 22), ".", (URL, 43)),),
-    "Twilio": (("SK", (HEX, 32)),),
-    "Shopify": (("shpat_", (HEX, 32)),),
-    "DigitalOcean": (("dop_v1_", (HEX, 64)),),
+    "Stripe": (("sk_live_", (MIXED, 24)), ("rk_test_", (MIXED, 99)), ("sk_prod_", (MIXED, 10))),
+    "SendGrid": (("SG.", (URL, 22), ".", (URL, 43)), ("SG.", (URL + "=.", 66))),
+    "Twilio": (("SK", (HEX, 32)), ("SK", (HEX.upper(), 32))),
+    "Shopify": tuple((f"shp{kind}_", (HEX, 32)) for kind in ("at", "ca", "pa", "ss")),
+    "DigitalOcean": tuple((f"do{kind}_v1_", (HEX, 64)) for kind in "opr"),
     "Databricks": (("dapi", (HEX, 32)),),
-    "Grafana": (("glsa_", (MIXED, 32), "_", (HEX, 8)),),
+    "Grafana": (
+        ("glsa_", (MIXED, 32), "_", (HEX, 8)),
+        ("glc_", (MIXED + "+/", 60), "=="),
+        ("eyJrIjoi", (MIXED, 80), "="),
+    ),
     "Sentry": (("sntryu_", (HEX, 64)),),
-    "Vault": (("hvs.", (URL, 95)),),
+    "Vault": (("hvs.", (URL, 95)), ("hvb.", (URL, 138))),
     "Linear": (("lin_api_", (MIXED, 40)),),
-    "Notion": (("ntn_", (MIXED, 46)),),
+    "Notion": (("ntn_", (DIGITS, 11), (MIXED, 35)),),
     "Postman": (("PMAK-", (HEX, 24), "-", (HEX, 34)),),
-    "1Password": (("ops_eyJ", (MIXED, 250)),),
+    "1Password": (
+        ("ops_eyJ", (MIXED, 250)),
+        ("A3-", *((UPPER + DIGITS, 6), "-", (UPPER + DIGITS, 11)), *("-", (UPPER + DIGITS, 5)) * 3),
+    ),
     "a private key": (
         (
             "-----BEGIN RSA PRIVATE KEY-----\n",
@@ -74,11 +94,11 @@ FORMS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "a JSON Web Token": (("eyJ", (MIXED, 33), ".eyJ", (MIXED, 60), ".", (URL, 43)),),
     "OpenRouter": (("sk-or-v1-", (HEX, 64)),),
     "Langfuse": (("sk-lf-", *UUID), ("pk-lf-", *UUID)),
-    "xAI": (("xai-", (MIXED, 80)),),
+    "xAI": (("xai-", (MIXED + "_", 80)),),
     "NVIDIA": (("nvapi-", (URL, 64)),),
-    "Replicate": (("r8_", (MIXED, 37)),),
-    "Docker": (("dckr_pat_", (URL, 27)),),
-    "Tavily": (("tvly-dev-", (MIXED, 32)),),
+    "Replicate": (("r8_", (URL, 37)), ("r8_", (MIXED, 40))),
+    "Docker": (("dckr_pat_", (URL, 27)), ("dckr_oat_", (URL, 32))),
+    "Tavily": (("tvly-dev-", (MIXED, 32)), ("tvly-", (MIXED, 20))),
 }
 KEY = "ghp_" + "0aB1cD2eF3gH" * 3
 
@@ -159,8 +179,8 @@ def test_what_is_no_key(text: str) -> None:
 
 def test_a_key_that_is_found_twice_is_replaced_once() -> None:
     text = f"export API_KEY={KEY}; curl -H 'Authorization: Bearer {KEY}'"
-    hidden, found = without_keys(text, "token")
-    assert hidden == "export API_KEY=***; curl -H 'Authorization: Bearer ***'"
+    hidden, found = without_keys({"token": text})
+    assert hidden == {"token": "export API_KEY=***; curl -H 'Authorization: Bearer ***'"}
     assert len(found) == 2
 
 
@@ -251,7 +271,7 @@ def test_without_redact_a_key_is_an_error(tmp_path: Path) -> None:
 
 def test_answers_are_redacted(tmp_path: Path) -> None:
     result = {"suite": "a.yaml", "id": "a", "response": f"It is {KEY}."}
-    result["raw_request"] = {"question": "Hi"}  # type: ignore[assignment]
+    result["raw_request"] = {"question": "Hi", "guidelines": [], "chat_prompt": None}  # type: ignore[assignment]
     (tmp_path / "r.jsonl").write_text(json.dumps(result))
     done = run("import", "r.jsonl", "--answers", "--redact", folder=tmp_path)
     assert (done.returncode, 'content: "It is ***."' in done.stdout) == (0, True)

@@ -1,14 +1,13 @@
 """The command that makes a suite of request bodies, or of the answers of a run."""
 
 import re
-from functools import partial
-from typing import Any
 
 import click
 
 from multiturn.cli import options as shared
-from multiturn.cli.printing import Failures, say_written, writing
+from multiturn.cli.printing import Failures, say, say_written, writing
 from multiturn.errors import MultiturnError, OptionError
+from multiturn.text import indented
 
 
 @click.command("import", cls=shared.MultiturnCommand)
@@ -47,7 +46,7 @@ def import_(
     """
     from multiturn.documents.json_lines import is_json_lines
     from multiturn.logs import Notice, fail, warn, warnings_to
-    from multiturn.traces.suite import answered, attached_for, imported, write_suite
+    from multiturn.traces.suite import attached_for, imported, write_suite
 
     shared.start_log(verbose)
     if output is not None and is_json_lines(output):
@@ -56,15 +55,12 @@ def import_(
     failures = Failures(debug=debug)
     cases = []
     with warnings_to(fail if strict else None), attached_for(output) as attached:
-        cases_in: Any = answered if answers else partial(imported, attached=attached)
-        for each in cases_in(files, redact=redact):
+        for each in imported(files, attached, answers=answers, redact=redact):
             try:
                 if isinstance(each, MultiturnError):
                     raise each
-                if isinstance(each, Notice) and not each.is_warning:
-                    click.echo(f"{each.where}: {each.why}", err=True)
-                elif isinstance(each, Notice):
-                    warn(each)
+                if isinstance(each, Notice):
+                    warn(each) if each.is_warning else say(indented(f"{each.where}: {each.why}"))
                 else:
                     cases.append(each)
             except MultiturnError as error:

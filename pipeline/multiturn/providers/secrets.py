@@ -19,49 +19,53 @@ _SECRET_NAME = re.compile(
     r"(?:[_-]|$)",
     re.IGNORECASE,
 )
-# How keys begin, and how long they are at least. By the rules of gitleaks 8 (seen on 2026-11-23):
+# How keys begin, and how long they are at least. By the rules of gitleaks (its repository on
+# GitHub, config/gitleaks.toml and cmd/generate/config/rules; seen on 2026-11-23):
 _KEYS = {
-    "OpenAI": r"sk-(?:(?:proj|svcacct|admin)-[\w-]{40,}|(?:[a-z]{2,12}-)?[A-Za-z0-9_]{20,})",
+    "OpenAI": r"sk-(?:(?:proj|svcacct|admin)-[\w-]{40,}|(?:[a-z]{2,12}-)?\w{20,})",
     "Anthropic": r"sk-ant-[\w-]{20,}",
-    "Google": r"AIza[\w-]{35}|GOCSPX-[\w-]{28}|ya29\.[\w-]{30,}",
-    "AWS": r"A(?:KI|SI|BI|CC)A[A-Z0-9]{16}(?![A-Za-z0-9])",
+    "AWS": r"A(?:3T[A-Z0-9]|(?:KI|SI|BI|CC)A)[A-Z0-9]{16}(?![A-Za-z0-9])",
     "Alibaba": r"LTAI[A-Za-z0-9]{20}",
     "Perplexity": r"pplx-[A-Za-z0-9]{48}",
+    "OpenRouter": r"sk-or-(?:v\d+-)?[0-9a-f]{64}",
+    "xAI": r"xai-\w{80}",
     "Groq": r"gsk_[A-Za-z0-9]{48,}",
+    "Replicate": r"r8_[\w-]{37,}",
     "LangSmith": r"lsv2_(?:pt|sk)_[a-z0-9]{32}_[a-z0-9]{10}",
     "Hugging Face": r"(?:hf|api_org)_[A-Za-z0-9]{34}",
-    "GitHub": r"gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,}",
-    "GitLab": r"gl(?:pat|ptt|rt|dt|cbt|oas|soat|ft|imt|agent)-[\w-]{20,}",
+    "GitHub": r"gh[pousr]_[A-Za-z0-9]{36,}|github_pat_\w{40,}",
+    "GitLab": r"(?:gl(?:pat|ptt|rt|dt|cbt|oas|soat|ft|ffct|imt|agent)-|GR1348941)[\w-]{20,}"
+    r"(?:\.[0-9a-z]{9})?",
     "npm": r"npm_[A-Za-z0-9]{36}",
     "PyPI": r"pypi-AgEIcHlwaS5vcmc[\w-]{50,}",
     "RubyGems": r"rubygems_[a-f0-9]{48}",
-    "Slack": r"xox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,}|xapp-[0-9]-[A-Z0-9]+-[0-9]+-[a-z0-9]+",
-    "Stripe": r"[rs]k_(?:live|test)_[A-Za-z0-9]{20,}",
-    "SendGrid": r"SG\.[\w-]{22}\.[\w-]{43}",
-    "Twilio": r"SK[0-9a-f]{32}(?![A-Za-z0-9])",
+    "Slack": r"xox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{8,}|xapp-\d-[A-Z0-9]+-\d+-[A-Za-z0-9]+",
+    "Stripe": r"[rs]k_(?:live|test|prod)_[A-Za-z0-9]{10,}",
+    "SendGrid": r"SG\.[\w=.-]{66}",
+    "Twilio": r"SK[0-9a-fA-F]{32}(?![A-Za-z0-9])",
     "Shopify": r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
     "DigitalOcean": r"do[opr]_v1_[a-f0-9]{64}",
     "Databricks": r"dapi[a-f0-9]{32}",
-    "Grafana": r"gl(?:sa|c)_[A-Za-z0-9+/_]{32,}=*",
+    "Grafana": r"(?:gl(?:sa|c)_|eyJrIjoi)[A-Za-z0-9+/_]{32,}=*",
     "Sentry": r"sntry[su]_[A-Za-z0-9+/=_-]{60,}",
     "Vault": r"hv[sb]\.[\w-]{24,}",
     "Linear": r"lin_api_[A-Za-z0-9]{40}",
     "Notion": r"ntn_[A-Za-z0-9]{40,}",
-    "Postman": r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}",
-    "1Password": r"ops_eyJ[A-Za-z0-9+/]{200,}=*",
+    "Postman": r"PMAK-[a-fA-F0-9]{24}-[a-fA-F0-9]{34}",
+    "1Password": r"ops_eyJ[A-Za-z0-9+/]{200,}=*"
+    r"|A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}",
     "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\+[nr])+"
     r"[A-Za-z0-9+/=:, -]{16}[\s\S]*?(?:-----END [A-Z ]+-----|\Z)",
-    "a JSON Web Token": r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}",
-    # As their vendors show them (seen on 2026-11-23):
-    "OpenRouter": r"sk-or-v1-[0-9a-f]{64}",
+    "a JSON Web Token": r"ey[\w-]{11,}\.ey[\w-]{11,}\.[\w-]{10,}",
+    # By those of TruffleHog (pkg/detectors; seen on 2026-11-23):
     "Langfuse": r"[sp]k-lf-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
-    "xAI": r"xai-[A-Za-z0-9]{40,}",
     "NVIDIA": r"nvapi-[\w-]{60,}",
-    "Replicate": r"r8_[A-Za-z0-9]{37,}",
     "Docker": r"dckr_(?:pat|oat)_[\w-]{27,}",
-    "Tavily": r"tvly-(?:(?:dev|prod)-)?[A-Za-z0-9-]{32,}",
+    "Tavily": r"tvly-(?:(?:dev|prod)-)?[A-Za-z0-9]{20,}",
+    # AIza by gitleaks, ya29 by TruffleHog; GOCSPX, and AQ for keys of Gemini since June 2026, only
+    # as users show them (public code and articles; seen on 2026-11-23).
+    "Google": r"AIza[\w-]{35}|AQ\.[\w-]{40,}|GOCSPX-[\w-]{28}|ya29\.[\w-]{30,}",
 }
-_PATTERNS = {kind: re.compile(f"(?a){pattern}") for kind, pattern in _KEYS.items()}
 _PLACEHOLDER = re.compile(r"EXAMPLE|[xX]{8}")
 _RANDOM = r"[A-Za-z0-9_+/.~-]{20,}={0,2}"
 # ``NAME=value``, ``"name": "value"`` and ``Bearer value``, also as JSON in a text has them. The
@@ -71,6 +75,9 @@ _VALUE = re.compile(
 )
 _NAME = re.compile(r"(?a)(?<![\w:])([A-Za-z][\w-]*)[\\\"']{0,4}\s{0,3}:?\Z")
 _LONGEST_NAME, _LONGEST_KEY = 80, 2000
+# Bytes in base64, also as a data: URI, and not a key: in many of them, some look like one.
+_BYTES = re.compile(r"(?:data:[^,]{0,100},)?[A-Za-z0-9+/_-]{200,}=*")
+_NO_KEY = "prompt_cache_key"  # a setting of OpenAI's
 # Names of tokens and keys that open nothing: of pages, caches and databases.
 _HARMLESS = re.compile(
     r"(?i)next|page|continu|change|cache|request|action|sort|partition|primary|foreign|pub|socket"
@@ -97,61 +104,56 @@ def _is_random(value: str) -> bool:
     return digits > 0 and (digits >= 0.14 * size or digits + cases >= 0.4 * size)
 
 
-def _keys_in(text: str, name: str) -> Iterator[tuple[str, int, int]]:
-    """Yield each key in a text, or its name, with where it begins and ends."""
-    for kind, pattern in _PATTERNS.items():
-        for found in pattern.finditer(text):
+def _keys_in(text: str, name: str) -> Iterator[tuple[int, int, str]]:
+    """Yield where each key in a text, or the value of its name, begins and ends, and its kind."""
+    is_bytes = _BYTES.fullmatch(text) is not None
+    text = text[:_LONGEST_KEY] if is_bytes else text
+    for kind, pattern in _KEYS.items():
+        for found in re.finditer(pattern, text, re.ASCII):
             before = text[max(0, found.start() - 1) : found.start()]
-            if not (before.isascii() and before.isalnum()) and not _PLACEHOLDER.search(found[0]):
-                yield kind, *found.span()
+            is_part = before and (is_bytes or (before.isascii() and before.isalnum()))
+            if not is_part and not _PLACEHOLDER.search(found[0]):
+                yield *found.span(), kind
     if is_secret(name) and re.fullmatch(_RANDOM, text) and _is_random(text):
-        yield name, 0, len(text)
+        yield 0, len(text), name
     for found in _VALUE.finditer(text):
         start = found.start()
         named = _NAME.search(text, max(0, start - _LONGEST_NAME), start)
         word = "Bearer" if found[0][0] in "Bb" else named[1] if named else ""
         is_named = word == "Bearer" or (is_secret(word) and not _HARMLESS.search(word))
         if is_named and _is_random(found["value"]) and not _PLACEHOLDER.search(found["value"]):
-            yield word, *found.span("value")
+            yield *found.span("value"), word
 
 
-# Bytes in base64, also as a data: URI, and not a key: in many of them, some look like one.
-_BYTES = re.compile(r"(?:data:[^,]{0,100},)?[A-Za-z0-9+/_-]{200,}=*")
-_NO_KEY = "prompt_cache_key"  # a setting of OpenAI's
-
-
-def without_keys(value: Any, name: str = "", path: str = "") -> tuple[Any, list[tuple[str, str]]]:
+def without_keys(value: Any, path: str = "") -> tuple[Any, list[tuple[str, str]]]:
     """Return decoded JSON with ``***`` for what looks like a key, and where each was and its kind.
 
     >>> without_keys({"a": ["API_KEY=" + "0f" * 16]})
     ({'a': ['API_KEY=***']}, [('a[0]', 'API_KEY')])
     """
     found: list[tuple[str, str]] = []
-    if isinstance(value, str):
-        pieces, done = [], 0
-        is_bytes = _BYTES.fullmatch(value) is not None
-        searched = value[:_LONGEST_KEY] if is_bytes else value
-        for kind, start, end in sorted(_keys_in(searched, name), key=lambda key: key[1:]):
-            if start and is_bytes:
-                continue
-            if start >= done:  # else it is a part of one that was found, or goes on after it
-                pieces += [value[done:start], "***"]
-                found.append((path, kind))
-            done = max(done, end)
-        return "".join([*pieces, value[done:]]), found
-    if isinstance(value, list | tuple):
-        items = [without_keys(each, "", f"{path}[{at}]") for at, each in enumerate(value)]
-        return [each for each, _ in items], [key for _, keys in items for key in keys]
-    if isinstance(value, dict):
-        kept: dict[str, Any] = {}
-        for step, child in value.items():
-            shown, in_name = without_keys(step)
-            found += [(f"a name in {path or 'the case'}", kind) for _, kind in in_name]
-            below = f"{path}.{cut(shown)}".removeprefix(".")
-            kept[shown], keys = without_keys(child, "" if step == _NO_KEY else step, below)
-            found += keys
-        return kept, found
-    return value, found
+
+    def hidden(value: Any, name: str, path: str) -> Any:
+        if isinstance(value, str):
+            shown, done = "", 0
+            for start, end, kind in sorted(_keys_in(value, name), key=lambda key: (key[0], -key[1])):
+                if start >= done:  # else it is a part of one that was found, or goes on after it
+                    shown += value[done:start] + "***"
+                    found.append((path, kind))
+                done = max(done, end)
+            return shown + value[done:]
+        if isinstance(value, list | tuple):
+            return [hidden(each, "", f"{path}[{at}]") for at, each in enumerate(value)]
+        if isinstance(value, dict):
+            kept: dict[str, Any] = {}
+            for step, child in value.items():
+                shown = hidden(step, "", f"a name in {path or 'the case'}")
+                below = f"{path}.{cut(shown)}".removeprefix(".")
+                kept[shown] = hidden(child, "" if step == _NO_KEY else step, below)
+            return kept
+        return value
+
+    return hidden(value, "", path), found
 
 
 def secrets_among(values: Mapping[str, Any]) -> list[str]:

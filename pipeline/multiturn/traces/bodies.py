@@ -22,27 +22,31 @@ class Body(NamedTuple):
 
     where: Place
     id: str  # what the file calls it, or where it is
-    value: Any  # a JSON object; None for a span without messages
+    value: Any  # a JSON object, or ``NO_MESSAGES``
 
 
-def read_bodies(path: str) -> Iterator["Body | MultiturnError"]:
-    """Yield each body in a file, or what is wrong with it; ``-`` is standard input."""
+NO_MESSAGES = object()  # in place of a body: a span has none
+
+
+def read_bodies(path: str, *, as_written: bool = False) -> Iterator[Body | MultiturnError]:
+    """Yield each body in a file, or what is wrong with it; ``-`` is standard input.
+
+    ``as_written`` takes each JSON value of the file for a body, without a look into it.
+    """
     stem = "stdin" if path == "-" else re.sub(r"\.\w+$", "", os.path.basename(path))
-    for where, value in values_in(path):
-        if isinstance(value, MultiturnError):
-            yield value
-        else:
-            yield from _bodies(value, where, f"{stem}-{where.line}" if where.line else stem)
-
-
-def values_in(path: str) -> Iterator[tuple[Place, Any]]:
-    """Yield each JSON value in a file, or what is wrong with it; a file has one, or JSON Lines."""
     name = "<stdin>" if path == "-" else path
     try:
         with open_rewindable(path, name) as file:
-            yield from _values(file, name)
+            for where, value in _values(file, name):
+                case_id = f"{stem}-{where.line}" if where.line else stem
+                if isinstance(value, MultiturnError):
+                    yield value
+                elif as_written:
+                    yield Body(where, case_id, value)
+                else:
+                    yield from _bodies(value, where, case_id)
     except MultiturnError as error:
-        yield Place(name), error
+        yield error
 
 
 def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
@@ -102,7 +106,7 @@ def _bodies(value: Any, where: Place, name: str) -> Iterator["Body | MultiturnEr
     except MultiturnError as error:
         if not spans:
             yield error
-    yield from (Body(where, name, None) for each in spans if each is None)
+    yield from (Body(where, name, NO_MESSAGES) for each in spans if each is None)
 
 
 def _unwrapped(value: Any, where: Place, name: str) -> Body:

@@ -18,15 +18,17 @@ from multiturn.documents.output import open_new, open_output
 from multiturn.errors import AttachmentError, MultiturnError, Place, cut
 from multiturn.files.media import EXTENSIONS, Media, Store, given_media, no_room
 from multiturn.logs import Notice
-from multiturn.model.request import ChatMessage, InputFile, part_of, turn_of
-from multiturn.model.turns import Call, Part, Tool, Turn
+from multiturn.model.request import part_of, turn_of
+from multiturn.model.settings import RequestSettings
+from multiturn.model.turns import Call, Part, Turn
 from multiturn.providers.reading import Segment, mappings
+from multiturn.providers.results import RawRequest
 from multiturn.providers.secrets import without_keys
 from multiturn.providers.settings import Values
 from multiturn.text import number_of
 from multiturn.traces import trace as traces
 from multiturn.traces.again import case_in, changes
-from multiturn.traces.bodies import Body, read_bodies, values_in
+from multiturn.traces.bodies import NO_MESSAGES, Body, read_bodies
 from multiturn.traces.telemetry import INPUT, read_telemetry
 from multiturn.traces.trace import suite_media
 
@@ -68,9 +70,8 @@ class Attached:
         path += f"/{name}" if is_kept else f".{EXTENSIONS[media.media_type]}"
         target = self.folder / path
         try:
-            if not target.exists():  # its name says what is in it
-                target.parent.mkdir(parents=True, exist_ok=True)
-                _write(target, media.data)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(media.data)
         except OSError as error:
             raise no_room(error) from None
         return media.replace(path=path)
@@ -99,9 +100,14 @@ class Attached:
                 what = "does not have the bytes that its name says"
             if what:
                 raise MultiturnError(f"{str(kept)!r} {what}; remove it, or name another output")
-            if not kept.exists():
-                self._new.append(kept)
-                kept.mkdir() if path.is_dir() else _write(kept, path.read_bytes())
+            if kept.exists():
+                continue
+            if path.is_dir():
+                kept.mkdir()
+            else:
+                with open_new(kept) as file:
+                    file.write(path.read_bytes())
+            self._new.append(kept)
 
     def remove(self) -> None:
         """Remove what ``keep`` has made, as far as nobody else uses it."""
@@ -123,11 +129,6 @@ def attached_for(output: str | None) -> Iterator[Attached]:
 def _stem(output: str) -> str:
     """Return how the files beside a suite begin: ``umbrella`` for ``umbrella.eval.yaml``."""
     return re.sub(r"(?i)(\.eval)?\.\w+$", "", Path(output).name)
-
-
-def _write(target: Path, data: bytes) -> None:
-    with open_new(target) as file:
-        file.write(data)
 
 
 _MOST_SAID = 100
@@ -159,23 +160,23 @@ class Ids:
 
 
 def imported(
-    paths: Iterable[str], attached: Attached, *, redact: bool = False
+    paths: Iterable[str], attached: Attached, *, answers: bool = False, redact: bool = False
 ) -> Iterator[Imported | MultiturnError | Notice]:
     """Yield each case that files of request bodies make, what is wrong, and what is not kept.
 
-    Media go where ``attached`` says. Each kind of what is not kept is said once, with its first
+    With ``answers``, files have results: a case goes on from each answer, with a message to fill
+    in. Media go where ``attached`` says. Each kind of what is not kept is said once, with its first
     place. What looks like a key is an error; with ``redact``, ``***`` is in its place, which a
     notice says.
     """
-    ids, said, count = Ids(), set[str](), 0
-    bodies, skipped = 0, 0
-    where = Place()
-    for found in (each for path in paths for each in read_bodies(path)):
+    ids, said, where = Ids(), set[str](), Place()
+    count = bodies = skipped = 0
+    for found in (each for path in paths for each in read_bodies(path, as_written=answers)):
         if isinstance(found, MultiturnError):
             yield found
             continue
         where = found.where
-        if found.value is None:
+        if found.value is NO_MESSAGES:
             skipped += 1
             continue
         bodies += 1
@@ -183,6 +184,9 @@ def imported(
             name = yield from _redacted(found.id, where, "the id")
             found = found._replace(id=name, value=(yield from _redacted(found.value, where)))
         try:
+            if answers:
+                yield _case_of_answer(found, ids)
+                continue
             case, lost = _case_of(found, ids.new(found.id), attached)
         except MultiturnError as error:
             yield placed(error, where)
@@ -208,7 +212,7 @@ def imported(
 
 def _redacted(value: Any, where: Place, path: str = "") -> Generator[Notice, None, Any]:
     """Yield what looks like a key in a value, and return the value with ``***`` in its place."""
-    kept, keys = without_keys(value, "", path)
+    kept, keys = without_keys(value, path)
     for place, kind in keys:
         what = f"{place} has what looks like a key ({cut(kind)}); it is replaced by ***"
         yield Notice("import.redacted", where, what, is_warning=False)
@@ -254,60 +258,39 @@ def _has_variable(written: str) -> bool:
 _TO_FILL_IN = "(to fill in)"
 
 
-class _Asked(Struct):
-    question: str
-    chat_prompt: tuple[ChatMessage, ...] | None = None
-    system: str | None = None
-    tools: tuple[Tool, ...] = ()
-    input_files: tuple[InputFile, ...] = ()
-
-
 class _Answered(Struct):
     """The part of a result that a case is made of."""
 
     id: str
-    raw_request: _Asked
+    raw_request: RawRequest
     response: str
     tool_calls: list[dict[str, Any]] = []
     thinking: Any = None
     conversation_id: Any = None
 
 
-def answered(
-    paths: Iterable[str], *, redact: bool = False
-) -> Iterator[Imported | MultiturnError | Notice]:
-    """Yield a case for each answer in results files, with a message to fill in, or what is wrong.
+def _case_of_answer(found: Body, ids: Ids) -> Imported | Notice:
+    """Return the case that goes on from an answer, with its prompt and its settings.
 
-    It has the prompt and the answer; then the user speaks, or, after calls, each tool answers.
-    ``redact`` is as for ``imported``.
+    After the answer the user speaks, or, after calls, each tool answers: messages to fill in.
     """
-    ids = Ids()
-    for path in paths:
-        for where, value in values_in(path):
-            try:
-                if isinstance(value, MultiturnError):
-                    raise value
-                if redact:
-                    value = yield from _redacted(value, where)
-                yield _case_of_answer(value, where, ids)
-            except MultiturnError as error:
-                yield placed(error, where)
-
-
-def _case_of_answer(value: Any, where: Place, ids: Ids) -> Imported | Notice:
+    where = found.where
     try:
-        result = msgspec.convert(value, _Answered)
+        result = msgspec.convert(found.value, _Answered)
     except msgspec.ValidationError:
-        match value:
+        match found.value:
             case {"suite": str(), "id": str(name)}:
                 return _without_answer(name, where)
         raise MultiturnError("this is not a result of multiturn run") from None
-    calls = tuple(map(_call, result.tool_calls))
-    said = result.response
+    said, asked = result.response, result.raw_request
+    try:
+        calls = msgspec.convert(result.tool_calls, tuple[Call, ...])
+    except msgspec.ValidationError:
+        what = "are not a JSON object, as the model wrote them; no conversation can go on from them"
+        raise MultiturnError(f"tool_calls: the arguments {what}") from None
     if not said.strip() and not calls:
         return _without_answer(result.id, where)
-    asked = result.raw_request
-    unread = {file.path for file in asked.input_files if not file.resolved_path}
+    unread = {file.path for file in asked.input_files or () if not file.resolved_path}
     turns = [*map(turn_of, asked.chat_prompt or ())]
     if not turns:
         turns = [Turn("system", (Part("text", asked.system),))] if asked.system else []
@@ -317,11 +300,13 @@ def _case_of_answer(value: Any, where: Place, ids: Ids) -> Imported | Notice:
     thinking = tuple(thought for form, block in blocks for thought in form.thoughts(block))
     turns.append(Turn("assistant", parts, None, thinking, calls))
     number = sum(turn.role == "user" for turn in turns) + 1
-    case: Values = {"id": ids.new(f"{re.sub('-turn-[0-9]+$', '', result.id)}-turn-{number}")}
-    if result.conversation_id:
-        case["conversation_id"] = result.conversation_id
-    if asked.tools:
-        case["tools"] = [*map(traces.suite_tool, asked.tools)]
+    given = {
+        "id": ids.new(f"{re.sub('-turn-[0-9]+$', '', result.id)}-turn-{number}"),
+        "conversation_id": result.conversation_id,
+        "tools": [*map(traces.suite_tool, asked.tools or ())],
+        "execution": msgspec.to_builtins(asked.settings or RequestSettings()),
+    }
+    case: Values = {key: value for key, value in given.items() if value}
     fill_in = (Part("text", _TO_FILL_IN),)
     waiting = [Turn("tool", fill_in, answers=call.id) for call in calls] or [Turn("user", fill_in)]
 
@@ -345,14 +330,6 @@ def _case_of_answer(value: Any, where: Place, ids: Ids) -> Imported | Notice:
 
 def _without_answer(name: str, where: Place) -> Notice:
     return Notice("import.no_answer", where, f"case {name!r} has no answer; it is left out")
-
-
-def _call(given: dict[str, Any]) -> Call:
-    try:
-        return msgspec.convert(given, Call)
-    except msgspec.ValidationError:
-        what = "are not a JSON object, as the model wrote them; no conversation can go on from them"
-        raise MultiturnError(f"tool_calls: the arguments {what}") from None
 
 
 def placed(error: MultiturnError, where: Place) -> MultiturnError:

@@ -257,13 +257,13 @@ def requests_in(value: Any) -> list[Values | None]:
 
     That is its attributes with messages, or a request body. None stands for a span without it.
     """
-    children, is_span = value, False
-    if isinstance(value, dict):
-        own = ("attributes", "resource", "scope")
-        children, is_span = [value[key] for key in value if key not in own], "attributes" in value
-    nested = (each for each in children if isinstance(each, list | dict))
-    below = [request for each in nested for request in requests_in(each)]
-    if not is_span:
+    if isinstance(value, list):
+        return [request for each in value for request in requests_in(each)]
+    if not isinstance(value, dict):
+        return []
+    own = ("attributes", "resource", "scope")
+    below = requests_in([value[key] for key in value if key not in own])
+    if "attributes" not in value:
         return below
     attributes = value["attributes"]
     if isinstance(attributes, list):
