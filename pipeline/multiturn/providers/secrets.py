@@ -136,7 +136,8 @@ def without_keys(value: Any, path: str = "") -> tuple[Any, list[tuple[str, str]]
     def hidden(value: Any, name: str, path: str) -> Any:
         if isinstance(value, str):
             shown, done = "", 0
-            for start, end, kind in sorted(_keys_in(value, name), key=lambda key: (key[0], -key[1])):
+            keys = sorted(_keys_in(value, name), key=lambda key: (key[0], -key[1]))
+            for start, end, kind in keys:
                 if start >= done:  # else it is a part of one that was found, or goes on after it
                     shown += value[done:start] + "***"
                     found.append((path, kind))
