@@ -357,6 +357,19 @@ def test_another_process_gets_the_bytes_in_a_pickle(root: Path) -> None:
     assert done.stdout == f"{[(size, size)] * 3}\n"
 
 
+def test_a_pickled_case_has_no_media_of_other_cases(root: Path) -> None:
+    files, sizes = Files(root, root), (100_000, 200_000)
+    for size in sizes:
+        (root / f"{size}.gif").write_bytes(padded(GIF, size))
+    messages = [TestMessage("user", {"type": "image", "value": f"{size}.gif"}) for size in sizes]
+    cases = [Case(id="a", input_messages=(each,), files=files) for each in messages]
+    conversions = [load_pipeline("spec")(Conversion(case)) for case in cases]
+    for size, case, conversion in zip(sizes, cases, conversions, strict=True):
+        assert size < len(pickle.dumps(case)) < size + 10_000
+        assert size < len(pickle.dumps(conversion)) < size + 10_000
+        assert pickle.loads(pickle.dumps(case)).input_messages == case.input_messages
+
+
 def test_a_side_of_a_report_has_no_bytes_in_its_cases(root: Path) -> None:
     (root / "a.gif").write_bytes(padded(GIF, 300_000))
     message = "[{role: user, content: [{type: image, value: a.gif}]}]"

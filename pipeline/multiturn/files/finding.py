@@ -4,7 +4,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -63,14 +63,20 @@ class Files:
     def __reduce__(self) -> tuple[Any, ...]:
         """Carry the media that were read; another process reads texts again."""
         media = self._texts.media
-        found = {each: path for each, path in self._found.items() if self._path(path) in media}
+        found = {name: path for name, path in self._found.items() if self._path(path) in media}
         read = {path: media[path] for path in map(self._path, found.values())}
-        state = {"suite": self.suite, "_found": found}
-        return Files, (Path(self._folder), Path(self.root)), (state, read)
+        return Files, (Path(self._folder), Path(self.root)), (self.suite, found, read)
 
-    def __setstate__(self, state: tuple[dict[str, Any], dict[str, Media]]) -> None:
-        self.__dict__.update(state[0])
-        self._texts.media = {path: each for path, each in state[1].items() if each.has_bytes}
+    def __setstate__(self, state: tuple[str | None, dict[str, str], dict[str, Media]]) -> None:
+        self.suite, self._found, read = state
+        self._texts.media = {path: media for path, media in read.items() if media.has_bytes}
+
+    def narrowed(self, names: Collection[str]) -> "Files":
+        """Return a copy that carries, of the files that a suite names, only some."""
+        files = Files(Path(self._folder), Path(self.root), self._texts)
+        files.suite = self.suite
+        files._found = {name: path for name, path in self._found.items() if name in names}
+        return files
 
     def find(self, written: str) -> str:
         """Return the path, relative to the root and with ``/``, of a file as a suite names it.

@@ -1,9 +1,11 @@
 """A case, as its suite has it."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
+from itertools import chain
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from multiturn.errors import Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
@@ -124,6 +126,16 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
             raise TypeError("settings are a RequestSettings; write RequestSettings(temperature=0)")
         tuple_of_texts("guidelines", self.guidelines)
         tuple_of_texts("guideline_patterns", self.guideline_patterns)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Carry the media that were read for this case, and not those of the whole suite."""
+        contents = (message.content for message in self.input_messages)
+        segments = chain.from_iterable(
+            each if isinstance(each, list) else [each] for each in contents
+        )
+        names = {str(each.get("value")) for each in segments if isinstance(each, dict)}
+        fields = structs.asdict(self) | {"files": self.files and self.files.narrowed(names)}
+        return partial(type(self), **fields), ()
 
     @property
     def keyed_texts(self) -> dict[str, str]:

@@ -68,13 +68,13 @@ _KEYS = {
 }
 _PLACEHOLDER = re.compile(r"EXAMPLE|[xX]{8}")
 _RANDOM = r"[A-Za-z0-9_+/.~-]{20,}={0,2}"
-# ``NAME=value``, ``"name": "value"`` and ``Bearer value``, also as JSON in a text has them. The
-# name is looked for when there is a value, which is much faster.
-_VALUE = re.compile(
-    rf"(?a)(?:[=:]>?\s{{0,3}}|[Bb]earer )[\\\"'`]{{0,4}}(?P<value>{_RANDOM})(?![\w(\[])"
+# ``NAME=value``, ``"name": "value"`` and ``Bearer value``, also as JSON in a text has them. What is
+# looked at for a value is not consumed: it may be the name of the next.
+_NAMED = re.compile(
+    r"(?a)(?<![\w:])(?:(?P<name>[A-Za-z][\w-]{0,79})[\\\"']{0,4}\s{0,3}:?[=:]>?\s{0,3}|[Bb]earer )"
+    rf"[\\\"'`]{{0,4}}(?=(?P<value>{_RANDOM})(?![\w(\[]))"
 )
-_NAME = re.compile(r"(?a)(?<![\w:])([A-Za-z][\w-]*)[\\\"']{0,4}\s{0,3}:?\Z")
-_LONGEST_NAME, _LONGEST_KEY = 80, 2000
+_LONGEST_KEY = 2000
 # Bytes in base64, also as a data: URI, and not a key: in many of them, some look like one.
 _BYTES = re.compile(r"(?:data:[^,]{0,100},)?[A-Za-z0-9+/_-]{200,}=*")
 _NO_KEY = "prompt_cache_key"  # a setting of OpenAI's
@@ -116,10 +116,8 @@ def _keys_in(text: str, name: str) -> Iterator[tuple[int, int, str]]:
                 yield *found.span(), kind
     if is_secret(name) and re.fullmatch(_RANDOM, text) and _is_random(text):
         yield 0, len(text), name
-    for found in _VALUE.finditer(text):
-        start = found.start()
-        named = _NAME.search(text, max(0, start - _LONGEST_NAME), start)
-        word = "Bearer" if found[0][0] in "Bb" else named[1] if named else ""
+    for found in _NAMED.finditer(text):
+        word = found["name"] or "Bearer"
         is_named = word == "Bearer" or (is_secret(word) and not _HARMLESS.search(word))
         if is_named and _is_random(found["value"]) and not _PLACEHOLDER.search(found["value"]):
             yield *found.span("value"), word
