@@ -199,13 +199,12 @@ def imported(
             said.add(kind)
             yield Notice("import.not_kept", where, without_keys(what)[0])
         yield case
+    what = f"{number_of(skipped, 'span')} without messages skipped"
     if skipped and bodies:
-        what = f"{number_of(skipped, 'span')} without messages skipped"
         yield Notice("import.skipped", Place(where.file), what, is_warning=False)
     elif skipped:
-        what = f"none of {number_of(skipped, 'span')} has messages"
-        what += "; let the instrumentation record them, which most do only if told to"
-        yield MultiturnError(what, where=where.file)
+        hint = "let the instrumentation record them, which most do only if told to"
+        yield MultiturnError(f"{what}; {hint}", where=where.file)
     if count:
         yield Notice("import.more", where, f"{number_of(count, 'more warning')} of these kinds")
 
@@ -381,17 +380,14 @@ def with_targets(cases: list[Imported]) -> tuple[list[Imported], list[Values]]:
     found, targets = [*cases], named_targets(cases)
     for target, of_cases in targets:
         given = [found[at].case.get("execution", {}) for at in of_cases]
-        written = [{name: json.dumps(value) for name, value in each.items()} for each in given]
         for name, value in given[0].items():
-            is_shared = all(each.get(name) == written[0][name] for each in written)
-            if is_shared and not _has_variable(written[0][name]):
+            written = {json.dumps(each.get(name)) for each in given}
+            if len(written) == 1 and not _has_variable(*written):
                 target[name] = value
         for at, execution in zip(of_cases, given, strict=True):
             kept = {name: value for name, value in execution.items() if name not in target}
             case = {**found[at].case, "execution": kept}
-            if not kept:
-                case.pop("execution")
-            found[at] = found[at]._replace(case=case)
+            found[at] = found[at]._replace(case={key: case[key] for key in case if case[key]})
     return found, [target for target, _ in targets]
 
 

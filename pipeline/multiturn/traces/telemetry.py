@@ -31,11 +31,7 @@ MESSAGES = ("messages", "contents", "input")  # in bodies, of which each has one
 # Where OpenInference and Langfuse write a request body, its settings, and its model (2026-11-23).
 _BODIES = (
     ("input.value", "llm.invocation_parameters", "llm.request.model_name"),
-    (
-        "langfuse.observation.input",
-        "langfuse.observation.model.parameters",
-        "langfuse.observation.model.name",
-    ),
+    tuple(f"langfuse.observation.{key}" for key in ("input", "model.parameters", "model.name")),
 )
 _ROLES = ("system", "user", "tool", "assistant")
 _NAMES = {"max_output_tokens": "max_tokens", "stop": "stop_sequences"}
@@ -95,10 +91,7 @@ def same_telemetry(attributes: Values) -> Values:
             for part in message["parts"]
         ]
     of_programs = ("arguments", "parameters", "response")
-    same: Values = reading.same_spelling(
-        found, defaults=(("type", "function"),), programs=of_programs
-    )
-    return same
+    return reading.same_spelling(found, defaults=(("type", "function"),), programs=of_programs)
 
 
 def telemetry_again(request: PreparedRequest, has_system: bool) -> Values:
@@ -106,10 +99,8 @@ def telemetry_again(request: PreparedRequest, has_system: bool) -> Values:
 
     Its first message is that of the system instructions, if there are some.
     """
-    messages: list[Values] = [
-        {"role": each.role, "parts": [*_parts_of(each)]} for each in request.spoken
-    ]
-    system = messages.pop(0)["parts"] if has_system else None
+    messages = [{"role": each.role, "parts": [*_parts_of(each)]} for each in request.spoken]
+    system: Any = messages.pop(0)["parts"] if has_system else None
     return {INPUT: messages, SYSTEM: system, _TOOLS: [*map(suite_tool, request.tools)]}
 
 
@@ -135,23 +126,17 @@ def _conversation(attributes: Values) -> Values:
         if not isinstance(given, dict):
             messages.append(given)
             continue
-        message = {**given, "parts": [*_parts_in(given, f"{INPUT}[{at}]", provider)]}
-        message.pop("tool_calls", None)
-        if answers := message.pop("tool_call_id", None):
-            said = "\n".join(reading.texts(_pieces(message["parts"])))
-            message["parts"] = [{"type": _RESULT, "id": answers, "response": said}]
-        parts = message["parts"]
+        parts = [*_parts_in(given, f"{INPUT}[{at}]", provider)]
+        message = {key: given[key] for key in given if key not in ("tool_calls", "tool_call_id")}
+        if answers := given.get("tool_call_id"):
+            said = "\n".join(reading.texts(_pieces(parts)))
+            parts = [{"type": _RESULT, "id": answers, "response": said}]
         results = [each for each in reading.mappings(parts) if each.get("type") == _RESULT]
         messages += [{**message, "role": "tool", "parts": [each]} for each in results]
-        if rest := [each for each in parts if each not in results]:
+        rest = [each for each in parts if each not in results]
+        if rest or not results:
             messages.append({**message, "parts": rest})
-        elif not results:
-            messages.append(message)
-    return {
-        INPUT: messages,
-        SYSTEM: parsed(attributes.get(SYSTEM)),
-        _TOOLS: _tools_in(attributes),
-    }
+    return {INPUT: messages, SYSTEM: parsed(attributes.get(SYSTEM)), _TOOLS: _tools_in(attributes)}
 
 
 def _parts_in(message: Values, key: str, provider: str) -> Iterator[Any]:
