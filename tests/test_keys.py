@@ -33,8 +33,10 @@ FORMS: dict[str, tuple[tuple[Any, ...], ...]] = {
         *(("AIza", (URL, 35)), ("GOCSPX-", (URL, 28)), ("ya29.", (URL, 60))),
         ("AQ.Ab8", (URL, 47)),
     ),
-    "AWS": tuple(
-        (prefix, (UPPER + "234567", 16)) for prefix in ("AKIA", "ASIA", "ABIA", "ACCA", "A3TX")
+    "AWS": (
+        *((prefix, (UPPER + "234567", 16)) for prefix in ("AKIA", "ASIA", "ABIA", "ACCA", "A3TX")),
+        ("ABSK", (MIXED + "+/", 128), "="),
+        ("bedrock-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t", (MIXED, 300)),
     ),
     "Alibaba": (("LTAI", (MIXED, 20)),),
     "Perplexity": (("pplx-", (MIXED, 48)),),

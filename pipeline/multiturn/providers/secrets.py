@@ -24,7 +24,8 @@ _SECRET_NAME = re.compile(
 _KEYS = {
     "OpenAI": r"sk-(?:(?:proj|svcacct|admin)-[\w-]{40,}|(?:[a-z]{2,12}-)?\w{20,})",
     "Anthropic": r"sk-ant-[\w-]{20,}",
-    "AWS": r"A(?:3T[A-Z0-9]|(?:KI|SI|BI|CC)A)[A-Z0-9]{16}(?![A-Za-z0-9])",
+    "AWS": r"A(?:3T[A-Z0-9]|(?:KI|SI|BI|CC)A)[A-Z0-9]{16}(?![A-Za-z0-9])"
+    r"|ABSK[A-Za-z0-9+/]{109,}=*|bedrock-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t[A-Za-z0-9+/=]*",
     "Alibaba": r"LTAI[A-Za-z0-9]{20}",
     "Perplexity": r"pplx-[A-Za-z0-9]{48}",
     "OpenRouter": r"sk-or-(?:v\d+-)?[0-9a-f]{64}",
