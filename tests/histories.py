@@ -122,9 +122,10 @@ class _History:
 
     def tool(self, name: str) -> Tool:
         city = {"type": "string", "description": "Größe"}
-        schema = {"type": "object", "properties": {"city": city}, "required": ["city"]}
+        schema: dict[str, Any] = {"type": "object", "properties": {"city": city}}
+        schema["required"] = ["city"]
         strict = self.chance.choice((None, None, True, False))
-        schemas = ({}, schema, {"properties": {"city": city}})
+        schemas: tuple[dict[str, Any], ...] = ({}, schema, {"properties": {"city": city}})
         if strict:  # OpenAI takes no other (T13)
             schemas = ({}, schema | {"additionalProperties": False}, {"type": "object"})
         described = self.chance.choice(("", "The weather."))

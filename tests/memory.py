@@ -18,36 +18,36 @@ def peak_of_convert(suite: Path) -> float:
     return peaks_of_convert(suite)[suite]
 
 
-def peaks_of_convert(*suites: Path) -> dict[Path, float]:
-    """Return it for each of several suites."""
-    command = [sys.executable, __file__, *map(str, suites)]
-    shown = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
+def peaks_of_convert(*suites: Path, command: str = "convert") -> dict[Path, float]:
+    """Return it for each of several suites, or for another command."""
+    program = [sys.executable, __file__, command, *map(str, suites)]
+    shown = subprocess.run(program, stdout=subprocess.PIPE, check=True, text=True).stdout
     return dict(zip(suites, map(float, shown.split()), strict=True))
 
 
-def _main(suites: list[str]) -> None:
+def _main(command: str, *suites: str) -> None:
     answer = os.dup(1)
     for stream in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     with TemporaryDirectory() as folder:
         first = Path(folder, "first.yaml")
         first.write_text("input_messages: [{role: user, content: Hello}]")
-        _convert(str(first))
+        _run(command, str(first))
     for suite in suites:  # each in a process of its own, as memory is used again
         if not (child := os.fork()):
             Path("/proc/self/clear_refs").write_text("5")  # begin anew with the peak
             before = _peak()
-            _convert(suite)
+            _run(command, suite)
             os.write(answer, f"{(_peak() - before) / 1000}\n".encode())
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
 
 
-def _convert(suite: str) -> None:
+def _run(command: str, suite: str) -> None:
     from multiturn.cli.group import command_line
 
     try:
-        command_line(["convert", suite])
+        command_line([command, suite])
     except SystemExit as ended:
         if ended.code not in (None, 0, 1):
             raise
@@ -58,4 +58,4 @@ def _peak() -> int:
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1:])
+    _main(*sys.argv[1:])

@@ -197,7 +197,7 @@ def test_verbose_names_a_system_prompt_that_is_replaced(tmp_path: Path) -> None:
     assert (code, [line.split(": ")[1] for line in said]) == (0, ["2 cases, without errors"] * 2)
     (dropped,) = [line for line in log if "text.dropped" in line]
     assert "lead.eval.yaml:6: case 'one': metadata.systemPrompt" in dropped
-    assert "a system message that leads replaces it (rule 7)" in dropped
+    assert "system messages replace it (rule 7)" in dropped
 
 
 def test_strict_makes_warnings_errors(tmp_path: Path) -> None:

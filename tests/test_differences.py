@@ -206,7 +206,7 @@ def test_a_file_that_gets_a_privilege_comes_before_one_that_changes_with_one(
     promoted = "evals/zone.txt is new in a system message, by the pattern 'z*.txt'"
     changed = f"{TONE} changed; it is part of a system message"
     assert report.then is not None
-    assert [*promotions(report.now, report.then)] == ["evals/zone.txt", TONE]
+    assert [*promotions(report.then, report.now)[1]] == ["evals/zone.txt", TONE]
     assert [*report.privileges()] == [f"{promoted}: 'A book: 10'", changed]
     assert [each.what for each in report_changes(report)[:2]] == [promoted, changed]
 

@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import os
 import pickle
 import re
 import signal
@@ -21,7 +20,6 @@ import pytest
 import commands
 from multiturn import MultiturnError, load_pipeline
 from multiturn.distributed import convert_bag, slices_at, to_line
-from multiturn.documents.output import lock
 from multiturn.engine.converting import ConversionJob, convert_slice
 from multiturn.engine.selection import Selection
 from running import wait_for, write_stage
@@ -158,10 +156,9 @@ def test_a_scheduler_without_workers_is_said_after_a_while(
     monkeypatch.setattr("multiturn.distributed._WORKER_TIMEOUT", 0.5)
     with distributed.LocalCluster(n_workers=0, dashboard_address=":0", processes=False) as lonely:
         url = lonely.scheduler_address
-        assert said_of(url, folder) == (
-            f"Error: the scheduler {url!r} has no workers after 0.5 s; start one with:"
-            f" dask worker {url}"
-        )
+        said = said_of(url, folder)
+        assert said.startswith(f"Error: cannot use the scheduler {url!r}: Only 0/1 workers arrived")
+        assert f"; it needs a worker (dask worker {url}), and distributed " in said
 
 
 def test_a_scheduler_of_another_version_is_one_line(
@@ -169,8 +166,9 @@ def test_a_scheduler_of_another_version_is_one_line(
 ) -> None:
     url = cluster.scheduler_address
     monkeypatch.setattr("multiturn.distributed.distributed.__version__", "1.2.3")
-    assert said_of(url, folder).startswith(f"Error: the scheduler {url!r} has distributed 20")
-    assert said_of(url, folder).endswith(", and here it is 1.2.3; install the same version")
+    said = said_of(url, folder)
+    assert said.startswith(f"Error: cannot use the scheduler {url!r}: it has distributed 20")
+    assert said.endswith(", and distributed 1.2.3, as here")
 
 
 def test_an_error_of_a_scheduler_that_does_not_know_what_is_asked_is_one_line(
@@ -180,9 +178,8 @@ def test_an_error_of_a_scheduler_that_does_not_know_what_is_asked_is_one_line(
         raise TypeError("Scheduler.identity() got an unexpected keyword argument\nand more")
 
     monkeypatch.setattr("multiturn.distributed.distributed.Client", identity)
-    assert "TypeError: Scheduler.identity() got an unexpected keyword argument; does it have" in (
-        said_of(cluster.scheduler_address, folder)
-    )
+    what = "Scheduler.identity() got an unexpected keyword argument; it needs a worker"
+    assert what in said_of(cluster.scheduler_address, folder)
 
 
 @pytest.mark.parametrize("package", ["distributed", "fsspec", "dask.bag"])
@@ -279,20 +276,6 @@ def test_of_two_commands_one_writes_into_a_folder(cluster: Any, folder: Path) ->
     errors = [process.communicate(timeout=60)[1] for process in processes]
     codes = [process.returncode for process in processes]
     (refused,) = [error for code, error in zip(codes, errors, strict=True) if code == 2]
-    assert "another command is writing its parts into" in refused or "is not empty" in refused
+    assert "is not empty" in refused or "File exists" in refused
     (part,) = (folder / "out").glob("part-*")
     assert len({json.loads(line)["suite"] for line in part.read_text().splitlines()}) == 1
-
-
-def test_a_folder_that_another_command_writes_into_is_refused(
-    convert: Convert, folder: Path
-) -> None:
-    (folder / "out").mkdir()
-    other = os.open(folder / "out", os.O_RDONLY)
-    try:
-        lock(other)
-        done = convert("a.eval.yaml")
-    finally:
-        os.close(other)
-    what = f"another command is writing its parts into {str(folder / 'out')!r}; name another folder"
-    assert (done.returncode, done.stderr) == (2, f"Error: {what}\n")

@@ -92,13 +92,12 @@ user
   evals/review.eval.yaml:20
   | and again
 question
-not where it was written
+not where or as it was written
+  FILE:10: case 'review': input_messages[0].content[0]: changed, by whisper
   FILE:12: case 'review': input_messages[0].content[1]: moved, by extract_guidelines (rule 4)
   FILE:16: case 'review': input_messages[0].content[3]: dropped, blank text is no content (rule 2)
   FILE:19: case 'review': input_messages[1].content[0]: referenced, moved by \
 extract_guidelines once (rule 4)
-not as it was written
-  FILE:10: case 'review': input_messages[0].content[0]: changed, by whisper
   FILE:4: case 'review': guidelines[0]: changed, by whisper
   FILE:2: case 'review': metadata.systemPrompt: changed, by whisper
 """
@@ -167,7 +166,7 @@ KEYS = case_of(("user", "U"), guidelines=("Polite", " "), system_prompt="Prompt"
 BLANK = ("dropped", "blank text is no content (rule 2)")
 GONE = ("lost", "no section of the system message holds it")
 MERGED = ("merged", "into one system message (rule 7)")
-REPLACED = ("dropped", "a system message that leads replaces it (rule 7)")
+REPLACED = ("dropped", "system messages replace it (rule 7)")
 OTHER = ("lost", "its text is missing from the prompt, and no stage explains why")
 SHOWN = ("shown", "")
 VIDEO = {"type": "video", "value": "x"}
@@ -588,7 +587,7 @@ system
   tone.rules.md, attached at a.eval.yaml:14, moved by extract_guidelines
   | Be calm.
 question
-not where it was written
+not where or as it was written
   a.eval.yaml:14: case 'review': input_messages[0].content[1]: moved, by extract_guidelines (rule 4)
 
 """
@@ -664,7 +663,7 @@ tools
   | now: {
   |   "name": "now"
   | }
-not as it was written
+not where or as it was written
   s.eval.yaml:3: case 'a': tools[0]: changed, by house
 """
 

@@ -194,7 +194,7 @@ def test_what_other_code_prints_goes_to_standard_error(
 
 ENDING = """\
 import os
-from multiturn import stage
+from multiturn import ProviderResponse, stage
 
 @stage()
 def ends(conversion):
@@ -211,6 +211,15 @@ def forks(conversion):
 class Provider:
     async def invoke(self, request):
         os._exit(0)
+
+class Forking:
+    number = 0
+
+    async def invoke(self, request):
+        self.number += 1
+        if self.number == 50 and os.fork():
+            os.wait()
+        return ProviderResponse(text="Ho")
 """
 
 
@@ -269,6 +278,18 @@ def test_a_process_that_a_stage_forks_does_not_go_on_as_the_command(
     ]
     what = "the stage forks forked a process and returned in it, too; end it there, with os._exit"
     assert err == f"Error: {what}\n"
+
+
+def test_a_process_that_a_provider_forks_does_not_go_on_as_the_run(folder: Path) -> None:
+    write_ending(folder)
+    targets = "targets: [{name: t, provider: 'ending:Forking'}]"
+    (folder / "targets.yaml").write_text(targets)
+    code, out, err = end(start("run", "--target", "t", "a.yaml", folder=folder))
+    assert code == 0
+    assert len({json.loads(line)["id"] for line in str(out).splitlines()}) == 100
+    assert str(out).count("\n") == 100
+    what = "forked a process and returned in it, too; end it there, with os._exit"
+    assert f"Error: the provider of the target t {what}\n" in err
 
 
 def close(stream: int) -> Callable[[], None]:

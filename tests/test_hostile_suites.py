@@ -84,6 +84,33 @@ def test_a_suite_that_repeats_too_much_takes_less_than_120_mb(tmp_path: Path) ->
     assert peak_of_convert(path) < 120
 
 
+LARGE = 25_000_000
+REFUSED = {
+    "lists.jsonl": '{"id":"a","input":[' + "[]," * (LARGE // 3) + "[]]}\n",
+    "mappings.jsonl": '{"id":"a","input":[' + '{"a":1},' * (LARGE // 8) + "[]]}\n",
+    "texts.jsonl": '{"id":"a","input":[' + '"a",' * (LARGE // 4) + "[]]}\n",
+    "long.jsonl": '{"id":"a","input":"' + "x" * LARGE + '"}\n',
+    "long.eval.yaml": 'id: a\ninput: "' + "x" * LARGE + '"\n',
+    "block.eval.yaml": "id: a\ninput: |\n" + f"  {'x' * 77}\n" * (LARGE // 80),
+    "flow.eval.yaml": "id: a\ninput: [" + "[]," * (LARGE // 3) + "[]]\n",
+    "json.eval.yaml": "id: a\ninput: '[" + "[]," * (LARGE // 3) + "[]]'\n",
+}
+
+
+@pytest.mark.skipif(not measurable, reason="measures by /proc")
+def test_what_is_refused_takes_at_most_four_times_its_size(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in REFUSED]
+    for file in files:
+        file.write_text(REFUSED[file.name])
+    bodies = [file for file in files if file.suffix == ".jsonl"]
+    peaks = peaks_of_convert(*files) | {
+        file.with_name(f"import {file.name}"): peak
+        for file, peak in peaks_of_convert(*bodies, command="import").items()
+    }
+    times = {file.name: peak * 1_000_000 / LARGE for file, peak in peaks.items()}
+    assert max(times.values()) <= 4, times
+
+
 VALUES = '{"x":[' + "1," * 100_000 + "1]}"
 TOO_MANY = "over 100,000 values in one case"
 KEYS = "".join(f'"k{n}": 1, ' for n in range(40_000))

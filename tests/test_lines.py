@@ -250,7 +250,7 @@ def test_github_obeys_nothing_that_a_suite_says(repository: Path) -> None:
     done = run("check", name, "--format=github", folder=repository)
     (line,) = done.stdout.splitlines()
     head = (
-        "::error title=multiturn check,file=evals/50%25%2C a%3Ab%0A\\x0d%3A%3Aerror%3A%3A.eval.yaml"
+        "::error title=multiturn check,file=evals/50%25%2C a%3Ab%0A\\r%3A%3Aerror%3A%3A.eval.yaml"
     )
     assert line.startswith(head)
     assert "%250A" in line

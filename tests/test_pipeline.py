@@ -125,7 +125,10 @@ def test_what_is_no_stage_is_said_with_what_to_write(item: Any, words: str) -> N
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: stage({"turns"}), "facts are given by their kind; write @stage(requires={...})"),
+        (
+            lambda: stage({"turns"}),
+            "facts are given by their kind; write @stage(requires={...}), or",
+        ),
         (lambda: Pipeline("spec"), "load_pipeline('spec') loads a pipeline; Pipeline takes stages"),  # type: ignore[arg-type]
         (lambda: Pipeline(None), "Pipeline takes a list of stages, not None"),  # type: ignore[arg-type]
         (lambda: SPEC.request(DICT), "request takes a Case, as load_suite gives them, not a dict"),
@@ -256,7 +259,7 @@ WRONG_TYPES: list[tuple[Callable[[Conversion], Conversion], str]] = [
         "returned a Turn whose message is a str",
     ),
     (lambda given: given.replace(case=None), "returned None in place of a Case"),
-    (lambda given: given.replace(notices=None), "returned None in place of a tuple of notices"),
+    (lambda given: given.replace(notices=None), "returned None in place of a Notice"),
     (lambda given: given.replace(notices=("x",)), "returned a str in place of a Notice"),
     (
         lambda given: given.replace(chat_view="x"),

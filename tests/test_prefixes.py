@@ -146,7 +146,7 @@ def test_memory_is_bounded_and_old_prefixes_are_forgotten(monkeypatch: pytest.Mo
     for wire in wires(provider, ((words(2000, str(number // 2)), "Hi") for number in range(40))):
         prefixes.add(prefixes.text(wire))
         sizes.append(sum(map(len, prefixes._texts)))
-        assert {*prefixes._texts} == {*prefixes._kept} == {*prefixes._by_age}
+        assert {*prefixes._texts} == {*prefixes._kept}
     assert 60_000 < max(sizes) <= 100_000
     assert prefixes.shared > 20 * 2000  # of two equal requests, one after the other
     before = prefixes.shared
@@ -314,18 +314,18 @@ def test_requests_that_share_nothing_stay_in_their_order() -> None:
     assert ids(sendable(queue(deliveries(openai(), *prompts)))) == [*"012345"]
 
 
-def test_short_requests_that_are_read_ahead_stay_in_their_order() -> None:
+def test_short_requests_that_are_read_ahead_go_first_in_their_order() -> None:
     prompts = [("S", "0"), ("S", "1"), (A, "2"), ("S", "3"), (A, "4")]
     cases = queue(deliveries(openai(), *prompts), waits=False)
     first = cases.next(is_busy=False)
     assert first is not None
     assert sendable(cases, is_busy=True) == []
     cases.answered(first)
-    assert ids(sendable(cases)) == ["1", "2", "4", "3"]
+    assert ids(sendable(cases)) == ["1", "3", "2", "4"]  # they share nothing: the first
 
 
 @pytest.mark.parametrize("is_busy", [False, True])
-def test_what_has_an_answer_passes_at_once_and_an_error_keeps_its_place(is_busy: bool) -> None:
+def test_what_has_an_answer_passes_at_once_and_no_error_is_held_back(is_busy: bool) -> None:
     sent = deliveries(openai(), *PROMPTS)
     reused = RunCase("reuse", Result(suite="s", id="old", target="t"), sent[0].wire)
     wrong = RunCase("refuse", Result(suite="s", id="wrong", target="t"))
@@ -334,7 +334,7 @@ def test_what_has_an_answer_passes_at_once_and_an_error_keeps_its_place(is_busy:
     if is_busy:
         assert ids(sendable(cases, is_busy=True)) == ["old"]
         cases.answered(sent[0])
-        assert ids(sendable(cases)) == [*"02514", "3", "wrong"]
+        assert ids(sendable(cases)) == ["wrong", *"140253"]
     else:
         assert ids(sendable(cases)) == [*"0123", "old", "wrong", *"45"]
 

@@ -102,7 +102,7 @@ def test_each_difference_is_a_screen_the_dangerous_ones_first(folder: Path) -> N
     assert first.endswith(
         "1 of 4: file\n"
         f"change of privilege: {TONE} changed; it is part of a system message\n"
-        f"2 cases; accepted for all suites: {SHOP}\n"
+        "2 cases; accepted for all suites that attach it\n"
         "about +4 tokens in 2 cases\n"
         f"from {TONE} line 3\n"
         "\n"
@@ -177,23 +177,11 @@ def test_the_screen_of_a_promoted_file_has_all_of_its_text(folder: Path) -> None
         "1 of 2: file\n"
         "change of privilege: evals/list.txt is new in a system message, "
         "by the pattern 'list.txt'\n"
-        f"1 case; accepted for all suites: {SHOP}\n"
+        "1 case; accepted for all suites that attach it\n"
         "\n"
         "its text is as recorded; all of it:\n"
         f" A book: 10\n\n{ALONE}\n"
     )
-    terminal.answer("q")
-    assert terminal.end() == 0
-
-
-def test_the_screen_of_a_file_names_suites_that_are_not_selected_too(folder: Path) -> None:
-    suite = (folder / SHOP).read_text()
-    (folder / "evals/store.eval.yaml").write_text(suite)
-    run("snapshot", "evals/store.eval.yaml", folder=folder)
-    replace(folder, TONE, "Three, or four.", "Obey.")
-    terminal = Terminal(folder, suites=SHOP)
-    said = f"2 cases; accepted for all suites: {SHOP}, evals/store.eval.yaml\n"
-    assert said in plain(terminal.screen())
     terminal.answer("q")
     assert terminal.end() == 0
 
@@ -240,8 +228,15 @@ def test_several_keys_at_once_answer_nothing(folder: Path) -> None:
     assert changed(folder) == []
 
 
-@pytest.mark.parametrize("pieces", ["\x1b [ A", "\x1b [1;2 A", "\x1b O A", "\x1b a"])
-def test_an_arrow_that_comes_in_pieces_answers_nothing(folder: Path, pieces: str) -> None:
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        *("\x1b [ A", "\x1b [1;2 A", "\x1b O A", "\x1b a", "\x1b[1; 2 A", "\x1b [[ A"),
+        *("\x1b [?1;2c", "\x1b [?1;2 c", "\x1b [<0;1;1M", "\x1b[<0;1; 1m", "\x1b [M a A A"),
+        *("\x1b ]11;rgb:0000 /0/0\x07", "\x1bP1$r q A\x1b \\"),
+    ],
+)
+def test_what_a_terminal_sends_in_pieces_answers_nothing(folder: Path, pieces: str) -> None:
     terminal = Terminal(folder)
     shown = [terminal.screen(), terminal.answer("s"), terminal.answer("s")][-1]
     assert "[A]ll like this" in shown

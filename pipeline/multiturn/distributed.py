@@ -3,12 +3,11 @@
 import logging
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from multiturn.documents.output import lock, open_output
+from multiturn.documents.output import open_output
 from multiturn.engine import converting
 from multiturn.engine.project import chosen_pipeline, chosen_suites, from_project
 from multiturn.engine.selection import Selection
@@ -96,10 +95,12 @@ def convert_on_cluster(
     """
     folder = os.path.abspath(folder)
     os.makedirs(folder, exist_ok=True)
-    with _alone_in(folder):
-        if os.listdir(folder):
-            raise MultiturnError(f"{folder!r} is not empty; name a new folder for the parts")
-        has_failed = False
+    if os.listdir(folder):
+        raise MultiturnError(f"{folder!r} is not empty; name a new folder for the parts")
+    busy = Path(folder, "_temporary")  # keeps out any other command until the end
+    busy.mkdir()
+    has_failed = False
+    try:
         results = _on_cluster(scheduler, job, parts)
         for number, items in enumerate(converting.checked_slices(job.selection, results)):
             with open_output(os.path.join(folder, f"part-{number:05}.jsonl")) as file:
@@ -111,24 +112,8 @@ def convert_on_cluster(
                         file.write(item.text)
         if not (has_failed and job.selection.strict):
             Path(folder, "_SUCCESS").touch()
-
-
-@contextmanager
-def _alone_in(folder: str) -> Iterator[None]:
-    """Refuse a folder that another command writes its parts into."""
-    if os.name == "nt":  # which opens no folders
-        yield
-        return
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            lock(opened, wait=False)
-        except BlockingIOError:
-            what = f"another command is writing its parts into {folder!r}; name another folder"
-            raise MultiturnError(what) from None
-        yield
     finally:
-        os.close(opened)
+        busy.rmdir()
 
 
 def _on_cluster(
@@ -137,42 +122,24 @@ def _on_cluster(
     """Yield each slice with what became of its cases, in order."""
     for name in ("distributed", "distributed.client"):  # what matters is raised
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    ours = distributed.__version__
     try:
-        with _connected(scheduler) as client:
-            _check_cluster(client, scheduler)
+        with distributed.Client(scheduler, timeout=_TIMEOUT, set_as_default=False) as client:
+            theirs = client.get_versions()["scheduler"]["packages"]["distributed"]
+            if theirs != ours:
+                raise ValueError(f"it has distributed {theirs}")
+            client.wait_for_workers(1, timeout=_WORKER_TIMEOUT)
             threads = sum(client.nthreads().values())
             submit = partial(client.get_executor(pure=False).submit, converting.convert_slice, job)
             yield from converting.results_in_order(submit, parts, _AHEAD * max(1, threads))
-    except (OSError, ValueError, TimeoutError) as error:
-        why = str(error).partition("\n")[0] or type(error).__name__
-        raise MultiturnError(f"cannot use the scheduler {scheduler!r}: {why}") from None
     except distributed.scheduler.KilledWorker:
         raise MultiturnError("the workers that converted a suite died, one after another") from None
-
-
-def _connected(scheduler: str) -> Any:
-    """Return a client; a scheduler of another version may answer with any error."""
-    try:
-        return distributed.Client(scheduler, timeout=_TIMEOUT, set_as_default=False)
-    except (OSError, ValueError, TimeoutError):
+    except MultiturnError:
         raise
-    except Exception as error:
-        what = f"cannot use the scheduler {scheduler!r}: {type(error).__name__}:"
-        what += f" {str(error).partition(chr(10))[0]}; does it have another version of distributed"
-        raise MultiturnError(f"{what} than {distributed.__version__}, as here?") from None
-
-
-def _check_cluster(client: Any, scheduler: str) -> None:
-    """Refuse a scheduler of another version, or one that no worker joins in time."""
-    theirs = client.get_versions()["scheduler"]["packages"]["distributed"]
-    if theirs != distributed.__version__:
-        what = f"the scheduler {scheduler!r} has distributed {theirs}, and here it is"
-        raise MultiturnError(f"{what} {distributed.__version__}; install the same version")
-    try:
-        client.wait_for_workers(1, timeout=_WORKER_TIMEOUT)
-    except TimeoutError:
-        what = f"the scheduler {scheduler!r} has no workers after {_WORKER_TIMEOUT:g} s"
-        raise MultiturnError(f"{what}; start one with: dask worker {scheduler}") from None
+    except Exception as error:  # a scheduler of another version may answer with any
+        why = str(error).partition("\n")[0] or type(error).__name__
+        need = f"it needs a worker (dask worker {scheduler}), and distributed {ours}, as here"
+        raise MultiturnError(f"cannot use the scheduler {scheduler!r}: {why}; {need}") from None
 
 
 def _lines_of(job: converting.ConversionJob, part: converting.Slice) -> list[str]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 MAX_SHOWN = 200  # characters of an id or a value
 
@@ -403,3 +403,12 @@ def from_here(path: str) -> str:
     """
     absolute, here = Path(os.path.abspath(path)), Path.cwd()
     return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else path
+
+
+def end_fork(who: str) -> NoReturn:
+    """End a process that somebody's code has forked, which would do all that follows once more."""
+    what = f"{who} forked a process and returned in it, too; end it there, with os._exit"
+    try:
+        os.write(2, f"Error: {what}\n".encode())
+    finally:
+        os._exit(1)

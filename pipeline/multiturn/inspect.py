@@ -5,6 +5,7 @@ Needs inspect_ai, which finds the task by an entry point; nothing of it is impor
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 from inspect_ai import Task, task
@@ -47,9 +48,8 @@ def dataset(
         TypeError: there is no suite.
     """
     names, cases = formats.grader_cases(suites, pipeline, root, guideline_patterns)
-    known: dict[str, str] = {}
     samples = [
-        Sample(**{**each._asdict(), "input": _messages(each.input, known)})
+        Sample(**{**each._asdict(), "input": _messages(each.input)})
         for case, each in cases
         if _holds(case, each.metadata)
     ]
@@ -73,29 +73,17 @@ def _holds(case: Case, metadata: Mapping[str, Any]) -> bool:
     return True
 
 
-def _messages(prompt: Iterable[Turn], known: dict[str, str]) -> list[Any]:
-    """Return messages of which inspect_ai makes its own.
-
-    ``known`` has the ``data:`` URIs so far, by digest, so that cases share them.
-    """
+def _messages(prompt: Iterable[Turn]) -> list[Any]:
+    """Return messages of which inspect_ai makes its own; cases share the URIs of equal media."""
     messages = formats.as_inspect(prompt)
     for message in messages:
         message["source"] = "input"
         if not isinstance(message["content"], str):
             message["content"] = [
-                {key: _uri(value, known) for key, value in part.items()}
+                {key: intern(str(it)) if isinstance(it, Base64) else it for key, it in part.items()}
                 for part in message["content"]
             ]
     return messages
-
-
-def _uri(value: Any, known: dict[str, str]) -> Any:
-    """Return a value of a part, with its bytes if it has any."""
-    if not isinstance(value, Base64):
-        return value
-    if value.media.digest not in known:
-        known[value.media.digest] = str(value)
-    return known[value.media.digest]
 
 
 def _tool(written: Mapping[str, Any]) -> ToolInfo:

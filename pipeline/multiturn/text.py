@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 _EMOJI = "©®‼⁉™ℹ←-\u27ff\u2900-⯿〰〽㊗㊙\U0001f000-\U0001faff"  # noqa: RUF001 - as they are
-_WIDEST, _MOST_ITEMS = 88, 6  # of a repr
+_WIDEST = 88  # of a line of a repr
 _SEEN_ASCII = bytes([*b"\t\n", *range(0x20, 0x7F)])
 # A name stands in headers and markers, where a line break would forge another line.
 CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
@@ -76,12 +76,7 @@ def visible(text: str) -> str:
     # Nearly all texts are plain, and these two tests are much faster than the pattern.
     if text.isascii() and text.isprintable():
         return text
-    return unseen().sub(_code, text)
-
-
-def _code(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 0x100 else escape(match)
+    return unseen().sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def escape(match: re.Match[str]) -> str:
@@ -196,23 +191,12 @@ def tuple_of_texts(name: str, texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def brief(struct: Any) -> str:
-    """Return the repr of a struct in a few lines: no defaults, and long values are cut."""
-    lines = [f"{type(struct).__name__}("]
+    """Return the repr of a struct, a line for each field that is no default; long ones are cut."""
+    lines = []
     for name, value in struct.__rich_repr__():
-        if type(value) is tuple and len(value) > 1:
-            lines.append(f"    {name}=(")
-            lines += [_short(f"        {item!r}") for item in value[:_MOST_ITEMS]]
-            lines += [f"        … {len(value) - _MOST_ITEMS} more"] * (len(value) > _MOST_ITEMS)
-            lines.append("    ),")
-        else:
-            lines.append(_short(f"    {name}={value!r}"))
-    return "\n".join([*lines, ")"]) if lines[1:] else f"{lines[0]})"
-
-
-def _short(line: str) -> str:
-    line = re.sub(r"(?<=\()\n *|,\n *(?=\))", "", line)  # of a struct in a struct
-    line = re.sub(r"\n *", " ", line)
-    return f"{line}," if len(line) <= _WIDEST else f"{line[:_WIDEST]}…,"
+        line = re.sub(r"\n *", " ", f"    {name}={value!r}")  # of a struct in a struct
+        lines.append(f"{line}," if len(line) <= _WIDEST else f"{line[:_WIDEST]}…,")
+    return "\n".join([f"{type(struct).__name__}(", *lines, ")"])
 
 
 def has_host(address: str) -> bool:

@@ -17,7 +17,6 @@ from multiturn.providers.reading import (
     data_uri,
     mappings,
     read_call,
-    read_media,
     read_tool,
     same_spelling,
     segment,
@@ -103,7 +102,7 @@ def _choice(choice: Choice) -> dict[str, Any]:
 _READ = ("messages", "modelId", "system")
 
 
-def read_converse(body: Mapping[str, Any], media: MediaReader = read_media) -> PreparedRequest:
+def read_converse(body: Mapping[str, Any], media: MediaReader) -> PreparedRequest:
     """Return the request that a body was written of; of SDKs' parameters, also the model."""
     system = texts(_pieces_in(body.get("system")))
     tools = _mapping(body.get("toolConfig"))

@@ -23,10 +23,10 @@ from media_histories import media_history
 from multiturn import ChatMessage, Media, ProviderError, ProviderRequest
 from multiturn.model.turns import Call, Thinking, Tool
 from multiturn.providers.base import Wire
-from multiturn.providers.reading import read_media
 from multiturn.providers.targets import KINDS, Kind
 from multiturn.report.html import to_html
-from multiturn.report.payloads import Payloads, sample_providers
+from multiturn.report.payloads import payloads_of, sample_providers
+from multiturn.traces.suite import Attached
 from multiturn.traces.telemetry import read_telemetry
 from providers.test_pairs import HISTORIES, same_request
 from vendors import GIVEN, NOWHERE, chat, failure
@@ -77,6 +77,9 @@ def body_of(request: ProviderRequest, **settings: Any) -> Any:
 # The two laws of test_pairs.py
 
 
+MEDIA = Attached(None, "").read
+
+
 def wires() -> Iterator[Wire]:
     """Yield what is sent of random requests with all settings, but for those that are refused."""
     for number in range(HISTORIES):
@@ -91,7 +94,10 @@ def wires() -> Iterator[Wire]:
 def test_what_is_read_of_a_body_is_written_as_the_same_bytes() -> None:
     provider, count = bedrock(), 0
     for wire in wires():
-        assert provider.encode(provider.write(read_converse(json.loads(wire.body)))) == wire.body
+        assert (
+            provider.encode(provider.write(read_converse(json.loads(wire.body), MEDIA)))
+            == wire.body
+        )
         count += 1
     assert count > HISTORIES // 2
 
@@ -99,7 +105,7 @@ def test_what_is_read_of_a_body_is_written_as_the_same_bytes() -> None:
 def test_what_is_read_of_a_body_is_the_request_as_the_rules_left_it() -> None:
     seen = set()
     for wire in wires():
-        found = read_converse(json.loads(wire.body))
+        found = read_converse(json.loads(wire.body), MEDIA)
         assert wire.prepared is not None
         # The model is in the path (B1); all else is told as Anthropic's form tells it.
         unnamed = replace(wire.prepared, model="")
@@ -405,8 +411,9 @@ def test_the_report_has_a_payload(tmp_path: Path) -> None:
     providers = sample_providers()
     assert "Bedrock" in providers
     request = chat(("system", "Be brief."), *CALLED[:1], tools=(WEATHER,))
-    shown = Payloads([providers["Bedrock"]], lambda pieces: [*pieces])
-    ((repairs, body),) = shown.of(request, ["", "Be brief.", "Hi"])
+    texts = ["", "Be brief.", "Hi"]
+    found = payloads_of(request, [providers["Bedrock"]], texts, lambda pieces: [*pieces])
+    ((repairs, body),) = found
     assert repairs == ()
     assert body["system"] == [{"text": [1]}]  # the first message
     assert body["messages"] == [{"role": "user", "content": [{"text": [2]}]}]
@@ -498,4 +505,4 @@ def test_a_conversation_goes_on_after_an_answer(folder: Path, server: Server) ->
 def test_its_name_in_telemetry_is_known_by_the_row() -> None:
     said = [{"role": "user", "parts": [{"type": "text", "content": "Hi"}]}]
     given = {"gen_ai.provider.name": "aws.bedrock", "gen_ai.input.messages": said}
-    assert read_telemetry(given, read_media).provider == "bedrock"
+    assert read_telemetry(given, MEDIA).provider == "bedrock"

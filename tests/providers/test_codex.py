@@ -35,10 +35,9 @@ class Codex:
         self.error: Any = None
         monkeypatch.setattr("multiturn.providers.agents.agent.run_command", self.run)
 
-    async def run(self, command: tuple[str, ...], *, take_line: Any, **given: Any) -> None:
+    async def run(self, command: tuple[str, ...], *, stdout: bytearray, **given: Any) -> None:
         self.calls.append((command[1:], given["stdin"]))
-        for line in self.lines:
-            take_line(line)
+        stdout += b"\n".join(self.lines)
         if self.error is not None:
             raise self.error
 

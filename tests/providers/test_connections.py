@@ -514,7 +514,7 @@ def test_what_is_sent_anyway_cannot_be_replaced(
     write(folder, server.url, f"{{X-Team: evals, {name}: mine}}", provider=provider)
     with pytest.raises(MultiturnError) as caught:
         load_target("t")
-    assert str(caught.value).startswith("targets.yaml:7:")
+    assert str(caught.value).startswith("targets.yaml:2:3: target 't': headers cannot replace")
     assert name.lower() in str(caught.value).lower()
 
 

@@ -284,7 +284,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], ProviderRequest, str]] = {
     "O20 the address of a document": (
         *("azure", {}, asked(("user", (Media("document", url="https://example.org/b.pdf"),)))),
         "O20: in Chat Completions, a document or audio must not be an address (OpenAI);"
-        " write the path of a file in place of 'https://example.org/b.pdf'",
+        " write the path of a file in place of 'https://example.org/b.pdf' (an address)",
     ),
     "A13 of the assistant": (
         *("anthropic", {}, OF_ASSISTANT),
@@ -293,14 +293,15 @@ REFUSED: dict[str, tuple[str, dict[str, Any], ProviderRequest, str]] = {
     ),
     "A14 audio": (
         *("anthropic", {}, asked(("user", ("Hear:", NOISE)))),
-        "A14: a message must not have audio (Anthropic); write its words in place of 'e.wav'",
+        "A14: a message must not have audio (Anthropic);"
+        " write its words in place of 'e.wav' (audio/wav)",
     ),
     "A14 of many, with long addresses": (
         "anthropic",
         {},
         asked(("user", tuple(Media("audio", url=f"https://a/{n}{'x' * 300}") for n in range(9)))),
         "A14: a message must not have audio (Anthropic); write its words in place of "
-        + ", ".join(f"'https://a/{n}{'x' * 189}…'" for n in range(3))
+        + ", ".join(f"'https://a/{n}{'x' * 189}…' (an address)" for n in range(3))
         + " and 6 more",
     ),
     "A15 a large image": (
@@ -317,12 +318,13 @@ REFUSED: dict[str, tuple[str, dict[str, Any], ProviderRequest, str]] = {
     ),
     "G12 a GIF": (
         *("gemini", {}, asked(("user", (MOVING,)))),
-        "G12: an image must be PNG, JPEG or WebP (Gemini); attach a PNG in place of 'd.gif'",
+        "G12: an image must be PNG, JPEG or WebP (Gemini);"
+        " attach a PNG in place of 'd.gif' (image/gif)",
     ),
     "G12 a GIF that is named as something else": (
         *("gemini", {}, asked(("user", (MOVING.replace(path="lies.png"),)))),
         "G12: an image must be PNG, JPEG or WebP (Gemini);"
-        " attach a PNG in place of 'lies.png', which is GIF by its first bytes",
+        " attach a PNG in place of 'lies.png' (image/gif)",
     ),
     "G13 an address": (
         *("gemini", {"model": "gemini-2.0-flash"}, asked(("user", (FAR,)))),

@@ -21,10 +21,13 @@ from multiturn.providers.base import Wire
 from multiturn.providers.gemini.contents import read_content
 from multiturn.providers.openai.chat import read_chat
 from multiturn.providers.openai.responses import read_response
+from multiturn.providers.reading import MediaReader
+from multiturn.traces.suite import Attached
 from vendors import Connect, anthropic, azure, chat, gemini, openai, responses
 
 HISTORIES = int(os.environ.get("HISTORIES", "150"))  # make test-tools tries 3000
-Reader = Callable[[Mapping[str, Any]], PreparedRequest]
+MEDIA = Attached(None, "").read
+Reader = Callable[[Mapping[str, Any], MediaReader], PreparedRequest]
 APIS: dict[str, tuple[Connect, Reader]] = {
     "openai": (openai, read_chat),
     "azure": (azure, read_chat),
@@ -126,7 +129,7 @@ def test_what_is_read_of_a_body_is_written_as_the_same_bytes(api: str) -> None:
     connect, read = APIS[api]
     provider, count = connect(), 0
     for wire in wires(api):
-        assert provider.encode(provider.write(read(json.loads(wire.body)))) == wire.body
+        assert provider.encode(provider.write(read(json.loads(wire.body), MEDIA))) == wire.body
         count += 1
     assert count > HISTORIES
 
@@ -217,6 +220,6 @@ def reasoning(thinking: Iterable[Thinking]) -> list[tuple[str, str, list[str]]]:
 def test_what_is_read_of_a_body_is_the_request_as_the_rules_left_it(api: str) -> None:
     _, read = APIS[api]
     for wire in wires(api):
-        found = read(json.loads(wire.body))
+        found = read(json.loads(wire.body), MEDIA)
         assert wire.prepared is not None
         assert same_request(found, api) == same_request(wire.prepared, api)

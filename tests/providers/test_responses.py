@@ -221,6 +221,6 @@ def test_media_go_out_as_they_are_shown(server: Server) -> None:
 
 def test_neighboring_empty_messages_are_read_as_two_turns() -> None:
     said = {"role": "assistant", "content": ""}
-    read = read_response({"input": [said, {**said, "phase": "commentary"}]})
+    read = read_response({"input": [said, {**said, "phase": "commentary"}]}, lambda _: None)
     assert [turn.role for turn in read.messages] == ["assistant", "assistant"]
     assert read.form == {"phases": {1: "commentary"}}

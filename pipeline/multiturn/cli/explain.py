@@ -64,14 +64,10 @@ def as_explanation(explanation: "Explanation") -> str:
     from multiturn.cli.rendering import role_heading
     from multiturn.model.turns import ROLES
 
-    lines: list[str] = []
-    heading = ""
-    for line in str(explanation).split("\n"):
-        if line.startswith(" "):
-            is_origin = not line.startswith("  |") and not heading.startswith("not ")
-            lines.append(click.style(line, dim=True) if is_origin else line)
-        else:
-            heading = line
-            is_role = line in ROLES
-            lines.append(role_heading(line) if is_role else click.style(line, bold=bool(line)))
-    return "\n".join(lines)
+    def drawn(line: str) -> str:
+        if line in ROLES:
+            return role_heading(line)
+        is_text = not line or line.startswith("  |")
+        return line if is_text else click.style(line, **{"dim" if line[0] == " " else "bold": True})
+
+    return "\n".join(map(drawn, str(explanation).split("\n")))

@@ -16,13 +16,13 @@ from multiturn.text import in_line, number_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from multiturn.explaining.explanation import Size
     from multiturn.model.conversion import Conversion
+    from multiturn.providers.tokens import Tokens
 
 _MOST_CASES = 10
 _MOST_PARTS = 5  # of a case
 
-Sized = tuple["Conversion", "Size"]
+Sized = tuple["Conversion", "Tokens", dict[str, int]]
 
 
 @shared.suite_command("list")
@@ -51,8 +51,8 @@ def list_cases(options: shared.SuiteOptions, tokens: bool) -> None:
     conversions = options.conversions()
     sized = _sized(conversions, options) if tokens else ()
     if options.format_ == "json":
-        for conversion, size in sized:
-            entry = {**_entry(conversion), "tokens": size.tokens.count, "parts": size.parts}
+        for conversion, size, parts in sized:
+            entry = {**_entry(conversion), "tokens": size.count, "parts": parts}
             echo(to_json(entry), nl=False)
         for conversion in () if tokens else conversions:
             echo(to_json(_entry(conversion)), nl=False)
@@ -72,7 +72,7 @@ def _sized(conversions: "Iterable[Conversion]", options: shared.SuiteOptions) ->
     count = lru_cache(256)(provider.tokenizer.count)  # guidelines are in many cases
     for conversion in conversions:
         try:
-            yield conversion, size_of(conversion, provider, count)
+            yield conversion, *size_of(conversion, provider, count)
         except MultiturnError as error:
             options.failures.add(error)
 
@@ -83,23 +83,23 @@ def _show_largest(sized: "Iterable[Sized]") -> None:
 
     total = cases = media = 0
     is_exact = True
-    largest: list[tuple[int, str, Size]] = []
-    for conversion, size in sized:
+    largest: list[tuple[int, str, dict[str, int]]] = []
+    for conversion, size, parts in sized:
         cases += 1
-        total += size.tokens.count
-        media += size.tokens.media
-        is_exact &= size.tokens.is_exact
+        total += size.count
+        media += size.media
+        is_exact &= size.is_exact
         name = f"{conversion.case.suite} · {conversion.case.id}"
-        found = [*largest, (size.tokens.count, name, size)]
+        found = [*largest, (size.count, name, parts)]
         largest = nlargest(_MOST_CASES, found, key=itemgetter(0))
     about = "" if is_exact else "about "
     more = f"; the {len(largest)} largest:" if len(largest) < cases else ""
     all_cases = f"{number_of(cases, 'case')}{without_media(media)}{more}"
     echo(f"{about}{number_of(total, 'token')} in {all_cases}")
     width = len(f"{largest[0][0]:,}") if largest else 0
-    for tokens, name, size in largest:
+    for tokens, name, parts in largest:
         echo(f"{tokens:>{width},}  {click.style(in_line(name), bold=True)}")
-        for what, number in [*size.parts.items()][:_MOST_PARTS]:
+        for what, number in [*parts.items()][:_MOST_PARTS]:
             echo(f"{number:>{width},}    {in_line(what)}")
 
 

@@ -6,6 +6,7 @@ about errors. Ids are completed, too, although that reads suites: nobody knows t
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial, wraps
 from itertools import islice
@@ -117,6 +118,14 @@ class MultiturnCommand(click.Command):
             if found:
                 with formatter.section(heading):
                     formatter.write_dl(found)
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Read the options; one that takes one value is given once."""
+        found = self.make_parser(context).parse_args([*args])[2]
+        for param, count in Counter(found).items():
+            if isinstance(param, click.Option) and count > 1 and not param.multiple | param.is_flag:
+                raise click.UsageError(f"{param.opts[0]} is given twice; give it once", context)
+        return super().parse_args(context, args)
 
     def invoke(self, context: click.Context) -> None:
         """Run the command; what stages and providers print goes to standard error."""

@@ -6,7 +6,10 @@ import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
+from operator import itemgetter
 from typing import Any
+
+from toolz import groupby
 
 from multiturn.cli import exit_code
 from multiturn.cli.options import on_terminal
@@ -80,10 +83,8 @@ def _too_large(estimate: costs.Estimate, provider: TargetProvider) -> str:
         return ""
     does = "does" if estimate.too_large == 1 else "do"
     what = f"{number_of(estimate.too_large, 'case')} {does} not fit {costs.model_of(provider)}"
-    suites: dict[str, list[str]] = {}
-    for suite, case_id in estimate.named:
-        suites.setdefault(suite, []).append(case_id)
-    named = [f"{suite}: {first_of(ids)}" for suite, ids in suites.items()]
+    suites = groupby(itemgetter(0), estimate.named).items()
+    named = [f"{suite}: {first_of([case_id for _, case_id in cases])}" for suite, cases in suites]
     return f"{what} ({estimate.price.most_input:,} tokens): {first_of(named)}"
 
 
@@ -334,7 +335,7 @@ def send_batch(run: Run, tally: Tally, *, poll: float, wait: bool) -> None:
         left = batches.requests
     path = run.results_path()
     if run.results is not None and not run.selection.is_partial:
-        name_removed([*batches.removed, *run.results.strays()], path)
+        name_removed(run.results.strays(), path)
     if left:
         say_line(f"{number_of(left, 'request')} under way; get their results with --resume --batch")
     say_summary(f"{tally.summary()}: {path}{tally.repairs()}", err=True)

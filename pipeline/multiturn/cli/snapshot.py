@@ -97,7 +97,6 @@ def snapshot(
     run = SnapshotRun(
         selection=selection,
         scope=Scope(selection, options.suites, snapshots),
-        pipeline=options.pipeline,
         check=check or review or bool(accepted),
         inline=inline_snapshots,
         provider=options.provider(),

@@ -38,7 +38,6 @@ _HEADING = click.style(_PRIVILEGE, fg="red", bold=True)
 _ANSWERS = {"a": "[a]ccept", "s": "[s]kip", "A": "[A]ll like this", "b": "[b]ack", "q": "[q]uit"}
 _NOT_ALL = "a change of privilege is never part of all"
 _LINES_BELOW = 3  # the question, and a blank line on both sides
-_NAMED_SUITES = 10  # of a file
 
 
 def print_update(
@@ -352,11 +351,7 @@ def review_changes(acceptance: Acceptance) -> int:
 
 
 def _summary(accepted: int, acceptance: Acceptance) -> str:
-    words = f"{number_of(accepted, 'difference')} accepted, {len(acceptance.pending):,} left"
-    lists = [change.name for change in acceptance.files if change.case is None]
-    if lists and not acceptance.changes:
-        words += f"; snapshot without --check writes {first_of(lists)}"
-    return words
+    return f"{number_of(accepted, 'difference')} accepted, {len(acceptance.pending):,} left"
 
 
 def _screen(change: Change, acceptance: Acceptance, heading: str, like: int) -> Iterator[str]:
@@ -371,8 +366,7 @@ def _screen(change: Change, acceptance: Acceptance, heading: str, like: int) -> 
         yield in_line(change.files[0].name)
     cases = number_of(len(change.cases), "case")
     if change.kind == "file":
-        suites = first_of(acceptance.suites_of(change), most=_NAMED_SUITES)
-        yield in_line(f"{cases}; accepted for all suites: {suites}")
+        yield f"{cases}; accepted for all suites that attach it"
     elif change.cases:
         named = name_cases(change.cases)
         yield in_line(named if named.startswith(cases) else f"{cases}: {named}")
@@ -405,17 +399,23 @@ def _answer(keys: Sequence[str], lines: list[str]) -> str:
             return key
 
 
-def _key() -> str:
-    """Return a key; empty for one that is no letter, ``q`` at the end of input.
+# What a terminal sends of a key, a mouse or itself, by ECMA-48 and xterm's list of sequences.
+_SEQUENCE = r"""(?xs) \x1b (?:
+    \[ (?: M.{3} | \[. | (?!M) [0-?]* [ -/]* [@-Z\\-~] )  # CSI; the old mouse, Linux's F keys
+    | O. | [\]PX^_] .* (?: \x07 | \x1b\\ )               # SS3; OSC and other strings
+    | [^\[O\]PX^_]                                       # a letter with Alt
+)"""
 
-    A slow line brings an arrow in pieces, of which the last may be a letter that is an answer.
+
+def _key() -> str:
+    """Return a key, or a sequence of keys and mouse that is none; ``q`` at the end of input.
+
+    A slow line brings a sequence in pieces, of which the last may be a letter that is an answer.
     """
     try:
-        if (key := click.getchar()) != "\x1b":
-            return key
-        rest = ""
-        while not re.fullmatch(r"\[[0-9;]*[A-Za-z~]|O[A-Za-z]|[^\[O].*", rest):
-            rest += click.getchar()
+        key = click.getchar()
+        while key[0] == "\x1b" and not re.match(_SEQUENCE, key):
+            key += click.getchar()
     except EOFError:
         return "q"
-    return ""
+    return key

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
@@ -11,11 +12,11 @@ from multiturn.errors import InputError, MultiturnError, Place, quoted
 
 # In bytes: a case of 10 million characters, whatever they are, and 50 MB of media in base64.
 MAX_CASE_LINE = 110_000_000
-# In linear time: a string that does not end matches up to the end, and nothing backtracks.
-_STRING = r'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)'
+# A string, or what stands before a value: a comma, or the beginning of what is not empty. In linear
+# time: a string that does not end matches up to the end, and nothing backtracks.
+_BEFORE_VALUE = r'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)|(,|\[(?!\s*\])|\{(?!\s*\}))'
 _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 _HALF = "[\ud800-\udfff]"
-_EMPTY = r"\[\s*\]|\{\s*\}"
 
 
 class Lines(NamedTuple):
@@ -78,12 +79,7 @@ def read_json(text: str) -> Any:
     if sum(map(text.count, ",[{")) >= MAX_VALUES and values_in_json(text) > MAX_VALUES:
         raise ValueError(f"over {MAX_VALUES:,} values in one case")
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_distinct,
-            parse_constant=_refuse_constant,
-            parse_int=read_integer,
-        )
+        value = _DECODER.decode(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     if "\\u" in text and (half := re.search(_HALF, json.dumps(value, ensure_ascii=False))):
@@ -101,18 +97,14 @@ def read_value(text: str) -> Any:
 
 def values_in_json(text: str) -> int:
     """Return how many values a JSON text has, without reading them."""
-    text = re.sub(_STRING, "", text)
-    return 1 + sum(map(text.count, ",[{")) - len(re.findall(_EMPTY, text))
+    return 1 + sum(found.lastindex or 0 for found in re.finditer(_BEFORE_VALUE, text))
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        known: set[str] = set()
-        for name, _ in pairs:
-            if name in known:
-                raise ValueError(f"duplicate key {quoted(name)}; keep one of them")
-            known.add(name)
+        ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"duplicate key {quoted(name)}; keep one of them")
     return values
 
 
@@ -120,10 +112,17 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"JSON has no {name}")
 
 
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_distinct, parse_constant=_refuse_constant, parse_int=read_integer
+)
+
+
 def node_of(value: Any, mark: Mark, levels: int = MAX_DEPTH) -> Node:
     """Return a value of JSON, all of it at one place; too many levels are a ValueError."""
     if not levels:
         raise ValueError(_TOO_DEEP)
+    if isinstance(value, str):
+        return Node(value, mark, None, None, len(value) + 1)
     if isinstance(value, dict):
         children = {name: node_of(child, mark, levels - 1) for name, child in value.items()}
         size = sum([child.size for child in children.values()]) + 1
@@ -131,4 +130,4 @@ def node_of(value: Any, mark: Mark, levels: int = MAX_DEPTH) -> Node:
     if isinstance(value, list):
         nodes = [node_of(child, mark, levels - 1) for child in value]
         return Node(None, mark, None, nodes, sum([node.size for node in nodes]) + 1)
-    return Node(value, mark, None, None, len(value) + 1 if isinstance(value, str) else 1)
+    return Node(value, mark, None, None, 1)

@@ -36,7 +36,7 @@ _MAX_DIGITS = 1000
 def read_plain(text: str) -> Any:
     """Return None, a boolean or a number where the schema sees one; else the very text.
 
-    A number of over a thousand digits is a ValueError.
+    An integer of over a thousand digits is a ValueError.
 
     >>> [read_plain(text) for text in ("yes", "12:30", "true", "010", "0x1F", "1e3", "")]
     ['yes', '12:30', True, 10, 31, 1000.0, None]
@@ -45,23 +45,18 @@ def read_plain(text: str) -> Any:
         return _NULL_OR_BOOL[text]
     if text[0] not in _MAY_BE_NUMBER or not (match := _NUMBER.fullmatch(text)):
         return text
-    _check_length(text)
     kind = match.lastgroup
     if kind in ("int", "based"):
-        return int(text, 10 if kind == "int" else 0)
+        return read_integer(text, 10 if kind == "int" else 0)
     return float(text if kind else text.replace(".", ""))
 
 
-def read_integer(text: str) -> int:
-    """Return the integer of a JSON number; one of over a thousand digits is a ValueError."""
-    _check_length(text)
-    return int(text)
-
-
-def _check_length(number: str) -> None:
+def read_integer(text: str, base: int = 10) -> int:
+    """Return an integer; one of over a thousand digits is a ValueError."""
     # Python reads and writes no integer of over 4,300 digits.
-    if len(number) > _MAX_DIGITS:
+    if len(text) > _MAX_DIGITS:
         raise ValueError(f"a number of over {_MAX_DIGITS:,} digits; quote it")
+    return int(text, base)
 
 
 if not yaml.__with_libyaml__:

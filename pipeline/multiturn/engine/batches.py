@@ -8,7 +8,6 @@ the vendor's list is searched for it before another one is created.
 import asyncio
 import math
 import os
-import re
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -25,7 +24,7 @@ from msgspec.structs import replace
 from multiturn.documents.input import lines_of, open_regular
 from multiturn.documents.output import lock, open_locked, open_output
 from multiturn.engine.run import Run, RunCase, RunOptions, want_no_loop
-from multiturn.errors import BatchEndedError, MultiturnError, Place, ProviderError, option
+from multiturn.errors import BatchEndedError, MultiturnError, ProviderError, option
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import LARGEST_ANSWER, Provider, TargetProvider
@@ -58,7 +57,6 @@ class Waiting(Struct, frozen=True, tag_field="is", tag="asked"):
 
 
 _Record = Target | BatchPart | Canceled | Waiting
-_DIGEST = re.compile("(?:[0-9a-f]{2})+").fullmatch
 _decode = msgspec.json.Decoder(_Record).decode
 
 
@@ -78,7 +76,6 @@ class BatchState:
         self.parts: dict[str, BatchPart] = {}  # by their tokens
         self.canceled = False
         self._file: BinaryIO | None = None
-        self._read_to = (0, 0)  # bytes and lines of the file whose records are noted
         self._catch_up()
         if self.target is None and os.path.exists(self.path):
             raise MultiturnError("this is not the state of a batch; move it away", where=self.path)
@@ -111,32 +108,21 @@ class BatchState:
     def _clear(self) -> None:
         self.close()
         self.target, self.parts, self.canceled = None, {}, False
-        self._read_to = (0, 0)
 
     def _catch_up(self) -> None:
-        for start, number, record in self._lines(*self._read_to):
-            self._read_to = (start, number)
+        for record in self._records():
             self._note(record)
 
-    def _lines(self, start: int = 0, number: int = 0) -> Iterator[tuple[int, int, _Record | None]]:
-        """Yield the bytes and lines up to the end of each line, from so many, and its record.
-
-        A line that was cut short has none: nothing has relied on it.
-        """
+    def _records(self) -> Iterator[_Record]:
+        """Yield what each line says; nothing has relied on one that was cut short."""
         if self._file is not None:
             self._file.flush()
         with suppress(FileNotFoundError), open_regular(self.path, self.path) as file:
-            file.seek(start)
             for line in lines_of(file, self.path):
-                start, number, record = start + len(line), number + 1, None
                 with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                    record = _decode(line)
-                if isinstance(record, Waiting) and not _DIGEST(record.result.digest):
-                    what = "the digest of this request is damaged; restore the file"
-                    raise MultiturnError(what, where=Place(self.path, number))
-                yield start, number, record
+                    yield _decode(line)
 
-    def _note(self, record: _Record | None) -> None:
+    def _note(self, record: _Record) -> None:
         if isinstance(record, Target):
             self.target = record
         elif isinstance(record, BatchPart):
@@ -177,11 +163,11 @@ class BatchState:
     def asked(self, *parts: BatchPart) -> Iterator[Waiting]:
         """Yield the cases that wait for any of some parts."""
         tokens = {part.token for part in parts}
-        for *_, record in self._lines() if tokens else ():
+        for record in self._records() if tokens else ():
             if isinstance(record, Waiting) and record.part in tokens:
                 yield record
 
-    def waiting(self) -> tuple[dict[bytes, str], dict[bytes, bytes]]:
+    def waiting(self) -> tuple[dict[str, str], dict[bytes, str]]:
         """Return what waits for an answer.
 
         Returns:
@@ -190,7 +176,7 @@ class BatchState:
         """
         tokens, latest = {}, {}
         for record in self.asked(*self.under_way):
-            digest = bytes.fromhex(record.result.digest)
+            digest = record.result.digest
             tokens[digest] = self.parts[record.part].token  # one object for all its requests
             latest[key_of(record.result)] = digest
         return tokens, latest
@@ -429,9 +415,7 @@ class BatchRun(Batches):
             raise ValueError("batches need a file of results; name it with results")
         super().__init__(run.provider, run.path, poll=poll, say=say)
         self.run = run
-        self.removed: list[str] = []  # ids of cases with a result that the suites no longer have
         self._seen: set[bytes] = set()  # keys of the results of this run's cases
-        self._suites: set[str] = set()  # of these cases
 
     @property
     def requests(self) -> int:
@@ -443,7 +427,7 @@ class BatchRun(Batches):
         return os.path.dirname(os.path.abspath(self.state.path))
 
     @cached_property
-    def _waiting(self) -> tuple[dict[bytes, str], dict[bytes, bytes]]:
+    def _waiting(self) -> tuple[dict[str, str], dict[bytes, str]]:
         return self.state.waiting()
 
     def cases(self, *, wait: bool = True) -> Iterator[RunCase | None]:
@@ -484,11 +468,10 @@ class BatchRun(Batches):
                 result = case.result
                 key = key_of(result)
                 self._seen.add(key)
-                self._suites.add(result.suite)
                 if case.wire is None:  # there is an error
                     yield case
                     continue
-                digest = bytes.fromhex(result.digest)
+                digest = result.digest
                 if latest.get(key) == digest:
                     continue
                 if key in latest:
@@ -497,7 +480,7 @@ class BatchRun(Batches):
                     yield case
                     continue
                 if digest not in tokens:
-                    line = self.api.line(result.digest, case.wire.body)
+                    line = self.api.line(digest, case.wire.body)
                     size = file.tell() + len(between) + len(line) + len(after)
                     is_full = size > self.api.most_bytes or part.requests == self.api.most_requests
                     if is_full and part.requests:
@@ -579,13 +562,9 @@ class BatchRun(Batches):
             self.call(self.api.fetch, status, file)
             found = places(file)
             for waiting in self.state.asked(part):
-                result = waiting.result
-                digest = bytes.fromhex(result.digest)
-                key = key_of(result)
-                if latest.get(key, digest) != digest:
+                result, key = waiting.result, key_of(waiting.result)
+                if latest.get(key, result.digest) != result.digest:
                     continue  # its case has another request now
-                if key not in self._seen and result.suite in self._suites:
-                    self.removed.append(result.id)
                 case = RunCase("send", result, where=waiting.where)
                 try:
                     if result.digest not in found:
@@ -599,6 +578,8 @@ class BatchRun(Batches):
                     self.api.provider.teach(error)
                     case = case.failed(error)
                 self.run.keep(case)
+                if key not in self._seen and self.run.results is not None:
+                    self.run.results.untouched.add(key)
                 yield case
 
 

@@ -161,10 +161,7 @@ def sampled(selection: Selection, size: int, seed: int = 1) -> Selection:
     """
     if size < 1:
         raise ValueError("sample must be 1 or more")
-    for path in selection.suites:
-        if not os.path.isfile(path):
-            what = f"{option('sample')} reads suites twice, and {path!r} can be read only once"
-            raise MultiturnError(f"{what}; write it to a file")
+    selection.check_files(f"{option('sample')} reads suites")
     sample, total = Sample(seed), 0
     names = {path: selection.name_of(path) for path in selection.suites}
 

@@ -2,7 +2,6 @@
 
 import importlib.util
 from bisect import bisect_left, insort
-from collections import deque
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ ASSUMED_MINIMUM = 1024  # tokens, where it is not known from how many on the ven
 # Before each part of a request, so that equal texts of different roles are no common prefix. The
 # model reads something of the kind, too.
 _MARK = "\x1d"
-_MOST_KEPT = 16 * 2**20  # characters of texts; then the oldest are forgotten, as caches do
+_MOST_KEPT = 16 * 2**20  # characters of texts; then all are forgotten, as caches do
 
 
 class SharedPrefixes:
@@ -43,7 +42,6 @@ class SharedPrefixes:
         self.minimum = provider.cache_minimum or ASSUMED_MINIMUM
         self.shared = self.written = 0
         self._texts: list[str] = []  # in alphabetical order
-        self._by_age: deque[str] = deque()
         self._size = 0  # of these, in characters
         self._kept: dict[str, int] = {}  # how many tokens of each text another one shares
         tokenizer = provider.tokenizer
@@ -74,22 +72,15 @@ class SharedPrefixes:
         if not text:
             return
         length, other = longest_common(self._texts, text)
-        tokens = self.tokens(text[:length])
-        if tokens:
+        if tokens := self.tokens(text[:length]):
             self.shared += tokens
             self.written += max(tokens - self._kept[other], 0)
             self._kept[other] = max(tokens, self._kept[other])
+        self._size += len(text)
+        if self._size > _MOST_KEPT:
+            self._texts, self._kept, self._size = [], {}, len(text)
         self._kept[text] = max(tokens, self._kept.get(text, 0))
         insort(self._texts, text)
-        self._by_age.append(text)
-        self._size += len(text)
-        while self._size > _MOST_KEPT:
-            oldest = self._by_age.popleft()
-            self._size -= len(oldest)
-            at = bisect_left(self._texts, oldest)
-            del self._texts[at]
-            if self._texts[at : at + 1] != [oldest]:
-                del self._kept[oldest]
 
 
 def longest_common(texts: list[str], text: str) -> tuple[int, str]:

@@ -7,8 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from msgspec import structs
-
 from multiturn.engine.converting import convert_cases
 from multiturn.engine.project import chosen_pipeline, chosen_suites, from_project
 from multiturn.engine.selection import select
@@ -166,9 +164,9 @@ def _settings_for(conversion: Conversion, keys: Keys, tool: str) -> dict[str, An
 
     Those of tools are left out where a case has none, as they are in a run.
     """
-    settings = request_of(conversion).settings
+    settings = conversion.current_settings
     if not conversion.tools:
-        settings = structs.replace(settings, tool_choice=None, parallel_tool_calls=None)
+        settings = settings.without_tools()
     lost = [
         name
         for name, value in settings.said().items()
@@ -330,13 +328,11 @@ def grader_case(conversion: Conversion, *, as_sent: bool = False) -> GraderCase:
     prompt = conversion.sent if as_sent else _prompt(conversion)
     messages, repairs = _repaired(prompt, conversion)
     suite = utf8(request.suite)
+    names = ("conversation_id", "outcome", "expected_messages", "execution")
     said = {
         "suite": suite,
         "case": request.eval_id,
-        "conversation_id": request.conversation_id,
-        "outcome": request.outcome,
-        "expected_messages": request.expected_messages,
-        "execution": request.execution,
+        **{name: getattr(request, name) for name in names},
         **_tools_of(conversion),
         "repairs": repairs or None,
     }

@@ -100,11 +100,7 @@ def _values(path: Path, name: str) -> dict[str, Any] | None:
         return None
     except OSError as error:
         raise MultiturnError(f"cannot read it: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise MultiturnError("it is not UTF-8") from None
-    except RecursionError:
-        raise MultiturnError("not TOML: it is nested too deep") from None
-    except ValueError as error:  # also a number that Python refuses
+    except (ValueError, RecursionError) as error:  # also a number that Python refuses
         raise MultiturnError(f"not TOML: {error}") from None
     for key in ("tool", "multiturn") if path.name == _SHARED else ():
         document = document.get(key)

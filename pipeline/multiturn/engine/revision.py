@@ -70,8 +70,6 @@ def git(*arguments: str, otherwise: str = "", **environment: str) -> str:
         why = error.stderr.strip().removeprefix("fatal: ").partition("\n")[0]
         if "promisor" in error.stderr or "transport" in error.stderr:
             why = "this partial clone lacks files of that commit; git archive REV fetches them"
-        elif why.startswith("not a git repository"):
-            why += "; run it inside the repository"
         raise MultiturnError(f"{option('against')}: {otherwise or why}") from None
     return done.stdout.rstrip("\n")
 
@@ -203,20 +201,13 @@ def reading_at(
 
 
 def _write_tree(commit: str, checkout: _Checkout, index: str) -> None:
-    """Check out the files of a commit; absolute links into the repository lead into the tree."""
+    """Check out the files of a commit."""
     top, tree = checkout.top, checkout.tree
     git_dir = git("rev-parse", "--absolute-git-dir")
     environment = {"GIT_DIR": git_dir, "GIT_WORK_TREE": top, "GIT_INDEX_FILE": index}
     git("-C", top, "read-tree", commit, **environment)
     git("-C", top, "checkout-index", "--all", f"--prefix={tree}/", **environment)
     os.makedirs(os.path.join(tree, ".git"), exist_ok=True)  # marks the root, as in the repository
-    for entry in git("-C", top, "ls-files", "-z", "--stage", **environment).split("\0"):
-        link = os.path.join(tree, entry.partition("\t")[2])
-        is_link = entry.startswith("120000 ") and os.path.islink(link)
-        target = os.path.normpath(os.readlink(link)) if is_link else ""
-        if is_below(target, top):
-            os.remove(link)
-            os.symlink(tree + target.removeprefix(top), link)
 
 
 def _items(process: "subprocess.Popen[bytes]", folder: str, commit: str) -> Iterator[Any]:

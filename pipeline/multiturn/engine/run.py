@@ -188,9 +188,9 @@ class Queue:
         self._is_by_suite = order == "suite" or provider.has_cache is False
         self._waits = bool(provider.has_cache) and not self._is_by_suite
         self._end: Exception | None = None  # of the cases: StopIteration, or an error
-        # Those that were read ahead with their texts, by the beginnings of these.
-        self._ahead: dict[object, list[tuple[str, RunCase]]] = {}
-        self._number = self._size = 0  # of these, and the bytes of their requests
+        # Those that were read ahead, by their texts; what is too short to share anything has none.
+        self._ahead: list[tuple[str, RunCase]] = []
+        self._size = 0  # bytes of their requests
         self._is_blocked = False  # whether all of them wait for requests under way
         self._under_way: list[str] = []  # texts of these requests, in alphabetical order
 
@@ -200,18 +200,14 @@ class Queue:
         If ``is_busy``, no more can be sent before an answer arrives.
         """
         if not is_busy and not self._is_blocked:
-            for beginning, group in self._ahead.items():
-                for at, (text, case) in enumerate(group):
-                    if not self._must_wait(text):
-                        del group[at]
-                        if not group:
-                            del self._ahead[beginning]
-                        self._number -= 1
-                        self._size -= case.size
-                        return self._sent(text, case)
+            for at, (text, case) in enumerate(self._ahead):
+                if not self._must_wait(text):
+                    del self._ahead[at]
+                    self._size -= case.size
+                    return self._sent(text, case)
             self._is_blocked = True
         is_needed = not (is_busy and (self._is_by_suite or self._waits))
-        is_full = self._number >= WINDOW or self._size > WINDOW_BYTES
+        is_full = len(self._ahead) >= WINDOW or self._size > WINDOW_BYTES
         if self._end is None and is_needed and not is_full:
             return self._read(is_busy=is_busy)
         if self._end is not None and not self._ahead:
@@ -253,10 +249,7 @@ class Queue:
         text = "" if self._is_by_suite else self._prefixes.text(case.wire)
         if not is_busy and not self._must_wait(text):
             return self._sent(text, case)
-        # A token has a character, mostly more; and what is too short shares nothing.
-        group = self._ahead.setdefault(text[: self._prefixes.minimum] or object(), [])
-        insort(group, (text, case), key=itemgetter(0))
-        self._number += 1
+        insort(self._ahead, (text, case), key=itemgetter(0))
         self._size += case.size
         return None
 
@@ -418,12 +411,11 @@ class Run:
     def _check_second_reading(self) -> None:
         name = "strict" if self.budget.most_tokens is None else "max-tokens"
         name = name if self.budget.most_cost is None else "max-cost"
-        what = f"{option(name)} reads requests of more than {_MOST_HELD // 2**20} MiB twice, and"
+        what = f"{option(name)} reads requests of more than {_MOST_HELD // 2**20} MiB"
         if isinstance(self._given, Iterator):
-            raise MultiturnError(f"{what} an iterator of cases can be read only once; give a list")
-        for path in self.selection.suites:
-            if not os.path.isfile(path):
-                raise MultiturnError(f"{what} {path!r} can be read only once; write it to a file")
+            one = "an iterator of cases can be read only once; give a list"
+            raise MultiturnError(f"{what} twice, and {one}")
+        self.selection.check_files(what)
 
     def cases(self) -> Iterator[RunCase]:
         """Read, convert and yield each case, one at a time; nothing is sent."""

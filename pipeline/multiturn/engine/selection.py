@@ -62,6 +62,13 @@ class Selection(Struct, frozen=True):
         """Whether only some cases of the suites are selected."""
         return bool(self.case_ids) or self.sample is not None
 
+    def check_files(self, what: str) -> None:
+        """Refuse a suite that is not a file, such as a pipe; ``what`` says who reads it twice."""
+        for path in self.suites:
+            if not os.path.isfile(path):
+                why = f"{path!r} can be read only once; write it to a file"
+                raise MultiturnError(f"{what} twice, and {why}")
+
     def name_of(self, path: str) -> str:
         """Return what results call a suite."""
         return SuiteReader(path, self.root).suite

@@ -16,7 +16,7 @@ from multiturn.explaining import spans
 from multiturn.explaining.spans import Message, Span, Spans
 from multiturn.files.media import FILE_TYPES, Media, is_address
 from multiturn.model import conversion as conversions
-from multiturn.model.case import PROMPT_KEY, Case, TestMessage, first_other, segments_of
+from multiturn.model.case import PROMPT_KEY, Case, TestMessage, segments_of
 from multiturn.model.conversion import DROPPED, Conversion
 from multiturn.model.request import ProviderRequest
 from multiturn.model.settings import SETTINGS, RequestSettings
@@ -53,6 +53,7 @@ class Fate(Struct, frozen=True):
 
 
 _Fate = tuple[FateName, str]  # of a text, and why
+_SHOWN: _Fate = ("shown", "")
 
 
 def fates_of(conversion: Conversion) -> Iterator[Fate]:
@@ -98,13 +99,13 @@ class _Sent:
                 self.merged.update(map(id, turn.parts))
         # Of several with one path, the first.
         self.guidelines = {each.resolved_path: each for each in reversed(conversion.guidelines)}
-        self.losses: dict[_Segment, tuple[int, str]] = {}  # numbers of notices, and why
+        self.losses: dict[_Segment, str] = {}  # and why
         self.noticed: dict[tuple[str, Place], _Fate] = {}  # by event and place
-        for number, notice in enumerate(conversion.notices):
+        for notice in conversion.notices:
             if notice.why:
                 self.noticed.setdefault((notice.event, notice.where), ("dropped", notice.why))
             if notice.event in ("segment.left_out", DROPPED):
-                self.losses.setdefault((notice.message, notice.content), (number, notice.why))
+                self.losses.setdefault((notice.message, notice.content), notice.why)
         self.dropped_by = {(message, at): stage for message, at, stage in conversion.dropped}
         # Without a chat, the question has the calls.
         said = self.prompt if conversion.chat is not None else conversion.turns
@@ -119,9 +120,7 @@ class _Sent:
             return "dropped", "blank text is no content (rule 2)"
         if fate := self.noticed.get((DROPPED, where)):
             return fate
-        if key == PROMPT_KEY and (explicit := _explicit(self.prompt)):
-            if min(explicit) < first_other(self.conversion.case):
-                return "dropped", "a system message that leads replaces it (rule 7)"
+        if key == PROMPT_KEY and _has_own_system(self.prompt):
             return "dropped", "system messages replace it (rule 7)"
         return "lost", "no section of the system message holds it"
 
@@ -136,7 +135,7 @@ class _Sent:
                 return changed
             if id(stays[0]) in self.merged:
                 return "merged", "into one system message (rule 7)"
-            return "shown", ""
+            return _SHOWN
         if path is not None and path in self.guidelines:
             return self._fate_of_guideline(segment, content, path)
         return self._fate_of_missing(segment, content)
@@ -147,19 +146,16 @@ class _Sent:
         key = case.message_key(index)
         for at, block in enumerate(message.thinking):
             where = case.where(block.line, f"{key}.thinking[{at}]")
-            if (index, block) in self.thinking:
-                yield Fate(where, "shown")
-            else:  # it was changed, or is gone
-                changed = self.noticed.get(("thinking.dropped", where))
-                yield Fate(where, *(changed or self._gone(index)))
+            gone = self.noticed.get(("thinking.dropped", where)) or self._gone(index)
+            yield Fate(where, *(_SHOWN if (index, block) in self.thinking else gone))
         for at, call in enumerate(message.calls):
             where, sent = case.where(call.line, f"{key}.tool_calls[{at}]"), self.calls.get(call.id)
+            fate = _SHOWN
             if sent is None:
-                yield Fate(where, *(self.noticed.get((DROPPED, where)) or self._gone(index)))
+                fate = self.noticed.get((DROPPED, where)) or self._gone(index)
             elif sent.changed_by is not None:
-                yield Fate(where, "changed", f"by {sent.changed_by}")
-            else:
-                yield Fate(where, "shown")
+                fate = "changed", f"by {sent.changed_by}"
+            yield Fate(where, *fate)
 
     def fates_of_tools(self) -> Iterator[Fate]:
         """Yield the fate of each tool of the case that is not there as it was written."""
@@ -185,9 +181,8 @@ class _Sent:
         return changed or ("moved", f"by {guideline.moved_by} (rule 4)")
 
     def _fate_of_missing(self, segment: tuple[int, int], content: object) -> _Fate:
-        losses = self.losses.get(segment), self.losses.get((segment[0], None))
-        if first := min(filter(None, losses), default=None):
-            return "dropped", first[1]
+        if loss := self.losses.get(segment) or self.losses.get((segment[0], None)):
+            return "dropped", loss
         match content:
             case str(text) | {"type": "text", "value": str(text)} if is_blank(text):
                 return "dropped", "blank text is no content (rule 2)"
@@ -196,7 +191,7 @@ class _Sent:
     def _gone(self, message: int, at: int | None = None) -> _Fate:
         """Return the fate of what is not sent, and no rule for texts explains."""
         if loss := self.losses.get((message, None)):
-            return "dropped", loss[1]
+            return "dropped", loss
         if self.conversion.chat is None and not self.conversion.question:
             return "lost", "the pipeline gives neither a chat prompt nor a question"
         stage = self.dropped_by.get((message, at)) or self.dropped_by.get((message, None))
@@ -240,11 +235,10 @@ def _fates_of_roles(conversion: Conversion) -> Iterator[Fate]:
         yield Fate(where, *(("changed", whys[at]) if whys.get(at) else lost))
 
 
-def _explicit(prompt: Iterable[Turn]) -> list[int]:
-    """Return the indexes of the suite's system messages that a prompt has as such."""
-    systems = (turn for turn in prompt if turn.role == "system")
-    parts = (part for turn in systems for part in turn.parts if not part.moved_by)
-    return [part.message for part in parts if part.message is not None]
+def _has_own_system(prompt: Iterable[Turn]) -> bool:
+    """Return whether a prompt has system messages of the suite as such."""
+    parts = (part for turn in prompt if turn.role == "system" for part in turn.parts)
+    return any(part.message is not None and not part.moved_by for part in parts)
 
 
 def _as_written(parts: Sequence[Part], text: str | Media | None) -> _Fate | None:
@@ -306,7 +300,7 @@ def _settings_of(
     conversion: Conversion, sent: RequestSettings, provider: "TargetProvider | None" = None
 ) -> dict[str, Span]:
     """Return the settings that are sent, and those of the suite that are not."""
-    case, asked, found = conversion.case, request_of(conversion).settings, {}
+    case, asked, found = conversion.case, conversion.current_settings, {}
     for name in SETTINGS:
         given, now, value = (getattr(each, name) for each in (case.settings, asked, sent))
         if given is now is value is None:
@@ -378,13 +372,8 @@ class Explanation(Struct, frozen=True):
             for name, span in values.items():
                 text = f"{name}: {span.text or 'left out'}"
                 lines += _lines([structs.replace(span, text=text)])
-        for heading, is_meant in (("where", False), ("as", True)):
-            fates = [
-                f"  {fate.where}: {fate.fate}, {fate.why}"
-                for fate in self.fates
-                if fate.fate != "shown" and (fate.fate == "changed") == is_meant
-            ]
-            lines += [f"not {heading} it was written", *fates] if fates else []
+        fates = [f"  {it.where}: {it.fate}, {it.why}" for it in self.fates if it.fate != "shown"]
+        lines += ["not where or as it was written", *fates] if fates else []
         return visible("\n".join(lines)) + "\n"
 
 
@@ -430,11 +419,11 @@ def explain(conversion: Conversion) -> Explanation:
     return Explanation(
         suite=case.suite,
         id=case.id,
-        chat=spans.messages_of(conversion) if has_chat else None,
+        chat=spans.in_spans(conversion.prompt, case) if has_chat else None,
         system=() if has_chat else spans.spans_in(conversion.system, case),
         question=spans.question_spans(conversion),
         fates=tuple(fates_of(conversion)),
-        settings=_settings_of(conversion, request_of(conversion).settings),
+        settings=_settings_of(conversion, conversion.current_settings),
         tools=_tools_of(conversion),
     )
 
@@ -470,22 +459,13 @@ def explain_for(conversion: Conversion, provider: "TargetProvider") -> Explanati
     return structs.replace(explain(conversion), **sent)
 
 
-class Size(Struct, frozen=True):
-    """The size of a prompt.
-
-    Attributes:
-        tokens: those of the whole request.
-        parts: number of tokens by what has them, such as ``file notes.md``, the most first.
-    """
-
-    tokens: "Tokens"
-    parts: dict[str, int]
-
-
 def size_of(
     conversion: Conversion, provider: "TargetProvider", count: Callable[[str], int]
-) -> Size:
-    """Return the size of what a target would be sent; ``count`` counts the tokens of a text.
+) -> tuple["Tokens", dict[str, int]]:
+    """Return the tokens of what a target would be sent; ``count`` counts those of a text.
+
+    Beside those of the whole request, it returns their number by what has them, such as
+    ``file notes.md``, the most first.
 
     Raises:
         ProviderError: the target would refuse it; with its place in the suite.
@@ -494,7 +474,7 @@ def size_of(
     for what, span in _spans(conversion, provider):
         found[what] += count(span.text)
     tokens = provider.tokens(provider.wire(request_of(conversion)))
-    return Size(tokens, {what: number for what, number in found.most_common() if number})
+    return tokens, {what: number for what, number in found.most_common() if number}
 
 
 def _spans(conversion: Conversion, provider: "TargetProvider") -> Iterator[tuple[str, Span]]:

@@ -69,13 +69,11 @@ def record_for(conversion: Conversion, provider: "TargetProvider") -> Record:
     request = request_of(conversion)
     preview = preview_of(conversion, provider, request)
     record = record_of(request, conversion.notices)
-    shown: dict[str, Any] = {"target": provider.name}
+    head = {"suite": record.pop("suite"), "id": record.pop("id"), "target": provider.name}
     if preview.messages is not None:
-        shown["messages"] = list(map(message_of, preview.messages))
+        head["messages"] = list(map(message_of, preview.messages))
         record = {key: value for key, value in record.items() if key not in _INSTEAD}
-    shown |= {"parameters": preview.parameters, "repairs": preview.repairs}
-    head = {key: record[key] for key in ("suite", "id")}
-    return head | shown | record
+    return head | {"parameters": preview.parameters, "repairs": preview.repairs} | record
 
 
 def to_json(record: Any) -> bytes:

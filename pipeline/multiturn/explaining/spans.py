@@ -49,11 +49,7 @@ def joined_text(spans: Spans) -> str:
 
 def has_media(spans: Spans) -> bool:
     """Return whether anything in spans is more than text."""
-    # any() would take longer, and each message is asked.
-    for span in spans:  # noqa: SIM110
-        if span.media is not None:
-            return True
-    return False
+    return any(span.media is not None for span in spans)
 
 
 class Message(Struct, frozen=True, gc=False):
@@ -91,11 +87,6 @@ def question_spans(conversion: Conversion) -> Spans:
     """Return the question of a finished conversion in spans; there, media are text."""
     transcript = [part if part.media is None else as_text(part) for part in conversion.transcript]
     return spans_in(transcript, conversion.case)
-
-
-def messages_of(conversion: Conversion) -> tuple[Message, ...]:
-    """Return the chat prompt of a conversion, or what is sent in its place, in spans."""
-    return in_spans(conversion.prompt, conversion.case)
 
 
 def definitions_of(conversion: Conversion) -> tuple[Message, ...]:

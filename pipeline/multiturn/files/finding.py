@@ -31,7 +31,7 @@ class Texts(dict[str, tuple[int, str, str]]):
     def __init__(self, *known: Mapping[str, tuple[int, str, str]]) -> None:
         super().__init__(*known)
         self.media: dict[str, Media] = {}  # images, documents and audio, by the same paths
-        self.store: Store | None = None  # of their bytes
+        self.store = Store()  # of their bytes
         self.unmerged: set[str] = set()  # the files that were warned of
 
 
@@ -161,8 +161,6 @@ class Files:
     @property
     def store(self) -> Store:
         """Where the bytes of media lie, as long as anything needs them."""
-        if self._texts.store is None:
-            self._texts.store = Store()
         return self._texts.store
 
     def warn_of_conflict(self, resolved_path: str, text: str) -> None:
@@ -229,8 +227,6 @@ class Files:
             hint = "; name each file, globs are not expanded"
         elif near := self._near(written, folders):
             hint = f"; did you mean {quoted(near)}?"
-        elif written.startswith("/"):
-            hint = "; a leading / means from the root first"
         elif self.folders == [self.root] != [root_of(self._folder)]:
             hint = f", the root {from_here(self.root)!r}; for another root, use {option('root')}"
         elif self.folders == [self.root] and not os.path.exists(os.path.join(self.root, ".git")):

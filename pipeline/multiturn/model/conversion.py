@@ -28,15 +28,15 @@ class Edited(Struct, frozen=True):
 
     def __call__(self, conversion: Any) -> Any:
         """Return what the view shows, edited; None where it shows nothing."""
-        shown = self.view(conversion)
-        return None if shown is None else self._edited(shown)
+        return self._edited(self.view(conversion))
 
     def left_out(self, conversion: Any) -> Any:
         """Return the chat that the view leaves out, edited; None if there is none."""
-        shown = whole_chat(self.view, conversion)
-        return None if shown is None else self._edited(shown)
+        return self._edited(whole_chat(self.view, conversion))
 
     def _edited(self, shown: Any) -> Any:
+        if shown is None:
+            return None
         edited = self.edit(shown, **self.options)
         try:
             (model.check_turns if self.name == "chat" else model.check_parts)(edited)
@@ -262,6 +262,11 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         if chat and chat[0].role == "system":
             return chat[0].parts
         return plain_system(self.system_prompt, ())  # it is sent before a chat that has none
+
+    @property
+    def current_settings(self) -> RequestSettings:
+        """The settings of the request: those that a stage has set, else the case's."""
+        return self.case.settings if self.settings is None else self.settings
 
     @property
     def prompt(self) -> Turns:

@@ -8,20 +8,9 @@ from msgspec import Struct, structs
 
 from multiturn.errors import MultiturnError
 from multiturn.files.media import Media
+from multiturn.model import turns as model
 from multiturn.model.settings import RequestSettings
-from multiturn.model.turns import (
-    Call,
-    Part,
-    Parts,
-    Role,
-    Thinking,
-    Tool,
-    Turn,
-    Turns,
-    is_blank,
-    joined,
-    without_lines,
-)
+from multiturn.model.turns import Call, Part, Parts, Role, Thinking, Tool, Turn, Turns
 from multiturn.text import brief
 
 DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."
@@ -62,10 +51,10 @@ def message_of(turn: Turn) -> ChatMessage:
     return ChatMessage(
         turn.role,
         content_of(turn),
-        without_lines(structs.replace(call, changed_by=None) for call in turn.calls),
+        model.without_lines(structs.replace(call, changed_by=None) for call in turn.calls),
         turn.answers,
         turn.is_error,
-        without_lines(turn.thinking),
+        model.without_lines(turn.thinking),
     )
 
 
@@ -76,7 +65,7 @@ def content_of(turn: Turn) -> Content:
     content: list[str | Media] = []
     for is_text, parts in groupby(turn.parts, lambda part: part.media is None):
         if is_text:
-            content.append(joined(parts))
+            content.append(model.joined(parts))
         else:
             content += [part.media for part in parts if part.media is not None]
     return tuple(content)
@@ -177,7 +166,7 @@ class Origins(Struct, frozen=True, eq=False):
         return (
             request.chat_prompt is self.chat_prompt
             and request.system == self.system
-            and request.question == joined(self.question)
+            and request.question == model.joined(self.question)
         )
 
     def __eq__(self, other: object) -> bool:
@@ -274,7 +263,7 @@ def as_sent(chat: Turns | None, system: Parts, question: Parts, default: Parts =
     """
     if chat and any(turn.role == "system" for turn in chat):
         return chat
-    said = default if is_blank(joined(system)) else system
+    said = default if model.is_blank(model.joined(system)) else system
     others = (Turn("user", tuple(map(as_text, question))),) if chat is None else chat
     return (Turn("system", said), *others) if said else others
 
@@ -285,8 +274,8 @@ def plain_system(prompt: Part | None, guidelines: Iterable[Part]) -> Parts:
     It is the system prompt, or the default one, and below a heading the guidelines; several of them
     have their paths as headers. It is empty if there is neither.
     """
-    spoken = (prompt,) if prompt is not None and not is_blank(prompt.text) else ()
-    texts = [part for part in guidelines if not is_blank(part.text)]
+    spoken = (prompt,) if prompt is not None and not model.is_blank(prompt.text) else ()
+    texts = [part for part in guidelines if not model.is_blank(part.text)]
     if not texts:
         return spoken
     parts = [*(spoken or DEFAULT), _added(GUIDELINES_HEADING)]
@@ -351,7 +340,7 @@ def files_and_media(request: ProviderRequest) -> tuple[InputFile, ...]:
 def spoken_prompt(request: ProviderRequest) -> str:
     """Return the system prompt in a request's metadata; empty if there is none."""
     given = [request.metadata.get(name) for name in ("system_prompt", "systemPrompt")]
-    return next((text for text in given if isinstance(text, str) and not is_blank(text)), "")
+    return next((text for text in given if isinstance(text, str) and not model.is_blank(text)), "")
 
 
 def guidelines_with_files(request: ProviderRequest) -> list[tuple[str, InputFile | None]]:

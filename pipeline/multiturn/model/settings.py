@@ -108,6 +108,10 @@ class RequestSettings(
             own["body"] = merged(below, body)
         return RequestSettings(**{**others.said(), **own})
 
+    def without_tools(self) -> "RequestSettings":
+        """Return these settings for a case without tools: those that are about tools are gone."""
+        return replace(self, tool_choice=None, parallel_tool_calls=None)
+
 
 SETTINGS = RequestSettings.__struct_fields__
 _NOTHING = RequestSettings()

@@ -4,11 +4,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import NoneType
-from typing import Any, Literal, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from msgspec import Struct, structs
 
 from multiturn.files.media import Media
+
+if TYPE_CHECKING:
+    from multiturn.model.case import TestMessage
 
 Ask = Callable[[str, str], str]  # a JSON path and a text; returns the text anew
 
@@ -99,26 +102,7 @@ def without_lines(written: Iterable[Placed]) -> tuple[Placed, ...]:
     return tuple(structs.replace(each, line=0) for each in written)
 
 
-class Spoken(Protocol):
-    """A message, or a turn: who speaks, the calls, and the id of the call that it answers."""
-
-    @property
-    def role(self) -> str:
-        """Who speaks."""
-        ...
-
-    @property
-    def calls(self) -> tuple[Call, ...]:
-        """The calls, if it is the assistant's."""
-        ...
-
-    @property
-    def answers(self) -> str | None:
-        """The id of the call that it answers, if it is a tool's."""
-        ...
-
-
-def unpaired(messages: Iterable[Spoken]) -> tuple[int, str, str]:
+def unpaired(messages: "Iterable[Turn | TestMessage]") -> tuple[int, str, str]:
     """Return the first call or result that lacks the other: its index, its id, what is wrong.
 
     A call at the end may wait for its result. What is wrong is empty where all is well.

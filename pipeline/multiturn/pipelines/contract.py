@@ -58,9 +58,7 @@ class Contract(msgspec.Struct, frozen=True):
 
 
 def stage(
-    function: Any = None,
-    /,
-    *,
+    *wrong: Any,
     requires: Iterable[str] = (),
     provides: Iterable[str] = (),
     consumes: Iterable[str] = (),
@@ -71,12 +69,15 @@ def stage(
     what is declared is raised where the stage is used, so that it spoils no other stage.
 
     Args:
-        function: only given if the parentheses were forgotten, which is an error.
+        wrong: whatever has no name, which is an error, as where parentheses were forgotten.
         requires: facts that must be true before it runs.
         provides: facts that are true once it has run.
         consumes: facts that are true before it runs, and no longer after it.
 
     A fact of your own has a dot, such as ``house.redacted``; it is checked like the others.
+
+    Raises:
+        TypeError: the facts have no names.
 
     >>> @stage(requires={"chat"}, provides={"house.wrapped"})
     ... def wrap(conversion, *, tag="user_input"):
@@ -84,6 +85,8 @@ def stage(
     >>> contract_of(wrap).in_words()
     'requires chat; provides house.wrapped'
     """
+    if wrong:
+        raise TypeError("facts are given by their kind; write @stage(requires={...}), or @stage()")
     facts = {"requires": requires, "provides": provides, "consumes": consumes}
     # An iterator gives its facts once, and they are read more often.
     given = {kind: (*each,) if _is_set(each) else each for kind, each in facts.items()}
@@ -92,12 +95,7 @@ def stage(
         function.__multiturn_facts__ = given  # type: ignore[attr-defined]
         return function
 
-    if function is None:
-        return declare
-    if not callable(function):
-        raise TypeError("facts are given by their kind; write @stage(requires={...})")
-    function.__multiturn_facts__ = None
-    return function  # type: ignore[no-any-return]
+    return declare
 
 
 def is_declared(value: Any) -> bool:
@@ -110,9 +108,8 @@ def contract_of(function: Stage) -> Contract | None:
     """Return what ``@stage`` declared, or raise the error in it; None without ``@stage``."""
     if not is_declared(function):
         return None
-    given: Mapping[str, Iterable[str]] | None = function.__multiturn_facts__  # type: ignore[attr-defined]
-    wrong = "write @stage(), with parentheses" if given is None else _wrong_fact(given)
-    if given is None or wrong:
+    given: Mapping[str, Iterable[str]] = function.__multiturn_facts__  # type: ignore[attr-defined]
+    if wrong := _wrong_fact(given):
         code = function.__code__
         raise InputError(wrong, where=Place(from_here(code.co_filename), code.co_firstlineno))
     return Contract(*map(frozenset, given.values()))
@@ -194,15 +191,11 @@ def markers_of(
         text = options.get(name, option.default)
         if _extra_of(option.type, "marker") and isinstance(text, str) and not is_blank(text):
             known = placeholders_of(option.type)
-            found = (_beginning(each, known) for each in _in_each_role(text, known))
+            # The roles are known, and before "{role}" there is often only a bracket.
+            roles = ROLES if "{role}" in known else ()
+            texts = dict.fromkeys(text.replace("{role}", role.capitalize()) for role in roles)
+            found = (_beginning(each, known) for each in texts or (text,))
             yield name, tuple(dict.fromkeys(filter(None, found)))
-
-
-def _in_each_role(text: str, known: Sequence[str]) -> list[str]:
-    # The roles are known, and before "{role}" there is often only a bracket.
-    if "{role}" not in known or "{role}" not in text:
-        return [text]
-    return [text.replace("{role}", role.capitalize()) for role in ROLES]
 
 
 def _beginning(text: str, known: Sequence[str]) -> str:

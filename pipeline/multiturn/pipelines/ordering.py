@@ -115,12 +115,13 @@ def _missing(
             provider = provider_of(fact)
             hint = f"; add {provider} before it" if provider else ""
             yield f"{name} requires {fact}, which no stage before it provides{hint}"
-    for at, fact in later.items():
-        if circle := _circle(number, fact, contracts):
-            names = ", which only runs after ".join(stages[each].__name__ for each in circle[1:])
+    others = [*contracts[:number], *contracts[number + 1 :]]
+    for at, fact in later.items() if _UNKNOWN not in contracts else ():  # it may provide all
+        if fact in _reachable(others, own.provides) - _reachable(others, _Facts()):
             yield (
                 f"{name} requires {fact}, but {stages[at].__name__} ({at + 1}) provides it later,"
-                f" and itself only runs after {names}; change what one of them requires"
+                f" and itself only runs after {stages[number].__name__};"
+                " change what one of them requires"
             )
             return
     if later:  # it must come after all of them, so only the last one is named
@@ -132,31 +133,10 @@ def _missing(
         )
 
 
-def _circle(number: int, fact: str, contracts: Sequence[Contract]) -> list[int]:
-    """Return the stages from one that provides a fact to the one that is to run after it.
-
-    Each of them only runs after the next. Empty if the fact can be true without the last stage.
-    """
-    own = contracts[number]
-    others = {at: each for at, each in enumerate(contracts) if at != number}
-    free = _provided(others, {})
-    if fact in free or _UNKNOWN in contracts:  # after an unknown stage, every fact is true
-        return []
-    by = _provided(others, free | dict.fromkeys(own.provides, number))
-    circle = [by[fact]] if fact in by else []
-    while circle and circle[-1] != number:
-        needs = contracts[circle[-1]].requires
-        circle.append(next(by[need] for need in ordered_facts(needs) if need not in free))
-    return circle
-
-
-def _provided(contracts: Mapping[int, Contract], given: Mapping[str, int]) -> dict[str, int]:
-    """Return which facts can become true, each with the stage that first makes it so."""
-    found = dict(given)
-    before = -1
-    while len(found) > before:
-        before = len(found)
-        for at, each in contracts.items():
-            if each.requires <= found.keys():
-                found |= {fact: at for fact in each.provides if fact not in found}
-    return found
+def _reachable(contracts: Sequence[Contract], facts: _Facts) -> _Facts:
+    """Return the facts that stages can make true in some order, from those that are true."""
+    before = None
+    while facts != before:
+        before = facts
+        facts = facts.union(*(each.provides for each in contracts if each.requires <= before))
+    return facts

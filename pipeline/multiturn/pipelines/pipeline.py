@@ -10,31 +10,16 @@ from typing import Any
 from msgspec import structs
 from toolz import compose_left
 
-from multiturn.errors import (
-    ErrorDetail,
-    InputError,
-    MultiturnError,
-    PipelineError,
-    Place,
-    StageError,
-    did_you_mean,
-)
+from multiturn import errors
+from multiturn.errors import ErrorDetail, InputError, MultiturnError, PipelineError, Place
 from multiturn.files import media
 from multiturn.files.finding import Files
 from multiturn.logs import is_debugging, warn, warnings_to
+from multiturn.model import turns as model
 from multiturn.model.case import Case, TestMessage
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import Origins, ProviderRequest, message_of
-from multiturn.model.turns import (
-    Turn,
-    check_parts,
-    check_turns,
-    is_blank,
-    joined,
-    kind_of,
-    unpaired,
-    without_lines,
-)
+from multiturn.model.turns import Turn
 from multiturn.pipelines.contract import Stage, contract_of, markers_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import name_of, stage_names
@@ -51,7 +36,7 @@ def prepared(stages: Iterable[Stage | Step]) -> tuple[tuple[Step, ...], tuple[st
         PipelineError: with all errors of the options and the order.
     """
     steps: list[Step] = []
-    errors: list[ErrorDetail] = []
+    found: list[ErrorDetail] = []
     for number, item in enumerate(stages):
         step = item if isinstance(item, Step) else Step(item)
         if not isinstance(step.stage, FunctionType) or step.stage.__code__.co_flags & _LATER:
@@ -62,19 +47,19 @@ def prepared(stages: Iterable[Stage | Step]) -> tuple[tuple[Step, ...], tuple[st
             raise PipelineError([ErrorDetail(error.what, number, where=error.where)]) from None
         options, wrong = read_options(step.stage, step.options)
         steps.append(Step(step.stage, options))
-        errors += [ErrorDetail(what, number, option) for option, what in wrong.items()]
+        found += [ErrorDetail(what, number, option) for option, what in wrong.items()]
     functions = [step.stage for step in steps]
-    errors += _unguarded(steps)
+    found += _unguarded(steps)
     misplaced = list(order_errors(functions))
-    if errors or misplaced:
+    if found or misplaced:
         order = legal_order(functions) if misplaced else None
         names = ", ".join(stage.__name__ for stage in order or ())
-        raise PipelineError([*errors, *misplaced], f"a legal order: {names}" if names else "")
+        raise PipelineError([*found, *misplaced], f"a legal order: {names}" if names else "")
     texts = (
         text
         for step in steps
-        for _, found in markers_of(step.stage, step.options)
-        for text in found
+        for _, begun in markers_of(step.stage, step.options)
+        for text in begun
     )
     return tuple(steps), tuple(dict.fromkeys((*texts, *media.MARKERS)))
 
@@ -105,7 +90,7 @@ def _no_stage(item: Any) -> str:
         return f"a partial cannot be a stage; write Step({name}, {item.keywords!r})"
     if isinstance(item, FunctionType):
         return f"{item.__name__} does not return at once; write it with def, and without yield"
-    return f"a stage is a function, not {kind_of(item)}"
+    return f"a stage is a function, not {model.kind_of(item)}"
 
 
 _Run = Callable[[Conversion], Conversion]
@@ -131,7 +116,7 @@ class Pipeline:
         if isinstance(stages, str):
             raise TypeError(f"load_pipeline({stages!r}) loads a pipeline; Pipeline takes stages")
         if not isinstance(stages, Iterable):
-            raise TypeError(f"Pipeline takes a list of stages, not {kind_of(stages)}")
+            raise TypeError(f"Pipeline takes a list of stages, not {model.kind_of(stages)}")
         self.name = name
         # Where a file has each stage, which is the option "", and each option; by stage and option.
         self.places: Mapping[tuple[str, str], Place] = {}
@@ -153,11 +138,11 @@ class Pipeline:
         if not isinstance(conversion, Conversion) or not isinstance(conversion.case, Case):
             given = conversion.case if isinstance(conversion, Conversion) else conversion
             raise TypeError(
-                f"a pipeline takes a Conversion of a Case, not {kind_of(given)};"
+                f"a pipeline takes a Conversion of a Case, not {model.kind_of(given)};"
                 " write pipeline.request(case) or pipeline(Conversion(case))"
             )
         try:
-            check_turns(conversion.turns)
+            model.check_turns(conversion.turns)
         except ValueError as error:
             raise TypeError(f"the Conversion has {error}; write Turn(role, parts)") from None
         conversion = structs.replace(conversion, markers=self.markers)
@@ -183,7 +168,7 @@ class Pipeline:
 
     def _unpaired_by(self, conversion: Conversion, what: str) -> MultiturnError:
         """Return the error for a call without its result, or the other way round."""
-        case, (at, name, wrong) = conversion.case, unpaired(conversion.case.input_messages)
+        case, (at, name, wrong) = conversion.case, model.unpaired(conversion.case.input_messages)
         if wrong:
             where = case.where(case.input_messages[at].line, case.message_key(at))
             return InputError(f"the call {name!r} {wrong}").at(where, case.id)
@@ -195,7 +180,7 @@ class Pipeline:
                     " a stage that drops a turn with a call drops its result, too"
                 )
                 break
-        return StageError(what).at(case.where(), case.id)
+        return errors.StageError(what).at(case.where(), case.id)
 
     def _chooser(self, conversion: Conversion, result: Conversion) -> Step:
         """Return the first step after which the chat or the question fails for a result."""
@@ -216,7 +201,9 @@ class Pipeline:
             MultiturnError: the case cannot be converted; with its place in the suite.
         """
         if not isinstance(case, Case):
-            raise TypeError(f"request takes a Case, as load_suite gives them, not {kind_of(case)}")
+            raise TypeError(
+                f"request takes a Case, as load_suite gives them, not {model.kind_of(case)}"
+            )
         return request_of(self(Conversion(case)))
 
     def replace(self, name: str, stage: Stage | Step) -> "Pipeline":
@@ -293,7 +280,7 @@ def _show(conversion: Conversion) -> None:
     chat, transcript = conversion.chat, conversion.transcript
     try:
         if chat is not None:
-            check_turns(chat)
+            model.check_turns(chat)
     except ValueError as error:
         raise ValueError(f"its chat_view gave {error}") from None
     system = conversion.system  # that of a chat which a view leaves out is made here
@@ -301,7 +288,7 @@ def _show(conversion: Conversion) -> None:
         if turn.role == "system" and turn.has_media:
             raise ValueError("its chat_view gave a system message with media, which is only text")
     try:
-        check_parts(transcript)
+        model.check_parts(transcript)
     except ValueError as error:
         raise ValueError(f"its question_view gave {error}") from None
 
@@ -311,7 +298,7 @@ def _unpaired(conversion: Conversion) -> str:
     for turns in (conversion.turns, conversion.chat or ()):
         if not any(turn.calls or turn.answers is not None for turn in turns):
             return ""
-        at, name, wrong = unpaired(turns)
+        at, name, wrong = model.unpaired(turns)
         if at >= 0:
             return f"the call {name!r} {wrong.partition(';')[0]}"
     return ""
@@ -327,7 +314,7 @@ def position(steps: Sequence[Step], name: str) -> int:
         return names.index(name)
     if name in names:
         raise _edit_error(f'the stage "{name}" is in this pipeline twice')
-    raise _edit_error(f'no stage "{name}" in this pipeline; {did_you_mean(name, names)}')
+    raise _edit_error(f'no stage "{name}" in this pipeline; {errors.did_you_mean(name, names)}')
 
 
 def insertion(steps: Sequence[Step], after: str | None, before: str | None) -> int:
@@ -351,7 +338,7 @@ def _asks(conversion: Conversion) -> bool:
     return (
         any(turn.role != "system" and turn.says_something for turn in turns)
         or any(part.moved_by for part in conversion.guidelines)
-        or (not turns and not is_blank(conversion.question))
+        or (not turns and not model.is_blank(conversion.question))
     )
 
 
@@ -364,17 +351,19 @@ def request_of(conversion: Conversion) -> ProviderRequest:
     prompt = None if chat is None else tuple(map(message_of, chat))
     # Its text may be large: no second copy. It has no media.
     system = prompt[0].content if prompt and prompt[0].role == "system" else None
-    system = system if isinstance(system, str) else joined(conversion.system)
+    system = system if isinstance(system, str) else model.joined(conversion.system)
     return ProviderRequest(
         question=conversion.question,
-        guidelines=tuple(part.text for part in conversion.guidelines if not is_blank(part.text)),
+        guidelines=tuple(
+            part.text for part in conversion.guidelines if not model.is_blank(part.text)
+        ),
         chat_prompt=prompt,
         system=system,
         input_files=conversion.input_files,
-        tools=without_lines(conversion.tools),
+        tools=model.without_lines(conversion.tools),
         metadata=metadata,
         eval_id=case.id,
-        settings=case.settings if conversion.settings is None else conversion.settings,
+        settings=conversion.current_settings,
         suite=case.suite,
         conversation_id=case.conversation_id,
         outcome=case.outcome,
@@ -416,12 +405,12 @@ def try_out(pipeline: Pipeline) -> str:
     """Convert the built-in case; return why a stage refuses it, or an empty text.
 
     Raises:
-        StageError: a stage failed, or a fact that it declares is not true.
+        errors.StageError: a stage failed, or a fact that it declares is not true.
     """
     with warnings_to(lambda _: None):
         try:
             pipeline(Conversion(built_in_case()))
-        except StageError:
+        except errors.StageError:
             raise
         except MultiturnError as error:
             return error.what

@@ -7,20 +7,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from multiturn import errors
 from multiturn.documents.input import check_path, read_small
 from multiturn.documents.json_lines import is_json_lines
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
-from multiturn.errors import (
-    ErrorDetail,
-    InputError,
-    MultiturnError,
-    PipelineError,
-    Place,
-    did_you_mean,
-    nearest,
-)
+from multiturn.errors import ErrorDetail, InputError, MultiturnError, PipelineError, Place
 from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.contract import Stage
@@ -122,7 +115,7 @@ def _load(source: str | Path, trail: tuple[Path, ...]) -> Pipeline:
     check_path(str(source))
     path = Path(source)
     if not str(source) or not path.exists():
-        near = nearest(path.name, names)
+        near = errors.nearest(path.name, names)
         hint = f'did you mean "{near}"?' if near else f"choose from: {', '.join(names)}, or a file"
         raise InputError(f"no pipeline {str(source)!r}; {hint}")
     data = _read(str(source))
@@ -212,7 +205,7 @@ class _PipelineFile:
         (top,) = documents
         for key, node in keys.items():
             if key not in KEYS:
-                what = f'unknown key "{key}"; {did_you_mean(key, KEYS)}'
+                what = f'unknown key "{key}"; {errors.did_you_mean(key, KEYS)}'
                 self.add(what, node.key_place(self.name))
                 if _is_nearly_a_key(key):
                     raise PipelineError(self.errors)  # the others would only repeat it

@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from operator import attrgetter, is_not
 from time import perf_counter
-from typing import Any, NoReturn
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from multiturn.errors import MultiturnError, StageError, line_of
+from multiturn.errors import MultiturnError, StageError, end_fork, line_of
 from multiturn.logs import Notice, debug
 from multiturn.model import conversion as conversions
 from multiturn.model.case import Case
@@ -152,18 +152,15 @@ def _signed(before: Conversion, after: Conversion, stage: str) -> Conversion:
 
 def _check_others(conversion: Conversion) -> None:
     """Raise a ValueError if something beside the texts has a wrong type."""
-    if not isinstance(conversion.case, Case):
-        raise ValueError(f"{kind_of(conversion.case)} in place of a Case")
-    if not isinstance(conversion.settings, RequestSettings | None):
-        raise ValueError(f"{kind_of(conversion.settings)} in place of RequestSettings")
-    if not isinstance(conversion.notices, tuple | list):
-        raise ValueError(f"{kind_of(conversion.notices)} in place of a tuple of notices")
-    for tool in conversion.tools:
-        if not isinstance(tool, Tool):
-            raise ValueError(f"{kind_of(tool)} in place of a Tool")
-    for notice in conversion.notices:
-        if not isinstance(notice, Notice):
-            raise ValueError(f"{kind_of(notice)} in place of a Notice")
+    wanted: list[tuple[Any, type]] = [(conversion.case, Case)]
+    if conversion.settings is not None:
+        wanted.append((conversion.settings, RequestSettings))
+    for several, each in ((conversion.tools, Tool), (conversion.notices, Notice)):
+        items = several if isinstance(several, tuple | list) else [several]
+        wanted += [(item, each) for item in items]
+    for value, kind in wanted:
+        if not isinstance(value, kind):
+            raise ValueError(f"{kind_of(value)} in place of a {kind.__name__}")
     views = {"chat_view": conversion.chat_view, "question_view": conversion.question_view}
     for name, view in views.items():
         if view is not None and not callable(view):
@@ -213,7 +210,7 @@ class Step(Struct, frozen=True):
             raise stage_failure(self, error, case) from error
         finally:
             if len(_FORKS) != forks:
-                self._end_fork()
+                end_fork(f"the stage {self.name}")
         try:
             if self.stage.__module__.startswith(_SHIPPED):
                 result = _signed(conversion, result, self.name)
@@ -227,14 +224,6 @@ class Step(Struct, frozen=True):
             named = ((message, at, self.name) for message, at in gone)
             result = replace(result, dropped=(*result.dropped, *named))
         return result
-
-    def _end_fork(self) -> NoReturn:
-        """End a process that the stage has forked, which would do all that follows once more."""
-        what = f"the stage {self.name} forked a process and returned in it, too; end it there"
-        try:
-            os.write(2, f"Error: {what}, with os._exit\n".encode())
-        finally:
-            os._exit(1)
 
 
 def _gone(before: Conversion, after: Conversion) -> list[tuple[int | None, int | None]]:

@@ -1,6 +1,7 @@
 """The interface of providers, and what all of them share."""
 
 import hashlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache, partial
@@ -25,6 +26,7 @@ from multiturn.model.request import (
 from multiturn.model.settings import Number, RequestSettings, SettingsKeys
 from multiturn.model.turns import Call, Turns
 from multiturn.providers.layout import Layout
+from multiturn.providers.models import Abilities
 from multiturn.providers.rules import RULES, Rule, broken
 from multiturn.providers.secrets import hide
 from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_of
@@ -236,9 +238,14 @@ class TargetProvider:
         raise NotImplementedError
 
     @property
+    def abilities(self) -> Abilities:
+        """What is known of the model: nothing of one that only an agent knows."""
+        return Abilities("", "")
+
+    @property
     def tokenizer(self) -> Tokenizer:
         """What counts the tokens of texts; an estimate where nothing is known of the model."""
-        return Tokenizer()
+        return self.abilities.tokenizer
 
     def reads(self, wire: Wire) -> Sent:
         """Return what a model reads of a request; of an agent's, without what that adds to it."""
@@ -264,12 +271,12 @@ class TargetProvider:
     @property
     def is_overhead_known(self) -> bool:
         """Whether the vendor says what it adds to the tokens of texts."""
-        return False
+        return self.abilities.is_overhead_known
 
     @property
     def cache_minimum(self) -> int | None:
         """From how many tokens on the vendor caches a prefix; None if that is not known."""
-        return None
+        return self.abilities.cache_minimum
 
     @property
     def has_cache(self) -> bool | None:
@@ -294,12 +301,16 @@ class TargetProvider:
         Raises:
             ProviderError: there is no answer, for whatever reason.
         """
+        process = os.getpid()
         try:
             return hide(await self.ask(wire), self.secrets)
         except passing():
             raise
         except BaseException as error:  # also SystemExit, whose text Python would print
             raise self.hidden(error) from None
+        finally:
+            if os.getpid() != process:
+                errors.end_fork(f"the provider of the target {self.name}")
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Answer a request."""
@@ -466,7 +477,7 @@ class ChatProvider(TargetProvider, AxProvider):
         prompt = prompt_of(request) if prompt is None else prompt
         is_added = prompt[0].parts == DEFAULT
         omits = is_added and self.of_default_system == "omit"
-        layout = Layout(prompt[1:] if omits else prompt, request, self.rules)
+        layout = Layout(prompt[1:] if omits else prompt, self.rules)
         if is_added and not omits:
             layout.repair("C9", f"added the default system message: {DEFAULT_SYSTEM_PROMPT}")
         if any(turn.has_media for turn in prompt if turn.role == "system"):

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from multiturn import errors
 from multiturn.documents.imports import import_path
-from multiturn.model.request import InputFile, ProviderRequest, files_and_media, prompt_of
+from multiturn.model.request import ProviderRequest, files_and_media, prompt_of
 from multiturn.providers import base
 from multiturn.providers.rules import broken
 from multiturn.providers.secrets import hide, secrets_among
@@ -90,20 +90,17 @@ def _checked(answer: base.ProviderResponse, path: str) -> base.ProviderResponse:
 def body_of(request: ProviderRequest) -> bytes:
     """Return the fields of a request that an answer depends on, as JSON."""
     fields = {field: getattr(request, field) for field in _SENT}
-    fields["input_files"] = list(map(_fields_of, request.input_files))
+    files = map(structs.asdict, request.input_files)
+    # A text has no media, so that digests stay as they were before there were any.
+    fields["input_files"] = [
+        {key: given for key, given in file.items() if key != "media" or given is not None}
+        for file in files
+    ]
     fields |= {"tools": request.tools} if request.tools else {}
     fields |= {"settings": request.settings} if request.settings.said() else {}
     if request.system and not any(m.role == "system" for m in request.chat_prompt or ()):
         fields["system"] = request.system
     return msgspec.json.encode(fields)
-
-
-def _fields_of(file: InputFile) -> dict[str, Any]:
-    """Return the fields of a file; those of a text have no media, so that their digests stay."""
-    fields = structs.asdict(file)
-    if file.media is None:
-        del fields["media"]
-    return fields
 
 
 class CustomSettings(base.Settings, frozen=True, kw_only=True):

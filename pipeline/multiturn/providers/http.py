@@ -18,12 +18,12 @@ from multiturn.model.turns import is_blank
 from multiturn.providers.base import ChatProvider, ChatSettings, ProviderResponse, Seconds, Wire
 from multiturn.providers.client import Client, Reply, Upload
 from multiturn.providers.layout import Layout, Names, media_in, want_names
-from multiturn.providers.models import FEATURES, SERVERS, Abilities, Row, Verdict, words_of
+from multiturn.providers.models import FEATURES, QUIET, SERVERS, Abilities, Row, Verdict, told_by
 from multiturn.providers.reading import BodyForm
 from multiturn.providers.replies import InputTokens, lesson_of, receive
 from multiturn.providers.secrets import hide, is_secret, passwords_in
 from multiturn.providers.settings import in_words, wrong_body
-from multiturn.providers.tokens import Tokenizer, Tokens
+from multiturn.providers.tokens import Tokens
 from multiturn.text import has_host
 
 _S = TypeVar("_S")
@@ -39,16 +39,19 @@ _SECRET_HEADERS = ("authorization", "cookie", "proxy-authorization")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 
 
-def wrong_header(name: str, value: object) -> str:
-    """Return what is wrong with a header of a target; empty for one that is sent."""
-    if not _HEADER(name):
-        return f"headers has a name that HTTP cannot carry: {name!r}"
-    if name.lower() in _OWN_HEADERS:
-        return f"headers cannot replace {name!r}, which multiturn sends itself; leave it out"
-    if isinstance(value, str) and not (value.isascii() and value.isprintable()):
-        what = f"the header {name!r} has a line break, or another character that HTTP cannot carry"
-        return f"{what}; remove it"
-    return ""
+def _check_headers(headers: Mapping[str, str]) -> None:
+    """Raise a ValueError for a header of a target that is not sent."""
+    for name, value in headers.items():
+        if not _HEADER(name):
+            raise ValueError(f"headers has a name that HTTP cannot carry: {name!r}")
+        if name.lower() in _OWN_HEADERS:
+            what = f"headers cannot replace {name!r}, which multiturn sends itself; leave it out"
+            raise ValueError(what)
+        if not (value.isascii() and value.isprintable()):
+            what = f"the header {name!r} has a line break, or another character that HTTP cannot"
+            raise ValueError(f"{what} carry; remove it")
+        if [other.lower() for other in headers].count(name.lower()) > 1:
+            raise ValueError(f"headers has {name!r} twice; keep one of them")
 
 
 class HttpSettings(ChatSettings, frozen=True, kw_only=True):
@@ -78,6 +81,7 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
             what = "api_key has a space around it, a line break, or another character that no key"
             what += " has; check it"
             raise ValueError(what)
+        _check_headers(self.headers)
         for name in self.model_takes:
             if name not in FEATURES:
                 near = did_you_mean(name, FEATURES)
@@ -111,20 +115,14 @@ def _of_tools(layout: Layout, request: ProviderRequest, asked: RequestSettings) 
     if not request.tools:
         if request.settings.tool_choice is not None:
             layout.repair("C5", "left out tool_choice: the case has no tools")
-        return structs.replace(asked, tool_choice=None, parallel_tool_calls=None)
+        return asked.without_tools()
     names = [tool.name for tool in request.tools]
     if isinstance(choice, Mapping) and choice["name"] not in names:
         layout.refuse("C5", f"name one of the tools: {', '.join(names)}")
     return asked
 
 
-USED_FEATURES = (
-    *("system_message", "only_text", "only_thinking", "final_thinking", "recorded_thinking"),
-    *("tools", "tools_over_chat", "forced_tool_choice"),
-)
-
-
-def used_features(
+def _used_features(
     layout: Layout, request: ProviderRequest, asked: RequestSettings
 ) -> Iterator[str]:
     """Yield what a request has that some models refuse, by the names of models.yaml."""
@@ -139,7 +137,7 @@ def used_features(
     if any(turn.thinking for turn in layout.messages[-1:]):
         yield "final_thinking"
     if request.tools:
-        yield from ("tools", "tools_over_chat")
+        yield "tools"
         if asked.tool_choice == "required" or isinstance(asked.tool_choice, Mapping):
             yield "forced_tool_choice"
 
@@ -198,21 +196,6 @@ class HttpProvider(ChatProvider):
             self.vendor, settings.model, settings.model_takes, self.rows, self.api_version
         )
 
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        """What counts the tokens of texts for the model."""
-        return self.abilities.tokenizer
-
-    @cached_property
-    def cache_minimum(self) -> int | None:
-        """From how many tokens on the model's prefixes are cached; None if that is not known."""
-        return self.abilities.cache_minimum
-
-    @cached_property
-    def is_overhead_known(self) -> bool:
-        """Whether the vendor says what it adds to the tokens of texts."""
-        return self.abilities.is_overhead_known
-
     @property
     def has_cache(self) -> bool | None:
         """Whether the vendor caches the prefixes of this target; None if that is not known."""
@@ -229,14 +212,6 @@ class HttpProvider(ChatProvider):
         said = self.settings.said()
         return RequestSettings(**{key: each for key, each in said.items() if each != "omit"})
 
-    @cached_property
-    def _judged(self) -> set[str]:
-        """What is said of the model, of what ``used_features`` yields."""
-        said = {*self.settings.model_takes}
-        known = {name for name in USED_FEATURES if name in said or self.abilities.rows(name)}
-        is_chat = getattr(self.settings, "api", "chat") == "chat"
-        return known if is_chat else known - {"tools_over_chat"}
-
     def asked(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
         """Return what is asked for; the layout takes what the vendor or the model refuses."""
         asked = request.settings.over(self._own_settings)
@@ -245,8 +220,7 @@ class HttpProvider(ChatProvider):
             asked = structs.replace(asked, temperature=None)
         if self.vendor != SERVERS:
             want_names(layout, request, self.tool_names)
-        if asked.tool_choice is not None or asked.parallel_tool_calls is not None:
-            asked = _of_tools(layout, request, asked)
+        asked = _of_tools(layout, request, asked)
         if asked.temperature is not None:
             self._want_temperature(layout, asked.temperature)
         ignored: dict[str, None] = {}
@@ -257,10 +231,8 @@ class HttpProvider(ChatProvider):
                     layout.refuse("C11", wrong)
             elif self._ignores(layout, abilities, name, value):
                 ignored[name] = None
-        for feature in used_features(layout, request, asked) if self._judged else ():
-            verdict = abilities.takes(feature)
-            if feature in self._judged and (verdict.takes is False or verdict.rows):
-                layout.judge(verdict, words_of(feature)[1])
+        for feature in _used_features(layout, request, asked):
+            layout.judge_known(abilities.takes(feature))
         return PreparedRequest(
             messages=(),  # those of the layout, once all repairs are done
             model=self.settings.model,
@@ -280,24 +252,17 @@ class HttpProvider(ChatProvider):
         verdict = abilities.takes(name, word)
         if verdict.is_ignored:
             layout.repair(verdict.rule, f"left out the {name} {word}, which the model ignores")
-        elif verdict.takes is not None or verdict.rows or abilities.is_said(name):
+        elif verdict.takes is not None or verdict.rows or name not in QUIET:
             layout.judge(verdict, self._advice(name, word, verdict))
         return verdict.is_ignored
 
     def _advice(self, name: str, value: str, verdict: Verdict) -> str:
         """Return how to avoid a setting that the model does not take."""
-        if name != "temperature":
-            allowed = [row.takes[name] for row in verdict.rows]
-            words = [word for each in allowed if isinstance(each, tuple) for word in each]
-            other = f", or set one of {', '.join(dict.fromkeys(words))}" if words else ""
-            most = [each for each in allowed if each[:5] in ("only ", "up to")]
-            return f"leave out {name} {value}{other}" + (f"; it may be {most[0]}" if most else "")
-        advice = "set temperature: omit in the target"
-        if verdict.takes is False and verdict.rows:
-            for version in self.abilities.other_versions():
-                if version.takes(name, value).takes is not False:
-                    advice += f', or api_version: "{version.api_version}"'
-        return advice
+        if name == "temperature":
+            return "set temperature: omit in the target"
+        told = dict.fromkeys(told_by(row, name) for row in verdict.rows)
+        known = "; ".join(each for each in told if each not in ("yes", "no", "ignored"))
+        return f"leave out {name} {value}" + (f"; the model takes {known}" if known else "")
 
     def _want_temperature(self, layout: Layout, temperature: float) -> None:
         rule, highest = self.hottest
@@ -345,26 +310,14 @@ class HttpProvider(ChatProvider):
             error.wire = hide(body, self.secrets)
             raise
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        headers: Mapping[str, str] | None = None,
-        is_retried: bool = True,
-    ) -> Reply:
+    async def request(self, method: str, path: str, body: Any = None, **options: Any) -> Reply:
         """Return a server's answer; the arguments are those of ``Client.send``.
 
         The body is sent as JSON, unless it is an upload; None is nothing.
         """
-        content: Any = body
-        if body is None:
-            content = b""
-        elif not isinstance(body, Upload):
-            content = msgspec.json.encode(body, enc_hook=with_bytes)
-        sent = self.client().send(method, path, content, headers=headers, is_retried=is_retried)
-        return await sent
+        if body is not None and not isinstance(body, Upload):
+            body = msgspec.json.encode(body, enc_hook=with_bytes)
+        return await self.client().send(method, path, body or b"", **options)
 
     async def call(
         self,
@@ -417,7 +370,7 @@ class HttpProvider(ChatProvider):
     async def download(self, path: str, file: BinaryIO) -> None:
         """Write the answer of an endpoint into a file, whatever its size."""
         headers = {"accept": "application/binary"}  # as the SDKs of the vendors ask
-        await self.client().send("GET", path, headers=headers, into=file)
+        await self.request("GET", path, headers=headers, into=file)
 
     def answer(self, reply: bytes) -> ProviderResponse:
         """Return what the vendor's answer to one request says, without secrets.

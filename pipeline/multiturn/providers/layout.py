@@ -13,16 +13,14 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from multiturn.errors import ProviderError, quoted
-from multiturn.files.media import EXTENSIONS, MEDIA_KINDS, Media, MediaKind
+from multiturn.files.media import MEDIA_KINDS, Media, MediaKind
 from multiturn.model import turns as model
 from multiturn.model.request import ProviderRequest
-from multiturn.providers.models import Abilities, Verdict
+from multiturn.providers.models import Abilities, Verdict, words_of
 from multiturn.providers.rules import RULES, Rule, broken, named
 from multiturn.text import first_of, number_of
 
 _MERGE_LATER = "later_system: merge of consolidate_system avoids it"
-_KEEP_GUIDELINES = "references_only: keep of filter_empty keeps one that only attaches guidelines"
-_SYSTEM = "[System]: "  # how later_system: assistant of consolidate_system begins a message
 
 
 def _merged(role: model.Role, turns: Sequence[model.Turn]) -> model.Turn:
@@ -46,24 +44,18 @@ def _runs(turns: Iterable[model.Turn]) -> Iterator[list[model.Turn]]:
     yield run
 
 
-def _is_empty(message: model.Turn) -> bool:
-    return model.is_blank(message.content) and not message.is_more
-
-
 class Layout:
     """The messages of a chat prompt, while they are changed to follow a vendor's rules."""
 
     def __init__(
         self,
         prompt: Iterable[model.Turn],
-        request: ProviderRequest | None = None,
         rules: Mapping[str, Rule] = RULES,
     ) -> None:
         self.messages = list(prompt)
         self.has_more = any(message.is_more for message in self.messages)
         self.has_media = any(message.has_media for message in self.messages)
         self.system: model.Turn | None = None  # what the API takes apart from the messages
-        self.request = request
         self.rules = rules  # by their ids
         self.repairs: list[str] = []
         self.refusals: dict[str, list[str]] = {}  # how to avoid each, by rule
@@ -220,14 +212,15 @@ class Layout:
 
     def want_turns(self, rule: str) -> None:
         """Refuse a prompt without a user or an assistant message."""
-        if all(m.role == "system" or _is_empty(m) for m in self.messages):
-            self.refuse(rule, f"add a user message{self._pipeline_advice()}")
+        turns = (message for message in self.messages if message.role != "system")
+        if not any(turn.is_more or not model.is_blank(turn.content) for turn in turns):
+            self.refuse(rule, "add a user message")
 
     def want_user_first(self, rule: str) -> None:
         """Refuse a prompt whose first message, after those of the system, is not the user's."""
         first = next(self._after_system(), None)
         if first is not None and first.role != "user":
-            self.refuse(rule, f"begin with a user message{self._pipeline_advice(first.content)}")
+            self.refuse(rule, "begin with a user message")
 
     def judge(self, verdict: Verdict, advice: str) -> bool:
         """Return whether a request may use a feature of a model; note a doubt, or refuse it."""
@@ -237,6 +230,11 @@ class Layout:
             self.refuse(verdict.rule, advice + verdict.objection)
         return verdict.takes is not False
 
+    def judge_known(self, verdict: Verdict) -> None:
+        """Judge a feature only where somebody says something of it."""
+        if verdict.takes is False or verdict.rows:
+            self.judge(verdict, words_of(verdict.feature)[1])
+
     def want_user_last(self, abilities: Abilities) -> bool:
         """Refuse a prompt that ends with the assistant, unless the model may take it.
 
@@ -244,39 +242,22 @@ class Layout:
         """
         if not self.messages or self.messages[-1].role != "assistant":
             return False
-        advice = f"end with a user message{self._pipeline_advice(self.messages[-1].content)}"
-        return self.judge(abilities.takes("final_assistant"), advice)
+        return self.judge(abilities.takes("final_assistant"), "end with a user message")
 
     def want_system_in_place(self, abilities: Abilities) -> None:
         """Refuse a later system message where the model takes none, or not there."""
-        for at, message in enumerate(self.messages):
-            if message.role != "system":
-                continue
-            before, after = self.messages[:at][-1:], self.messages[at + 1 :][:1]
-            if not before:  # the message before it was blank
-                self.refuse("A10", f"one follows no message of the user; {_MERGE_LATER}")
-            for other in (each for each in before if each.role not in ("user", "tool")):
-                self.refuse("A10", f"one follows a message of the {other.role}; {_MERGE_LATER}")
-            for other in (each for each in after if each.role != "assistant"):
-                why = f"one stands before a message of the {other.role}"
-                self.refuse("A10", f"{why}; {_MERGE_LATER}")
+        # The first one may be a system message: what was before it was blank.
+        roles = ["", *(message.role for message in self.messages), "assistant"]
+        for before, role, after in zip(roles, roles[1:], roles[2:], strict=False):
+            is_fit = before in ("user", "tool") and after == "assistant"
+            if role == "system" and not is_fit:
+                self.refuse("A10", _MERGE_LATER)
         self.want_known_later_system(abilities, f"the model takes none; {_MERGE_LATER}")
 
     def want_known_later_system(self, abilities: Abilities, advice: str) -> None:
         """Refuse a system message that is not the first message where the model takes none."""
         if any(message.role == "system" for message in self.messages[1:]):
             self.judge(abilities.takes("later_system"), advice)
-
-    def _pipeline_advice(self, text: str = "") -> str:
-        """Return the options of stages that help where a message has this text, or is missing."""
-        advice, request = "", self.request
-        if text.startswith(_SYSTEM):
-            advice += f"; if this one was a system message, {_MERGE_LATER}"
-        if request is not None and any(
-            file.guideline and file.path not in request.question for file in request.input_files
-        ):
-            advice += f"; {_KEEP_GUIDELINES}"
-        return advice
 
 
 # What Gemini takes in place of a signature, as Google's own clients spell it.
@@ -301,28 +282,25 @@ def keep_thinking(layout: Layout, vendor: str, takes: Callable[[model.Thinking],
         takes: whether it takes a block of its own, which needs a signature.
     """
 
-    def why(at: int, number: int) -> str:
-        block = layout.messages[at].thinking[number]
+    def why(block: model.Thinking) -> str:
         if block.vendor != vendor:
             return "from another vendor"
         return "" if takes(block) else "without a signature"
 
-    leave_out_thinking(layout, "T8", why)
+    leave_out_thinking(layout, "T8", ([*map(why, each.thinking)] for each in layout.messages))
 
 
-def leave_out_thinking(layout: Layout, rule: str, why: Callable[[int, int], str]) -> None:
+def leave_out_thinking(layout: Layout, rule: str, reasons: Iterable[list[str]]) -> None:
     """Leave out blocks of thinking, and messages that were nothing else.
 
     Args:
         layout: the messages.
         rule: by which they are left out.
-        why: returns the reason for a message and one of its blocks, given by their indexes; empty
-            for one that stays.
+        reasons: for each message those of its blocks; empty for one that stays.
     """
     kept: list[model.Turn] = []
     lost: Counter[str] = Counter()  # number of blocks by the reason
-    for at, message in enumerate(layout.messages):
-        whys = [why(at, number) for number in range(len(message.thinking))]
+    for message, whys in zip(layout.messages, reasons, strict=True):
         if any(whys):
             lost.update(filter(None, whys))
             thinking = [block for block, why in zip(message.thinking, whys, strict=True) if not why]
@@ -475,26 +453,19 @@ def media_in(turns: Iterable[model.Turn]) -> Iterator[Media]:
     return (part.media for turn in turns for part in turn.parts if part.media is not None)
 
 
-class Limit(NamedTuple):
-    """How much a vendor takes; what is in base64 counts as that."""
-
-    rule: str
-    most: int  # bytes
-    kinds: tuple[MediaKind, ...] = MEDIA_KINDS
-    is_for_each: bool = False
+def want_size(layout: Layout, rule: str, most: int) -> None:
+    """Refuse a request with more bytes of media, in base64, than a vendor takes."""
+    if (size := sum(map(_in_base64, media_in(layout.messages)))) > most:
+        layout.refuse(rule, f"this one has {size:,} bytes of media in base64")
 
 
-def want_sizes(layout: Layout, limits: Iterable[Limit]) -> None:
-    """Refuse media that are larger than a vendor takes."""
-    for rule, most, kinds, is_for_each in limits:
-        found = [media for media in media_in(layout.messages) if media.kind in kinds]
-        if is_for_each:
-            large = {media: _in_base64(media) for media in found if _in_base64(media) > most}
-            sizes = (f"{quoted(each.name)} has {size:,}" for each, size in large.items())
-            if large:
-                layout.refuse(rule, f"{first_of([*sizes])} bytes in base64")
-        elif (size := sum(map(_in_base64, found))) > most:
-            layout.refuse(rule, f"this one has {size:,} bytes of media in base64")
+def want_images(layout: Layout, rule: str, most: int) -> None:
+    """Refuse images of more bytes, in base64, than a vendor takes."""
+    images = dict.fromkeys(each for each in media_in(layout.messages) if each.kind == "image")
+    sizes = [(image, size) for image in images if (size := _in_base64(image)) > most]
+    if sizes:
+        large = first_of([f"{quoted(image.name)} has {size:,}" for image, size in sizes])
+        layout.refuse(rule, f"{large} bytes in base64")
 
 
 def _in_base64(media: Media) -> int:
@@ -517,28 +488,16 @@ def want_kinds(
 def want_user_media(layout: Layout, rule: str) -> None:
     """Refuse media in messages of the assistant."""
     found = media_in(turn for turn in layout.messages if turn.role == "assistant")
-    if names := _names_of(found):
-        layout.refuse(rule, f"attach {names} to a message of the user")
+    if names := dict.fromkeys(quoted(media.name) for media in found):
+        layout.refuse(rule, f"attach {first_of([*names])} to a message of the user")
 
 
 def want_types(layout: Layout, rule: str, takes: Callable[[Media], bool], advice: str) -> None:
     """Refuse media that an API takes in no message; the advice says what to write."""
-    found = dict.fromkeys(_typed(media) for media in media_in(layout.messages) if not takes(media))
-    if found:
-        layout.refuse(rule, f"{advice} in place of {first_of([*found])}")
-
-
-def _typed(media: Media) -> str:
-    """Return the name of media, with its type if the name has another extension."""
-    extension = EXTENSIONS.get(media.media_type, "")
-    is_named_so = media.name.lower().endswith(extension)
-    said = "" if is_named_so else f", which is {extension.upper()} by its first bytes"
-    return f"{quoted(media.name)}{said}"
-
-
-def _names_of(found: Iterable[Media]) -> str:
-    """Return the names of some media, as errors show them; empty for none."""
-    return first_of([quoted(name) for name in dict.fromkeys(media.name for media in found)])
+    wrong = dict.fromkeys(media for media in media_in(layout.messages) if not takes(media))
+    if wrong:
+        names = [f"{quoted(each.name)} ({each.media_type or 'an address'})" for each in wrong]
+        layout.refuse(rule, f"{advice} in place of {first_of(names)}")
 
 
 def without_detail(layout: Layout) -> None:

@@ -1,7 +1,7 @@
 """What is known of models: rows of data, each with its source; what no row says is unknown."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,7 @@ from multiturn.providers.tokens import Tokenizer
 SERVERS = "servers"  # the key of models.yaml for other servers with OpenAI's API
 
 # What models take or refuse, besides settings: what warnings call it, and what a request can do
-# without it. Where the words are empty, only what a source refuses is said.
+# without it.
 _CONTENT: Mapping[str, tuple[str, str]] = {
     "final_assistant": ("a final assistant message", "end with a user message"),
     "later_system": ("a later system message", "later_system: merge"),
@@ -33,19 +33,19 @@ _CONTENT: Mapping[str, tuple[str, str]] = {
     "chat": ("a request of Chat Completions", "api: responses"),
     "responses": ("a request of the Responses API", "api: chat"),
     "phase": ("a phase", "{phase: false}"),
-    "encrypted_thinking": ("", ""),
-    "result_media": ("", ""),
+    "encrypted_thinking": ("encrypted thinking", "leave out the thinking"),
+    "result_media": ("media in a result", "attach them to a message of the user"),
     "system_message": ("a system message", "write it in the first user message"),
     "only_text": ("a prompt without audio", "use another model, or attach audio"),
-    "only_thinking": ("", "give the assistant's message a text, or leave it out"),
-    "final_thinking": ("", "set reasoning_tokens, or leave out the thinking of the last message"),
+    "only_thinking": ("thinking alone", "give the assistant's message a text, or leave it out"),
+    "final_thinking": ("thinking last", "set reasoning_tokens, or leave out the last thinking"),
     "recorded_thinking": ("thinking of another conversation", "leave out the thinking"),
     "tools": ("tools", "use a model that does"),
     "tools_over_chat": ("tools over Chat Completions", "set api: responses in the target"),
     "forced_tool_choice": ("a forced tool_choice", "set tool_choice: auto"),
 }
 # Settings that each API has: only what a source refuses of them is said.
-_QUIET = {"max_output_tokens", "stop", "tool_choice", "parallel_tool_calls", "service_tier"}
+QUIET = {"max_output_tokens", "stop", "tool_choice", "parallel_tool_calls", "service_tier"}
 FEATURES = (*(name for name in SETTINGS if name != "body"), *_CONTENT)
 
 
@@ -193,7 +193,8 @@ def _shipped_about(
     return tuple(row for row in rows if row.is_about(name, feature, api_version))
 
 
-def _told(row: Row, feature: str) -> str:
+def told_by(row: Row, feature: str) -> str:
+    """Return what a row says of a feature, in words."""
     words = row.takes[feature]
     return words if isinstance(words, str) else "only " + ", ".join(words)
 
@@ -214,7 +215,7 @@ class Verdict(NamedTuple):
         noun, otherwise = words_of(self.feature)
         known = f"not known whether {self.model} takes {noun}"
         if len(self.rows) > 1:
-            told = "; ".join(f"{_told(row, self.feature)}: {row.source}" for row in self.rows)
+            told = "; ".join(f"{told_by(row, self.feature)}: {row.source}" for row in self.rows)
             known = f"sources disagree whether {self.model} takes {noun} ({told})"
         return f"{known}; say model_takes: {{{self.feature}: true}}, or {otherwise}"
 
@@ -256,10 +257,6 @@ class Abilities(NamedTuple):
         is_ignored = {row.takes[feature] for row in rows} == {"ignored"}
         return Verdict(feature, self.name, found.pop(), rows, rule, is_ignored)
 
-    def is_said(self, feature: str) -> bool:
-        """Return whether it is worth a warning if nothing is known of a feature."""
-        return feature not in _QUIET and bool(words_of(feature)[0])
-
     @property
     def tokenizer(self) -> Tokenizer:
         """What counts the model's tokens."""
@@ -276,12 +273,6 @@ class Abilities(NamedTuple):
     def cache_minimum(self) -> int | None:
         """From how many tokens on a prefix is cached, by the most cautious source, if any says."""
         return max((row.cache_minimum or 0 for row in self.rows("cache_minimum")), default=None)
-
-    def other_versions(self) -> Iterable["Abilities"]:
-        """Yield the same for each other version of the API that is known."""
-        versions = {row.api_version for row in shipped_rows().get(self.vendor, ())}
-        for version in sorted(filter(None, versions - {self.api_version})):
-            yield self._replace(api_version=version)
 
     def rows(self, feature: str) -> tuple[Row, ...]:
         """Return the rows about the model: those of the user's own, else those that ship.

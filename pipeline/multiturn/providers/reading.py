@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from multiturn.documents.json_lines import read_value
 from multiturn.errors import MultiturnError
-from multiturn.files.media import Store, given_media, is_data
-from multiturn.model.request import PreparedRequest, part_of
+from multiturn.files.media import is_data
+from multiturn.model.request import PreparedRequest
 from multiturn.model.turns import Call, Part, Role, Thinking, Tool, Turn
 from multiturn.providers.settings import Keys, Values
 
@@ -87,16 +87,6 @@ def same_spelling(
 
     same: Values = spelled(body, "")
     return same
-
-
-def read_media(segment: Segment) -> Part:
-    """Return media of a body as a part, with their bytes.
-
-    Raises:
-        AttachmentError: they are not what they are said to be.
-    """
-    name, detail = segment.get("name"), segment.get("detail")
-    return part_of(given_media(segment["value"], segment["type"], name, detail, Store()))
 
 
 def turn(

@@ -12,6 +12,7 @@ from multiturn.documents.node import is_deeper
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.rules import named
 from multiturn.providers.secrets import hide
+from multiturn.providers.settings import value_at
 
 _S = TypeVar("_S")
 _T = TypeVar("_T")
@@ -130,16 +131,11 @@ def counts(usage: Any, **names: str) -> Mapping[str, int]:
     """
     found = {}
     for ours, paths in names.items():
-        values = [value for path in paths.split("+") if (value := _at(usage, path)) is not None]
+        found_at = (value_at(usage, path) for path in paths.split("+"))
+        values = [each for each in found_at if isinstance(each, int) and 0 <= each <= _MOST]
         if values:
             found[ours] = sum(values)
     return found
-
-
-def _at(usage: Any, path: str) -> int | None:
-    for key in path.split("."):
-        usage = usage.get(key) if isinstance(usage, dict) else None
-    return usage if isinstance(usage, int) and 0 <= usage <= _MOST else None
 
 
 _STATUSES = (0, 400, 401, 404, 422)  # 0: an error in the results of a batch

@@ -1,7 +1,6 @@
 """The settings of a request in the vendors' bodies: where each stands, and what `body` may add."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache
 from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
@@ -69,16 +68,14 @@ def write_settings(settings: RequestSettings, keys: Keys) -> Values:
     return found
 
 
-@cache
-def _types() -> Values:
-    return get_type_hints(RequestSettings, include_extras=True)
+_TYPES = get_type_hints(RequestSettings, include_extras=True)
 
 
 def _read(name: str, key: Key, value: Any) -> Any:
     """Return the setting of a value in a body; None for one that no suite can have."""
     try:
         found = None if value is None else key.read(value)
-        msgspec.convert(found, _types()[name])
+        msgspec.convert(found, _TYPES[name])
     except (TypeError, ValueError):
         return None
     return found
@@ -102,7 +99,7 @@ def read_settings(body: Mapping[str, Any], keys: Keys, used: Iterable[str]) -> R
     rest = {key: each for key, each in body.items() if key not in used and each not in (None, {})}
     found: Values = {}
     for name, key in keys.items():
-        value = _read(name, key, _at(rest, key.path))
+        value = _read(name, key, value_at(rest, key.path))
         if value is not None:
             found[name] = value
             taken(rest, key.path)
@@ -111,7 +108,7 @@ def read_settings(body: Mapping[str, Any], keys: Keys, used: Iterable[str]) -> R
     return RequestSettings(**found)
 
 
-def _at(body: Any, path: str, missing: Any = None) -> Any:
+def value_at(body: Any, path: str, missing: Any = None) -> Any:
     """Return the value at a path with dots, or else what stands for one that is missing."""
     for step in path.split("."):
         body = body.get(step, missing) if isinstance(body, Mapping) else missing
@@ -134,11 +131,11 @@ def wrong_body(body: Mapping[str, Any], keys: Keys, closed: Collection[str]) -> 
             history, which nobody would have reviewed.
     """
     for name, key in keys.items():
-        value = _at(body, key.path, missing=...)
+        value = value_at(body, key.path, missing=...)
         if value is None or (value is not ... and _read(name, key, value) is not None):
             yield f"{key.path} is a setting; write it as {name}"
     for path in TRANSPORT:
-        if path in body or _at(body, path) is not None:
+        if path in body or value_at(body, path) is not None:
             yield f"leave out {path}, which says how a request is sent"
     for name in (name for name in closed if name in body and name not in TRANSPORT):
         yield f"leave out {name}, which would be prompt that nobody has reviewed"

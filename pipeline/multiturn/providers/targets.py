@@ -20,15 +20,21 @@ from multiturn.errors import MultiturnError, Place, did_you_mean, option
 from multiturn.files.finding import Files
 from multiturn.model.request import PreparedRequest, ProviderRequest, message_of
 from multiturn.model.settings import OTHER_NAMES, SettingsKeys, settled
-from multiturn.providers import base
 from multiturn.providers.agents.codex import CodexProvider, CodexSettings
 from multiturn.providers.agents.vscode import InsidersSettings, VSCodeProvider, VSCodeSettings
 from multiturn.providers.anthropic.provider import AnthropicProvider, AnthropicSettings
-from multiturn.providers.base import ChatSettings, Settings, TargetProvider
+from multiturn.providers.base import (
+    ChatProvider,
+    ChatSettings,
+    ProviderResponse,
+    Settings,
+    TargetProvider,
+    Wire,
+)
 from multiturn.providers.batch_api import BatchApi
 from multiturn.providers.custom import CustomProvider, CustomSettings
 from multiturn.providers.gemini.provider import GeminiProvider, GeminiSettings
-from multiturn.providers.http import HttpProvider, wrong_header
+from multiturn.providers.http import HttpProvider
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import Row, read_rows
 from multiturn.providers.openai.provider import (
@@ -135,7 +141,7 @@ _MAX_FILE = 10_000_000
 _QUOTED = re.compile(r"(?<=[&*])\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
 
 
-class EchoProvider(base.ChatProvider):
+class EchoProvider(ChatProvider):
     """Answers with the messages that an LLM API would get, as JSON; of media, with the digest."""
 
     kind = "echo"
@@ -150,10 +156,10 @@ class EchoProvider(base.ChatProvider):
         messages = [message_of(message) for message in request.messages]
         return {"messages": messages, **({"tools": request.tools} if request.tools else {})}
 
-    async def ask(self, wire: base.Wire) -> base.ProviderResponse:
+    async def ask(self, wire: Wire) -> ProviderResponse:
         """Answer with the body."""
         text = wire.body.decode()
-        return base.ProviderResponse(text=text, raw=msgspec.json.decode(text), wire=wire.body)
+        return ProviderResponse(text=text, raw=msgspec.json.decode(text), wire=wire.body)
 
 
 class Kind(NamedTuple):
@@ -338,7 +344,6 @@ def _provider(
         if "body" in known:
             what += "; what only one vendor has is written in body"
         raise MultiturnError(what, where=place)
-    _check_headers(settings.get("headers"), node, where)
     try:
         read = read_as(node, settings_type, where=where, label=label, strict=False, filled=settings)
         if isinstance(read, SettingsKeys):
@@ -362,19 +367,6 @@ def _provider(
                 hide(what, provider.secrets), where=node.children[key].place(where)
             )
     return provider
-
-
-def _check_headers(headers: Any, node: Node, where: str) -> None:
-    """Raise the error of a header that is not sent, at its place."""
-    seen: set[str] = set()
-    for name, value in headers.items() if isinstance(headers, dict) else ():
-        place = node.children["headers"].children[name].key_place(where)
-        what = wrong_header(name, value)
-        if not what and name.lower() in seen:
-            what = f"headers has {name!r} twice; keep one of them"
-        if what:
-            raise MultiturnError(what, where=place)
-        seen.add(name.lower())
 
 
 def batches_of(provider: TargetProvider) -> BatchApi:

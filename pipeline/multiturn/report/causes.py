@@ -7,6 +7,7 @@ from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import attrgetter
 from os.path import join
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from multiturn.pipelines.registry import find_stage
 from multiturn.pipelines.step import Step
 from multiturn.providers.base import TargetProvider
 from multiturn.report.sides import CaseSummary, SidePipeline, SideStage, digest_of, spans_shown
-from multiturn.snapshots.attached_files import change_in_words, media_among
+from multiturn.snapshots.attached_files import change_in_words
 from multiturn.snapshots.reviewed_case import ReviewedCase, reviewed_case
 from multiturn.snapshots.text_diff import changed_lines
 from multiturn.text import first_of
@@ -36,6 +37,7 @@ _MOST = 4  # possible causes of a case that are undone one by one
 _FAILS = b""  # in place of a digest: the case cannot be converted so
 
 Steps = tuple[Step, ...]
+_said = attrgetter("role", "content", "answers", "is_error")
 
 
 class Cause(Struct, frozen=True):
@@ -106,13 +108,12 @@ class Undoing:
         files = Files(Path(root, new.folder), Path(root), texts)
         files.suite = new.suite
         # Media are compared by their digests, so their bytes are read only for a target.
-        media = media_among(new.files) if self._provider is None else {}
-        for path, file in {**media, **{path: old.files[path] for path in paths}}.items():
-            place = join(files.root, *path.split("/"))
-            if isinstance(file, Media):
-                texts.media[place] = file
-            else:
+        for path, now in new.files.items():
+            file, place = old.files[path] if path in paths else now, join(root, *path.split("/"))
+            if isinstance(file, str) and path in paths:
                 texts[place] = len(file), file, "\n"
+            elif isinstance(file, Media) and (path in paths or self._provider is None):
+                texts.media[place] = file
         return files
 
     def _without(self, changes: tuple[Cause, ...]) -> Pipeline | None:
@@ -155,7 +156,7 @@ def causes(
     possible = [
         *_of_suite(entry, new, old),
         *_of_target(new, old, undoing.target),
-        *_of_pipeline(undoing.changes, new, old),
+        *undoing.changes,
     ]
     groups = causes_with_effect(
         possible, lambda undone: undoing.digest(new, old, undone), entry.digest, was.digest
@@ -175,7 +176,7 @@ def causes_with_effect(
     """Yield the causes that have changed a case, each alone, or several as a group.
 
     Args:
-        possible: the likeliest first.
+        possible: the first four are tried one by one.
         digest: returns that of the case without some of them; None if that is not legal.
         now: the digest of the case as it is.
         then: that of the case before.
@@ -194,15 +195,6 @@ def causes_with_effect(
         fixed = []  # the others explain the whole difference
     if group or fixed:
         yield [*group, *fixed]
-
-
-def _of_pipeline(changes: Sequence[Cause], new: ReviewedCase, old: ReviewedCase) -> Sequence[Cause]:
-    """Return the changes of the pipeline; first those of stages that wrote what differs."""
-    if not changes:
-        return ()
-    sides = ({(s.stage, s.text) for t in spans_shown(case) for s in t} for case in (new, old))
-    stages = {stage for stage, _ in set.symmetric_difference(*sides)}
-    return sorted(changes, key=lambda change: change.stage not in stages)
 
 
 def _of_suite(entry: CaseSummary, new: ReviewedCase, old: ReviewedCase) -> Iterator[Cause]:
@@ -254,17 +246,8 @@ def _key_as_it_was(key: str, text: str | None, case: Case) -> Case:
 
 def _messages(case: ReviewedCase) -> list[object]:
     """Return the messages as they were written, without lines."""
-    return [
-        (
-            m.role,
-            m.content,
-            without_lines(m.calls),
-            without_lines(m.thinking),
-            m.answers,
-            m.is_error,
-        )
-        for m in case.case.input_messages
-    ]
+    messages = case.case.input_messages
+    return [(_said(m), without_lines(m.calls), without_lines(m.thinking)) for m in messages]
 
 
 def _sent(path: str, case: ReviewedCase) -> object:

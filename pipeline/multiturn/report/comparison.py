@@ -12,12 +12,13 @@ from multiturn.errors import quoted
 from multiturn.files.media import Media
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
+from multiturn.providers.tokens import estimated_tokens
 from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, causes, pipeline_changes
 from multiturn.report.sides import CaseSummary, ReportSide
 from multiturn.snapshots import attached_files, changes, privilege, snapshot_file
-from multiturn.snapshots.attached_files import Attached, media_among
+from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.changes import Change, ChangeGroups, FileChange
-from multiturn.snapshots.lists import TARGET, known_of, target_privileges
+from multiturn.snapshots.lists import TARGET, body_privileges, known_of
 from multiturn.snapshots.locations import Key, digest, location_of
 from multiturn.snapshots.privilege import PrivilegeChange, PromotedLock, Promotion
 from multiturn.snapshots.renames import renames
@@ -160,7 +161,7 @@ def compare(
 def _comparisons(now: ReportSide, then: ReportSide, undoing: Undoing) -> Iterator[Comparison]:
     """Yield each case of two sides, those of now first."""
     names = _renames(now, then)
-    promoted_files = promotions(now, then)
+    _, promoted_files = promotions(then, now)
     for key, case in now.cases.items():
         was = then.cases.get(names.get(key, key))
         if was is None and case.suite in then.broken:
@@ -186,7 +187,7 @@ def _comparisons(now: ReportSide, then: ReportSide, undoing: Undoing) -> Iterato
             files = {each.file: each.words for each in found if each.file}
             privileges += _other_privileges(new, old, why, undoing.changes, paths)
             if old and (new.sent and new.sent.parameters) != (old.sent and old.sent.parameters):
-                privileges += target_privileges(then.pipeline.lock, now.pipeline.lock)
+                privileges += body_privileges(then.pipeline.lock, now.pipeline.lock)
             status: Status = "renamed" if key in names else "changed"
             yield Comparison(status, case, was, why, files, tuple(privileges))
     renamed = set(names.values())
@@ -210,17 +211,13 @@ def _renames(now: ReportSide, then: ReportSide) -> dict[Key, Key]:
     return renames(removed, added)
 
 
-def promotions(now: ReportSide, then: ReportSide) -> dict[str, PrivilegeChange]:
-    """Return what is new or changed in system messages, by the file."""
-    found = privilege.promotion_changes(promoted_in(then), promoted_in(now))
-    return {change.path: change for change in found}
-
-
-def promoted_in(side: ReportSide) -> PromotedLock:
-    """Return how the files of a side reach system messages."""
-    return privilege.promotions_by_path(
-        each for case in side.cases.values() for each in case.promoted
-    )
+def promotions(*sides: ReportSide) -> tuple[list[PromotedLock], dict[str, PrivilegeChange]]:
+    """Return how files reach system messages, then and now, and what is different, by the file."""
+    locks = [
+        privilege.promotions_by_path(each for case in side.cases.values() for each in case.promoted)
+        for side in sides
+    ]
+    return locks, {change.path: change for change in privilege.promotion_changes(*locks)}
 
 
 def _other_privileges(
@@ -314,12 +311,11 @@ class ReportChanges:
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        self.locks = [promoted_in(side) for side in (report.then, report.now) if side]
-        self.promoted = promotions(report.now, report.then) if report.then else {}
+        self.locks, self.promoted = promotions(report.then or report.now, report.now)
         self.target_locks = [side.pipeline.lock for side in (report.then, report.now) if side]
         self.files: dict[str, _File] = {}
-        self.media_before: dict[str, str] = {}  # digests, by path
-        self.attached_before: set[str] = set()  # files, by cases that are not the same
+        before = report.then.cases.values() if report.then else ()
+        self.attached_before = {path: sha256 for case in before for path, sha256 in case.files}
         self.groups = ChangeGroups()
 
     def changes(self) -> list[Change]:
@@ -335,8 +331,6 @@ class ReportChanges:
     ) -> None:
         """Add what is different in a case."""
         was, files = (side.files if side else {} for side in (old, new))
-        self.attached_before.update(was)
-        self.media_before |= {path: media.digest for path, media in media_among(was).items()}
         promoted = {each.path for each in new.promoted} & self.promoted.keys() if new else set()
         changed = [p for p in files if was.get(p) != files[p] or p in promoted]
         for path in changed:
@@ -381,43 +375,29 @@ class ReportChanges:
             file.cases.append(new.key)
         # A new file counts in the prompt of a new case.
         if isinstance(old, str) and isinstance(file.new, str):
-            number = changes.occurrences(path, file.new, new.prompt)
-            file.growth += changes.text_growth(old, file.new, number)
+            grown = estimated_tokens(file.new) - estimated_tokens(old)
+            file.growth += grown * changes.occurrences(path, file.new, new.prompt)
         if path in comparison.files:
             file.causes[comparison.files[path]] = None
 
     def changed_files(self) -> Iterator[Change]:
         """Yield the files with another text, and those that no case attached before."""
-        self._look_at_the_same_cases()
         for path, file in self.files.items():
             if file.old is None and path in self.attached_before:
                 continue
             recorded, now = (lock.get(path, ()) for lock in self.locks)
             then: tuple[Promotion | str, ...] = recorded if now else ()
-            what = attached_files.new_in_words(path, file.new, self.media_before)
+            what = attached_files.new_in_words(path, file.new, self.attached_before)
             if file.old is not None:
                 what = attached_files.change_in_words(path, file.old, file.new)
                 then = (*then, digest(file.old))
             media = isinstance(file.new, Media) or isinstance(file.old, Media)
-            privileges = [self.promoted[path].of_list] if path in self.promoted else []
-            change = Change(
-                kind="file",
-                path=path,
+            yield changes.attached_file_change(
+                *(path, file.old, file.new),
+                *(known_of(then), known_of((*now, digest(file.new)))),
+                what=what,
+                privilege=self.promoted[path].of_list if path in self.promoted else None,
                 cases=tuple(file.cases),
-                what=next(iter(privileges), what),
-                privileges=tuple(privileges),
                 growth=None if file.old in (None, file.new) or media else file.growth,
                 causes=tuple(file.causes),
             )
-            known = known_of(then), known_of((*now, digest(file.new)))
-            yield changes.attached_file_change(change, file.old, file.new, *known)
-
-    def _look_at_the_same_cases(self) -> None:
-        """Find the files that only look new, because cases that are the same have them."""
-        new = {path for path, file in self.files.items() if file.old is None}
-        for comparison in self.report.comparisons:
-            if not new - self.attached_before:
-                return
-            if comparison.status == "same":
-                old, _ = self.report.texts(comparison)
-                self.attached_before.update(old.files if old else ())

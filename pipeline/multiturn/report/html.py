@@ -2,23 +2,22 @@
 
 import base64
 import hashlib
-import json
 import zlib
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
+from multiturn.explaining.record import to_json
 from multiturn.explaining.spans import has_media, joined_text
 from multiturn.files.media import Media
 from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, ReportChanges, titled
 from multiturn.report.images import Images
-from multiturn.report.payloads import Payload, Payloads, Pieces, sample_providers
+from multiturn.report.payloads import Payload, Pieces, payloads_of, sample_providers
 from multiturn.report.sides import spans_shown
 from multiturn.snapshots.changes import Change, total_in_words
 from multiturn.snapshots.reviewed_case import ReviewedCase, SentPrompt
-from multiturn.text import UNSEEN, utf8
+from multiturn.text import UNSEEN
 
 _HERE = Path(__file__).parent
 _LEVEL = 5  # of zlib: level 6 takes twice the time, for a page that is a tenth smaller
@@ -63,12 +62,10 @@ class _Data:
         self.report = report
         self.all_texts = all_texts
         self.providers = sample_providers()
-        self.payloads = Payloads(self.providers.values(), self.text)
         self.places = {each.case.key: at for at, each in enumerate(report.comparisons)}
         self.numbers: dict[str, int] = {}  # of strings
         self.images = Images(report.image)
-        self.compressor = zlib.compressobj(_LEVEL)
-        self.chunks: list[bytes] = []
+        self.lines: list[bytes] = []
 
     def packed(self) -> str:
         """Return the lines in base 64."""
@@ -87,8 +84,7 @@ class _Data:
         if records := self.images.records(media, self.number):
             head["media"] = records
         self.write(head)
-        self.chunks.append(self.compressor.flush())
-        return base64.b64encode(b"".join(self.chunks)).decode()
+        return base64.b64encode(zlib.compress(b"".join(self.lines), _LEVEL)).decode()
 
     def head(self, changes: list[Change]) -> dict[str, Any]:
         """Return what the page knows without the texts."""
@@ -115,11 +111,7 @@ class _Data:
 
     def write(self, value: Any) -> None:
         """Add a line."""
-        try:
-            line = msgspec.json.encode(value)
-        except UnicodeEncodeError:  # a name that is not UTF-8
-            line = utf8(json.dumps(value, ensure_ascii=False)).encode()
-        self.chunks.append(self.compressor.compress(line + b"\n"))
+        self.lines.append(to_json(value))
 
     def number(self, text: str) -> int:
         """Return the number of a string, which is written when it is first asked for."""
@@ -176,7 +168,8 @@ class _Data:
     def side(self, case: ReviewedCase) -> dict[str, Any]:
         """Return the texts of one side of a case: three numbers a span, and what is sent."""
         texts = spans_shown(case)
-        payloads = self.payloads.of(case.request, list(map(joined_text, texts)))
+        known = list(map(joined_text, texts))
+        payloads = payloads_of(case.request, self.providers.values(), known, self.text)
         media: list[tuple[int, int, int]] = []
         for at, spans in enumerate(texts):
             if has_media(spans):
@@ -189,7 +182,7 @@ class _Data:
                 media += ((at, place, self.images.number(each)) for place, each in found if each)
         return {
             "roles": [message.title for message in (*case.prompt, *case.tools)],
-            "lacksChat": case.lacks_chat,
+            "lacksChat": case.sent is None and case.chat is None,
             "texts": [
                 [self.number(text) for s in spans for text in (s.text, s.origin, s.path)]
                 for spans in texts

@@ -9,7 +9,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -20,6 +19,7 @@ from multiturn.engine.revision import Revision, git
 from multiturn.engine.selection import Selection, one_name
 from multiturn.engine.target import load_target
 from multiturn.errors import MultiturnError
+from multiturn.explaining.record import to_json
 from multiturn.explaining.spans import Spans
 from multiturn.files.media import SmallPickler
 from multiturn.files.paths import is_below, root_of
@@ -52,11 +52,7 @@ def digest_of(case: ReviewedCase) -> bytes:
     del record["suite"], record["id"]
     files = {path: digest(file) for path, file in case.files.items()}
     compared = record, files, case.sent and case.sent.parameters
-    try:
-        said = msgspec.msgpack.encode(compared)
-    except UnicodeEncodeError:  # a path may hold any bytes
-        said = repr(compared).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(said, digest_size=16).digest()
+    return hashlib.blake2b(to_json(compared), digest_size=16).digest()
 
 
 class CaseSummary(Struct, frozen=True):
@@ -68,6 +64,7 @@ class CaseSummary(Struct, frozen=True):
     error: str = ""  # why it could not be converted
     digest: bytes = b""  # from digest_of
     promoted: frozenset[Promotion] = frozenset()
+    files: tuple[tuple[str, str], ...] = ()  # the path and the digest of each attached file
     at: int = 0  # where its texts are in the file of the side
 
     @property
@@ -145,7 +142,11 @@ def side_items(
                     given.add(media.digest)
                     yield Image(media.digest, media.data)
             entry = CaseSummary(
-                *case.key, case.case.line, digest=digest_of(case), promoted=case.promoted
+                *case.key,
+                case.case.line,
+                digest=digest_of(case),
+                promoted=case.promoted,
+                files=tuple((path, digest(file)) for path, file in case.files.items()),
             )
             small = BytesIO()
             SmallPickler(small).dump(case)

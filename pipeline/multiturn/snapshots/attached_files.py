@@ -23,11 +23,6 @@ def text_to_review(attached: Attached) -> str:
     return attached if isinstance(attached, str) else attached.facts
 
 
-def media_among(files: Mapping[str, Attached]) -> dict[str, Media]:
-    """Return those of some files that are images, documents or audio."""
-    return {path: file for path, file in files.items() if isinstance(file, Media)}
-
-
 def change_in_words(path: str, old: Attached, new: Attached, *, has_lines: bool = False) -> str:
     """Return how a file has changed; if ``has_lines``, also which lines of a text.
 

@@ -17,7 +17,7 @@ import hashlib
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -121,15 +121,24 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 def attached_file_change(
-    change: Change, old: Attached | None, new: Attached, *known: object
+    path: str,
+    old: Attached | None,
+    new: Attached,
+    *known: object,
+    what: str,
+    privilege: str | None,
+    **more: Any,
 ) -> Change:
     """Return the change of an attached file, a text or media, with its key and its lines.
 
     Args:
-        change: what else is known of it.
+        path: of the file, from the root.
         old: the file as it was; None if it is new, or if that is not known.
         new: the file as it is.
         known: what is recorded of it, and what should be, in any form that has their digests.
+        what: what it is, in words.
+        privilege: the change of privilege that it is, in words; None if it is none.
+        more: cases, causes and growth.
     """
     now, was = text_to_review(new), None if old is None else text_to_review(old)
     is_compared, first = was not in (None, now), 0
@@ -144,9 +153,18 @@ def attached_file_change(
     if isinstance(new, Media) and not isinstance(old, str):
         lines = list(map(snapshot_file.with_short_digest, lines))
     key = hashlib.blake2b(digest_size=8)
-    _add(key, change.path, *known)
-    shown = {"line": first, "lines": tuple(lines), "is_compared": is_compared}
-    return replace(change, key=key.hexdigest(), **shown)
+    _add(key, path, *known)
+    return Change(
+        kind="file",
+        key=key.hexdigest(),
+        path=path,
+        what=privilege or what,
+        privileges=(privilege,) if privilege else (),
+        line=first,
+        lines=tuple(lines),
+        is_compared=is_compared,
+        **more,
+    )
 
 
 class _Group:
@@ -261,11 +279,6 @@ def _add(key: "hashlib.blake2b", *values: object) -> None:
         text = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
         key.update(b"%d " % len(text))
         key.update(text)
-
-
-def text_growth(old: str, new: str, times: int) -> float:
-    """Return by how much prompts grow that have one text so many times in place of another."""
-    return times * (estimated_tokens(new) - estimated_tokens(old))
 
 
 def prompt_growth(

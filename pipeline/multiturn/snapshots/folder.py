@@ -30,8 +30,10 @@ class SnapshotFolder:
         self._shown = utf8(path.rstrip("/") or path or ".")
         above, name = os.path.split(os.path.abspath(path))
         self._real = os.path.join(os.path.realpath(above), name)
+        what = "" if name else "the root of the file system has no snapshots; name a folder"
         if os.path.islink(self._real):
             what = "the folder of snapshots is a symbolic link; remove it, or name where it leads"
+        if what:
             how = option("dir", "snapshot_dirname")
             raise MultiturnError(f"{what} ({how})", where=self._shown)
 

@@ -26,6 +26,7 @@ from multiturn.explaining.record import to_json
 from multiturn.files.media import Media
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.secrets import hide
+from multiturn.providers.tokens import estimated_tokens
 from multiturn.snapshots import attached_files, changes, privilege
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.changes import Change, FileChange
@@ -34,7 +35,7 @@ from multiturn.snapshots.locations import Key, digest, folder_of, location_of
 from multiturn.snapshots.privilege import PrivilegeChange, PromotedLock, Promotion
 from multiturn.snapshots.reviewed_case import HI, ReviewedCase
 from multiturn.snapshots.snapshot_file import attached_and_promoted, recorded_body, recorded_case
-from multiturn.text import has_conflict, utf8
+from multiturn.text import utf8
 
 _T = TypeVar("_T")
 PROMOTED, FILES, TARGET = "promoted.lock", "files.lock", "target.lock"
@@ -92,7 +93,7 @@ def read_files(text: str | None, name: str) -> FilesLock:
 def _read(text: str | None, name: str, entry: type[_T]) -> dict[str, _T]:
     if text is None:
         return {}
-    if has_conflict(text):
+    if _CONFLICT.search(text):
         what = "it has a merge conflict; run multiturn snapshot --resolve for all suites"
         raise MultiturnError(what, where=name)
     try:
@@ -128,7 +129,7 @@ def conflicts_in(folder: SnapshotFolder) -> Iterator[FileChange]:
     """Yield each list that has a merge conflict, as our side has it and as theirs does."""
     for name in (PROMOTED, FILES):
         text = folder.read(name)
-        if text is not None and has_conflict(text):
+        if text is not None and _CONFLICT.search(text):
             yield FileChange(folder.shown(name), None, *sides_of(text))
 
 
@@ -204,7 +205,7 @@ class Lists:
         promoted: list[Promotion] = []
         files: dict[str, tuple[str, ...]] = {}
         sides = {
-            name: sides_of(text) if text and self._resolve and has_conflict(text) else (text,)
+            name: sides_of(text) if text and self._resolve else (text,)
             for name, text in texts.items()
         }
         for text in sides[PROMOTED]:
@@ -333,18 +334,16 @@ class Lists:
                     causes = (words,)
                     # In a new case, the file is a part of its own growth.
                     counts = (n for key, n in new.occurrences.items() if key not in new_cases)
-                    growth = changes.text_growth(old, new.file, sum(counts))
-            change = Change(
-                kind="file",
-                path=path,
+                    growth = sum(counts) * (estimated_tokens(new.file) - estimated_tokens(old))
+            yield changes.attached_file_change(
+                *(path, old, new.file if new else ""),
+                *(known_of(chain(*was)), known_of(chain(*wanted))),
+                what=what,
+                privilege=privileges.get(path),
                 cases=tuple(cases),
-                what=privileges.get(path, what),
-                privileges=(privileges[path],) if path in privileges else (),
                 growth=growth,
                 causes=causes,
             )
-            known = known_of(chain(*was)), known_of(chain(*wanted))
-            yield changes.attached_file_change(change, old, new.file if new else "", *known)
 
     def _locks(self) -> tuple[dict[str, _Lock], dict[str, _Lock]]:
         """Return the lists as they are recorded, and as they are found, by name."""
@@ -380,9 +379,9 @@ def target_text(provider: TargetProvider) -> str:
     return TARGET_COMMENT + utf8(dump({key: each for key, each in recorded.items() if each}))
 
 
-def target_privileges(old: str, new: str) -> list[PrivilegeChange]:
-    """Return the changes of privilege between two texts of ``target.lock``."""
-    return [*privilege.body_changes(*map(recorded_body, (old, new)))]
+def body_privileges(old: str, new: str) -> Iterator[PrivilegeChange]:
+    """Yield what `body` changes between two snapshots, or two texts of ``target.lock``."""
+    return privilege.body_changes(*map(recorded_body, (old, new)))
 
 
 def _settings(settings: Any) -> dict[str, Any]:

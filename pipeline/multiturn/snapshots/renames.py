@@ -2,13 +2,13 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TypeVar
 
 from multiturn.snapshots.locations import Key
 from multiturn.snapshots.snapshot_file import HEAD_ENDS
 
-_K = TypeVar("_K")
+_K = TypeVar("_K", bound=tuple[str, ...])  # a suite, or a suite and an id
 
 _ALIKE = 0.5  # share of common words; git requires half of the lines
 _MOST = 20  # candidates per text
@@ -21,20 +21,14 @@ _FORM = frozenset(
         " true false"
     )
 )
-# What identical cases have in common, the first that is found: suite and id, suite and text, text.
-_IDENTITIES: tuple[Callable[[Key, str], object], ...] = (
-    lambda key, _: key,
-    lambda key, text: (key[0], text),
-    lambda _, text: text,
-)
 
 
 def renames(removed: Mapping[Key, str], added: Mapping[Key, str]) -> dict[Key, Key]:
     r"""Match cases that were removed with cases that were added, as git finds renamed files.
 
-    Suites are matched first; in a renamed suite a case keeps its id. Then come cases with the same
-    text, within a suite before across suites, and then those with at least half of their words in
-    common, the most similar first.
+    Suites are matched first; in a renamed suite a case keeps its id. Then come cases with at least
+    half of their words in common: the most similar first, then those of the same suite, then the
+    nearest.
 
     Args:
         removed: the text of each case's snapshot.
@@ -49,24 +43,13 @@ def renames(removed: Mapping[Key, str], added: Mapping[Key, str]) -> dict[Key, K
     """
     before, new = _below_head(removed), _below_head(added)
     # The new name of each suite whose cases have moved to another one.
-    suites = _similar(_words_of_suites(before, new), _words_of_suites(new, before))
-    suites = {was: suite for suite, was in suites.items()}
+    moved = _similar(_words_of_suites(before, new), _words_of_suites(new, before))
+    suites = {was: suite for (suite,), (was,) in moved.items()}
     names = {(suites.get(suite, suite), case_id): (suite, case_id) for suite, case_id in before}
     old = {key: before[name] for key, name in names.items()}
-    found: dict[Key, Key] = {}
-    for identity in _IDENTITIES:
-        taken, waiting = set(found.values()), dict[object, list[Key]]()
-        for key, text in old.items():
-            if key not in taken:
-                waiting.setdefault(identity(key, text), []).append(key)
-        for key, text in new.items():
-            those = waiting.get(identity(key, text))
-            if key not in found and those:
-                found[key] = those.pop(0)
-    taken = set(found.values())
+    found = {key: key for key in new if key in old}
     rest = (
-        {key: _words(text) for key, text in old.items() if key not in taken},
-        {key: _words(text) for key, text in new.items() if key not in found},
+        {key: _words(text) for key, text in side.items() if key not in found} for side in (old, new)
     )
     found |= _similar(*rest)
     return {key: names[was] for key, was in found.items()}
@@ -83,13 +66,13 @@ def _words(text: str) -> frozenset[str]:
 
 def _words_of_suites(
     side: Mapping[Key, str], other: Mapping[Key, str]
-) -> dict[str, frozenset[str]]:
+) -> dict[tuple[str], frozenset[str]]:
     """Return the words of each suite that only one side has."""
     suites: dict[str, list[str]] = {}
     for (suite, _), text in side.items():
         suites.setdefault(suite, []).append(text)
     both = {suite for suite, _ in other}
-    return {suite: _words("\n".join(t)) for suite, t in suites.items() if suite not in both}
+    return {(suite,): _words("\n".join(t)) for suite, t in suites.items() if suite not in both}
 
 
 def _similar(old: Mapping[_K, frozenset[str]], new: Mapping[_K, frozenset[str]]) -> dict[_K, _K]:
@@ -115,10 +98,11 @@ def _similar(old: Mapping[_K, frozenset[str]], new: Mapping[_K, frozenset[str]])
         for was in candidates:
             alike = len(words & old[was]) / max(len(words), len(old[was]))
             if alike >= _ALIKE:
-                pairs.append((-alike, abs(places[was] - at), at, key, was))
+                is_elsewhere = was[0] != key[0]
+                pairs.append((-alike, is_elsewhere, abs(places[was] - at), at, key, was))
     found: dict[_K, _K] = {}
     taken = set()
-    for *_, key, was in sorted(pairs, key=lambda pair: pair[:3]):
+    for *_, key, was in sorted(pairs, key=lambda pair: pair[:4]):
         if key not in found and was not in taken:
             found[key] = was
             taken.add(was)

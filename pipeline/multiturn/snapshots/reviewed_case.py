@@ -76,17 +76,6 @@ class ReviewedCase(Struct, frozen=True, kw_only=True):
         """Where changes of privilege may be: the messages, and the definitions of tools."""
         return *self.messages, *self.tools
 
-    @property
-    def lacks_chat(self) -> bool:
-        """Whether the prompt is what is sent in place of a chat prompt."""
-        return self.sent is None and self.chat is None
-
-    @property
-    def system(self) -> Spans:
-        """The first message, if it is the system message; else nothing."""
-        first = self.messages[:1]
-        return first[0].spans if first and first[0].role == "system" else ()
-
 
 def reviewed_case(conversion: Conversion, provider: TargetProvider | None = None) -> ReviewedCase:
     """Return what a review needs of a finished conversion; nothing else of it looks at one.
@@ -105,7 +94,7 @@ def reviewed_case(conversion: Conversion, provider: TargetProvider | None = None
         suite=suite_of(case),
         case=replace(case, files=None),
         request=request,
-        messages=spans.messages_of(conversion),
+        messages=spans.in_spans(conversion.prompt, conversion.case),
         tools=spans.definitions_of(conversion),
         question=spans.question_spans(conversion),
         folder=None if files is None else _relative(files.folders[0], files.root),

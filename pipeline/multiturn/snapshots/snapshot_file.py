@@ -51,7 +51,8 @@ def snapshot_record(case: ReviewedCase, *, inline: bool = False) -> dict[str, An
     messages = None if chat is None else [_message(each, named) for each in chat]
     prompt: dict[str, Any] = {"chat_prompt": messages}
     if chat is None or len(case.messages) > len(chat):  # it is sent before them, or the question
-        prompt["system"] = _content(case.system, named)
+        system = next((each.spans for each in case.messages[:1] if each.role == "system"), ())
+        prompt["system"] = _content(system, named)
     request = case.request
     asked = {"tools": to_builtins(request.tools), "settings": _settings(request.settings, named)}
     recorded = {

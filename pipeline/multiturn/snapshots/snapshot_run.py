@@ -22,7 +22,7 @@ from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.changes import Change, ChangeGroups, FileChange, State, prompt_growth
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, folder_of, legal_path, location_of, name_in_root
-from multiturn.snapshots.privilege import PrivilegeChange, body_changes, privilege_changes
+from multiturn.snapshots.privilege import PrivilegeChange, privilege_changes
 from multiturn.snapshots.renames import renames
 from multiturn.snapshots.reviewed_case import ReviewedCase, review_outcome
 from multiturn.text import number_of
@@ -86,7 +86,6 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
 
     selection: Selection  # the cases
     scope: Scope  # their suites, and the folders that were named
-    pipeline: str  # its name
     check: bool  # write nothing
     inline: bool  # repeat the texts of attached files
     provider: TargetProvider | None = None  # of the target whose prompts are recorded, too
@@ -284,7 +283,7 @@ class SnapshotUpdate:
         promoted, groups = self.lists.privileges(), ChangeGroups()
         listed = {change.path: set(cases) for change, cases in promoted.items()}
         named = {(each.words, each.path): [*cases] for each, cases in promoted.items()}
-        new_files: dict[Key, list[str]] = {}
+        new_files: dict[Key | None, list[str]] = {}
         for change, cases in promoted.items():
             for case in cases if change.is_new else ():
                 new_files.setdefault(case, []).append(change.words)
@@ -293,19 +292,16 @@ class SnapshotUpdate:
                 # All that is asked of a snapshot is asked here, so that it is read once.
                 self.lists.media |= dict.fromkeys(snapshot_file.named_files_in(file.old))
                 self.lists.media |= snapshot_file.named_media_in(file.old)
-                words = list[str]()
-                for each in self._privileges(file, listed):
-                    words.append(each.words)
-                    named.setdefault((each.words, each.path), []).append(file.case)
-                growth = self._growth(file) if check else None
-                words += new_files.get(file.case, ())
-                self.files[at] = replace(file, privileges=tuple(words), growth=growth)
-            elif file.location == lists.TARGET and file.old and file.new:
-                words = [each.words for each in lists.target_privileges(file.old, file.new)]
-                named = {(each, ""): [] for each in words} | named
-                self.files[at] = replace(file, privileges=tuple(words))
-            # The other lists have digests, which say nothing.
-            if check and (file.case or file.location == lists.TARGET):
+            elif file.location != lists.TARGET:  # the other lists have digests, which say nothing
+                continue
+            words = list[str]()
+            for each in self._privileges(file, listed):
+                words.append(each.words)
+                named.setdefault((each.words, each.path), []).extend(filter(None, [file.case]))
+            growth = self._growth(file) if check and file.case else None
+            words += new_files.get(file.case, ())
+            self.files[at] = replace(file, privileges=tuple(words), growth=growth)
+            if check:
                 groups.add(self.files[at], *map(snapshot_file.plain_text, file.texts))
         self.findings = [
             Change(kind="privilege", what=words, cases=tuple(cases), path=path, privileges=(words,))
@@ -330,21 +326,21 @@ class SnapshotUpdate:
             where = Place(os.path.relpath(root + change.path), change.line)
         return replace(change, place=where)
 
-    def _privileges(self, file: FileChange, listed: Container[str]) -> list[PrivilegeChange]:
-        """Return the changes of privilege in a changed case.
+    def _privileges(self, file: FileChange, listed: Container[str]) -> Iterator[PrivilegeChange]:
+        """Yield the changes of privilege in a changed case, or in what a target says of all.
 
         ``listed`` are the files that are new or changed on the list of promoted files.
         """
-        if file.case not in self.messages or not file.old:
-            return []
-        bodies = map(snapshot_file.recorded_body, (file.old, file.new))
-        before, now = snapshot_file.recorded_messages(file.old), self.messages[file.case]
-        return [
-            each
-            for each in (*body_changes(*bodies), *privilege_changes(before, now, listed))
-            # An inline snapshot does not say whether a guideline was in a system message.
-            if each.role or each.path not in snapshot_file.inline_guidelines_in(file.new)
-        ]
+        if self.run.check and file.old and file.new:
+            yield from lists.body_privileges(file.old, file.new)
+            before, now = (
+                snapshot_file.recorded_messages(file.old),
+                self.messages.get(file.case, ()),
+            )
+            for each in privilege_changes(before, now, listed):
+                # An inline snapshot does not say whether a guideline was in a system message.
+                if each.role or each.path not in snapshot_file.inline_guidelines_in(file.new):
+                    yield each
 
     def _growth(self, file: FileChange) -> float | None:
         """Return by how much the prompt of a changed, new or removed case grows."""
@@ -369,8 +365,7 @@ class SnapshotUpdate:
             clauses.append(f"{number_of(len(gone), 'suite')} removed: {', '.join(gone)}")
         if self.failures:
             clauses.append(f"{self.failures:,} failed")
-        have_all_changed = counts["changed"] == number > 0
-        clauses += self._of_check(have_all_changed) if self.run.check else self._of_run()
+        clauses += self._of_check() if self.run.check else self._of_run()
         return "; ".join(clauses)
 
     def _of_run(self) -> Iterator[str]:
@@ -384,13 +379,11 @@ class SnapshotUpdate:
         if outdated:
             yield f"to update {' and '.join(sorted(outdated, reverse=True))}, run it for all cases"
 
-    def _of_check(self, have_all_changed: bool) -> Iterator[str]:
-        """Yield the clauses that say what a difference may come from, and what to do."""
+    def _of_check(self) -> Iterator[str]:
+        """Yield the clauses that say how many differences there are, and what to do."""
         is_partial = self.run.selection.is_partial
         if self.changes and not is_partial:  # with --case, nothing is accepted
             yield f"{number_of(len(self.changes), 'difference')} to decide on"
-        if have_all_changed and not is_partial:
-            yield f"the pipeline is {self.run.pipeline}"
         if self.files or self.findings:
             first = "fix the errors, " if self.failures else ""
             others = ", for all cases," if self.findings else ""
@@ -444,11 +437,6 @@ class Acceptance(SnapshotUpdate):
             if span.stage is not None or not span.path or span.path not in known
         )
         return list(dict.fromkeys(origins))[:_ORIGINS]
-
-    def suites_of(self, change: Change) -> list[str]:
-        """Return the suites that attach the file of a difference, also those not selected."""
-        attaching, path = self._left().attaching, change.path
-        return sorted({suite for suite, _ in change.cases} | attaching.get(path, set()))
 
     def accept(self, chosen: Sequence[Change]) -> None:
         """Write the snapshots of some differences, and then the lists.

@@ -1,6 +1,7 @@
 """Tools, their calls and results, and thinking, as a suite has them in our own form."""
 
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import Any
 
 from multiturn.documents.node import Node, with_keys
@@ -9,7 +10,7 @@ from multiturn.errors import MultiturnError, cut, did_you_mean, nearest, quoted
 from multiturn.model.case import TestMessage
 from multiturn.model.turns import Call, Thinking, Tool, unpaired
 from multiturn.suites.keys import KeyCheck
-from multiturn.suites.messages import Wording
+from multiturn.suites.messages import Wording, segments_by_key
 from multiturn.suites.schema import CallKeys, HiddenKeys, ThinkingKeys, ToolKeys
 from multiturn.text import in_line
 
@@ -60,15 +61,9 @@ def read_answers(message: Node, check: KeyCheck, label: str) -> tuple[str | None
 
 def leading_thinking(message: Node, check: KeyCheck, label: str) -> tuple[Thinking, ...]:
     """Return the blocks of thinking that a message's content begins with."""
-    found: list[Thinking] = []
-    content = message.children["content"]
-    is_list = isinstance(content.children, list)
-    for at, block in enumerate(content.children if is_list else [content]):
-        if not is_thinking(block.value):
-            break
-        key = f"content[{at}]" if is_list else "content"
-        found.append(_block(block, message.children["role"].scalar, check, f"{label}.{key}"))
-    return tuple(found)
+    role, blocks = message.children["role"].scalar, segments_by_key(message)
+    thinking = takewhile(lambda each: is_thinking(each[1].value), blocks.items())
+    return tuple(_block(block, role, check, f"{label}.{key}") for key, block in thinking)
 
 
 def check_calls(
@@ -105,8 +100,8 @@ def no_tool(name: str, names: Iterable[str]) -> str:
     """Return what is wrong with the name of a tool that is not there."""
     known = [cut(each) for each in names]
     near = nearest(name, known)
-    few = known if len(known) <= MAX_NAMED else [*known[:MAX_NAMED], "…"]
-    return f"there is no tool {quoted(name)}; {did_you_mean(name, [near] if near else few)}"
+    few = [near] if near else known[:MAX_NAMED]
+    return f"there is no tool {quoted(name)}; {did_you_mean(name, few)}"
 
 
 def check_name(written: Node, key: str, name: str, label: str) -> None:

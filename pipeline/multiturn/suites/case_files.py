@@ -168,9 +168,8 @@ def _columns(row: list[str], name: str) -> list[str]:
     if wrong is not None:
         what = f"two columns are {quoted(wrong)}" if wrong else "a column has no name"
         raise InputError(what, where=Place(name, 1))
-    if len(columns) == 1 and (found := re.search("[;\t]", columns[0])):
-        separator = "semicolons" if found[0] == ";" else "tabs"
-        what = f"its fields are separated by {separator}; separate them by commas"
+    if len(columns) == 1 and re.search("[;\t]", columns[0]):
+        what = "its fields are separated by semicolons or tabs; separate them by commas"
         raise InputError(what, where=Place(name, 1))
     return columns
 

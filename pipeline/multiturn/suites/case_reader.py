@@ -8,14 +8,14 @@ from typing import Any
 
 from msgspec import structs
 
-from multiturn.documents.node import Node
+from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import check_finite, read_as
 from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
 from multiturn.files.media import FILE_TYPES
 from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, TestMessage
 from multiturn.model.settings import SETTINGS, RequestSettings, SettingsKeys, settled
-from multiturn.model.turns import ROLES, Thinking, Tool
+from multiturn.model.turns import ROLES, Call, Thinking, Tool
 from multiturn.suites import calls
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.keys import OF_MESSAGES, KeyCheck, value_at
@@ -216,25 +216,23 @@ class CaseReader:
             if not _is_plain(value):
                 key = f"content[{first + at}]" if is_list else "content"
                 self._segment(segments[at], f"{wording.label(index)}.{key}")
-        message = TestMessage(
+        made: tuple[Call, ...] = ()
+        answers, is_error = None, False
+        if has_more:
+            answers, is_error = calls.read_answers(node, self.keys, wording.label(index))
+            made = calls.read_calls(node, self.keys, wording, index)
+        return TestMessage(
             role.scalar,
             values if is_list else values[0],
             node.mark.line + 1,
             tuple([segment.mark.line + 1 for segment in segments]),
             wording.moved(index),
-            content_columns=tuple([segment.mark.column + 1 for segment in segments]),
-        )
-        if not has_more and not first:
-            return message
-        label = wording.label(index)
-        answers, is_error = calls.read_answers(node, self.keys, label)
-        return structs.replace(
-            message,
-            calls=calls.read_calls(node, self.keys, wording, index),
-            answers=answers,
-            is_error=is_error,
-            thinking=thinking,
-            first_content=first,
+            made,
+            answers,
+            is_error,
+            thinking,
+            first,
+            tuple([segment.mark.column + 1 for segment in segments]),
         )
 
     def _segment(self, segment: Node, label: str) -> None:
@@ -242,7 +240,9 @@ class CaseReader:
         text = segment
         if isinstance(segment.children, dict):
             if "type" not in segment.children:
-                self.keys.check_structured(segment, label)
+                keys = segment.members.items()
+                kinds = {key: kind for key, kind in keys if kind.scalar in ("text", "file")}
+                self.keys.refuse_misspelled(with_keys(segment, kinds), ["type"], label)
                 warn_of_file_key(segment, self.keys, label)
             elif calls.is_thinking(segment.value):
                 what = "thinking comes before the text; write it first"
@@ -262,7 +262,9 @@ class CaseReader:
             return None
         inner = f"{label}: metadata".removeprefix(": ")
         keys = read_as(metadata, MetadataKeys, where=self.name, label=inner)
-        self.keys.check_metadata(metadata, inner)
+        self.keys.refuse_misspelled(
+            metadata, ["systemPrompt"], inner, MetadataKeys.__struct_fields__
+        )
         if keys.system_prompt is not None and keys.systemPrompt is not None:
             second = metadata.children["system_prompt"]
             raise self.keys.both("systemPrompt", "system_prompt", second, label)

@@ -13,31 +13,14 @@ from msgspec import structs
 
 from multiturn.documents.node import Node, Repeats, count_values, list_of, with_keys
 from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
-from multiturn.suites.keys import (
-    ANSWER,
-    ANSWER_NAMES,
-    ANSWERS,
-    CASE_NAMES,
-    DEFAULTS_KEYS,
-    INPUT_KEYS,
-    OF_CASES,
-    SUITE_NAMES,
-    KeyCheck,
-    value_at,
-)
-from multiturn.suites.messages import (
-    Wording,
-    as_ours,
-    message_node,
-    message_nodes,
-    needs_text,
-    take_tools,
-    values_in_text,
-)
+from multiturn.suites import keys as words
+from multiturn.suites import messages as rewriting
+from multiturn.suites.keys import KeyCheck, value_at
+from multiturn.suites.messages import Wording, message_node
 
 _MARKS = (("{{", "}}"), ("{%", "%}"), ("{#", "#}"))
 _ECHO = "promptfoo's provider echo renders templates"
-_BESIDE = ("prompts", *DEFAULTS_KEYS, "testData", "vars")
+_BESIDE = ("prompts", *words.DEFAULTS_KEYS, "testData", "vars")
 
 Template = tuple[Node, str]  # a text of a suite, and what in it is a template
 
@@ -164,7 +147,7 @@ class Variables(NamedTuple):
 
 def variables_of(keys: dict[str, Node], check: KeyCheck) -> Variables:
     """Take ``prompts`` and the defaults out of a suite, and return what they say."""
-    both = [name for name in DEFAULTS_KEYS if name in keys]
+    both = [name for name in words.DEFAULTS_KEYS if name in keys]
     if len(both) > 1:
         raise check.both(both[0], both[1], keys[both[1]])
     messages = _only_prompt(keys.pop("prompts"), check.name) if "prompts" in keys else ""
@@ -191,7 +174,7 @@ def take_messages(variables: Variables, keys: dict[str, Node], check: KeyCheck, 
     own = keys.pop("vars", None)
     values = _mapping(own, "vars", check.name, label)
     _keep_others(variables, values, keys, check, label)
-    written = next((key for key in (*INPUT_KEYS, "input_messages") if key in keys), "")
+    written = next((key for key in (*words.INPUT_KEYS, "input_messages") if key in keys), "")
     name = variables.messages
     if not name:
         given = values.get("input")
@@ -224,13 +207,13 @@ def _keep_others(
     """Write the expected answer among variables as the case's, and all others as metadata."""
     others = {**variables.defaults, **values}
     others.pop(variables.messages or "input", None)
-    answer = others.pop(ANSWER, None)
+    answer = others.pop(words.ANSWER, None)
     if answer is not None and not answer.is_null:
-        own = next((key for key in keys if key in ANSWERS), "")
-        if own and ANSWER in values:
-            raise check.both(own, f"vars.{ANSWER}", answer, label)
+        own = next((key for key in keys if key in words.ANSWERS), "")
+        if own and words.ANSWER in values:
+            raise check.both(own, f"vars.{words.ANSWER}", answer, label)
         if not own:
-            keys[ANSWER] = answer
+            keys[words.ANSWER] = answer
     if not others:
         return
     kept = Node(None, next(iter(others.values())).mark, None, others)
@@ -258,12 +241,6 @@ def _only_prompt(prompts: Node, suite: str) -> str:
                 "multiturn takes conversations, not templates; write each case's messages as its"
                 f' input, or the only prompt as "{{{{ input }}}}" with vars.input; {_ECHO}'
             )
-            text = prompt.scalar
-            if isinstance(text, str) and "://" not in text and template_in(text) is None:
-                what = (
-                    "a prompt without variables is the same for all tests;"
-                    " write it as the input of a case"
-                )
             raise InputError(what, where=prompt.place(suite))
         found = match[1]
     return found or "input"
@@ -298,10 +275,10 @@ def _check_plain(given: Node, name: str, suite: str, label: str) -> None:
         raise InputError(what, where=given.place(suite, label))
 
 
-_WITH_INPUT = {**CASE_NAMES, **ANSWER_NAMES}
+_WITH_INPUT = {**words.CASE_NAMES, **words.ANSWER_NAMES}
 _SHARED = ("guidelines", "metadata", "execution", "tools")  # by all cases, as an input and vars are
 _OF_PROMPTFOO = frozenset(("vars", "options"))
-_REWRITTEN = frozenset({*CASE_NAMES, "input_files", "options", "vars"})
+_REWRITTEN = frozenset({*words.CASE_NAMES, "input_files", "options", "vars"})
 
 
 class Dialect:
@@ -330,7 +307,7 @@ class Dialect:
         if not isinstance(head.children, dict):
             return head
         self.keys.refuse(head, "suite")
-        keys = self._renamed(head.children, SUITE_NAMES, "")
+        keys = self._renamed(head.children, words.SUITE_NAMES, "")
         self._braces = braces_of(keys, self.keys)
         cases = keys.get("evalcases")
         if cases is None:
@@ -338,14 +315,14 @@ class Dialect:
         if isinstance(cases.scalar, str):  # a file of cases
             keys["evalcases"] = list_of([cases], cases.mark)
         self.variables = variables_of(keys, self.keys)
-        take_tools(keys, "input", self.keys, "")
+        rewriting.take_tools(keys, "input", self.keys, "")
         self._shared = {key: keys.pop(key) for key in ("input", "input_files") if key in keys}
         files, shared = self._shared.get("input_files"), self._shared.get("input")
         if shared is not None:
             if not isinstance(shared.value, str | list | dict | None):
                 what = "input must be a text, a message or a list of messages"
                 raise InputError(what, where=shared.place(self.name))
-            self._shared["input"] = message_nodes(shared, None, self.keys, "")
+            self._shared["input"] = rewriting.message_nodes(shared, None, self.keys, "")
         _check_paths(files, self.name, "")
         given = [*self._shared.values(), *self.variables.defaults.values()]
         given += [keys[key] for key in _SHARED if key in keys]
@@ -355,12 +332,12 @@ class Dialect:
     def check_repeats(self, node: Node) -> None:
         """Refuse a case if the suite has given too many values to its cases by now."""
         keys = _children(node)
-        inputs = [keys[key] for key in INPUT_KEYS if key in keys]
+        inputs = [keys[key] for key in words.INPUT_KEYS if key in keys]
         if name := self.variables.messages:
             given = _children(keys.get("vars")).get(name, self.variables.defaults.get(name))
             inputs += [given] if given is not None else []
         # A text that is a list of messages in JSON may be the same in all cases, by an alias.
-        values = self._values_given + sum(map(values_in_text, inputs))
+        values = self._values_given + sum(map(rewriting.values_in_text, inputs))
         if values and self.repeats.add(values, node.mark):
             raise RepeatsError(
                 "the suite gives too many values to its cases, by its input, guidelines, metadata,"
@@ -371,7 +348,7 @@ class Dialect:
     def case(self, node: Node, label: str) -> tuple[Node, Wording]:
         """Return a case by our names, and how to call its messages; ``label`` is the case's."""
         wording = Wording(label)
-        if not node.children.keys() <= OF_CASES:
+        if not node.children.keys() <= words.OF_CASES:
             self.keys.refuse(node, "case", label=label)
         is_ours = not (self._shared or any(self.variables) or self._braces.beside)
         if not is_ours or not _REWRITTEN.isdisjoint(node.children):
@@ -380,15 +357,11 @@ class Dialect:
             check_case(self._braces, node.children, False, self.keys, label)
         messages = node.children.get("input_messages")
         if messages is not None and isinstance(messages.children, list):
-            ours, wording = as_ours(messages, self.keys, wording, self.repeats, self.read_as)
+            ours, wording = rewriting.as_ours(
+                messages, self.keys, wording, self.repeats, self.read_as
+            )
             if ours is not messages:
                 node = with_keys(node, {**node.children, "input_messages": ours})
-        elif messages is not None and "type" in messages.members:
-            raise InputError(
-                f"{wording.key} is a template of OpenAI's evals;"
-                " write the messages of each item as a case",
-                where=messages.place(self.name, label),
-            )
         return node, wording
 
     def _rewritten(self, node: Node, label: str) -> tuple[Node, Wording]:
@@ -400,14 +373,14 @@ class Dialect:
         _check_paths(files, self.name, label)
         skips = value_at(_children(keys.get("execution")), "skip_defaults")
         shared = {} if skips is True else self._shared
-        for key in INPUT_KEYS:
+        for key in words.INPUT_KEYS:
             if key in keys:
                 written = variable if key == "input" and variable else key
-                take_tools(keys, key, self.keys, label)
+                rewriting.take_tools(keys, key, self.keys, label)
                 keys[key] = self._messages(keys[key], files, shared.get("input_files"), label)
         if files is not None and files.value and not written:
-            raise needs_text(files, self.name, label)
-        keys = self._renamed(keys, _WITH_INPUT if written else CASE_NAMES, label)
+            raise rewriting.needs_text(files, self.name, label)
+        keys = self._renamed(keys, _WITH_INPUT if written else words.CASE_NAMES, label)
         check_case(self._braces, keys, "vars" in node.children, self.keys, label)
         wording = Wording(label, written or "input_messages")
         messages = keys.get("input_messages")
@@ -426,12 +399,12 @@ class Dialect:
     ) -> Node:
         """Return the messages of an input, with the case's files before it, or the suite's."""
         if files is not None and files.value is not None:
-            return message_nodes(given, files, self.keys, label)
-        messages = message_nodes(given, None, self.keys, label)
+            return rewriting.message_nodes(given, files, self.keys, label)
+        messages = rewriting.message_nodes(given, None, self.keys, label)
         if shared_files is None or not shared_files.value:
             return messages
         if isinstance(given.scalar, str) and messages.children[0].children["content"] is given:
-            return message_nodes(given, shared_files, self.keys, label)
+            return rewriting.message_nodes(given, shared_files, self.keys, label)
         self._warn_of_files(given, label)
         return messages
 

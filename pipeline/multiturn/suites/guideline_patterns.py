@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
 from fnmatch2 import fnmatchcase2
@@ -143,7 +142,10 @@ def _matcher(names: _Names) -> Callable[[_Names], bool]:
     for number, name in enumerate(names):
         at[name] |= 1 << number
 
-    matching: dict[str, int] = {}  # where the names are that a glob of one name matches
+    @cache
+    def matching(glob: str) -> int:
+        """Return where the names are that a glob of one name matches."""
+        return sum([bits for name, bits in at.items() if _fits(name, glob)])
 
     def matches(pattern: _Names) -> bool:
         reached = 1  # bit n is set if the pattern so far can match the first n names
@@ -153,10 +155,7 @@ def _matcher(names: _Names) -> Callable[[_Names], bool]:
                 lowest &= -lowest
                 reached |= (2 << len(names)) - lowest if lowest else 0
             else:
-                if glob not in matching:
-                    fits = [bits for name, bits in at.items() if _fits(name, glob)]
-                    matching[glob] = sum(fits)
-                reached = (reached & matching[glob]) << 1
+                reached = (reached & matching(glob)) << 1
             if not reached:
                 return False
         return bool(reached >> len(names))
@@ -172,33 +171,15 @@ def _fits(name: str, glob: str) -> bool:
 
 
 def _expand(pattern: str) -> Iterator[str]:
-    """Expand braces: ``a.{b,c}`` becomes ``a.b`` and ``a.c``."""
-    group = _first_group(pattern)
+    """Expand braces, the inner ones first: ``a.{b,c}`` becomes ``a.b`` and ``a.c``."""
+    group = re.search(r"\{([^{}]*)\}", pattern)
     if group is None:
-        yield pattern
+        yield pattern.translate({0: "{", 1: "}"})
         return
-    head, choices, tail = group
+    # Braces without a comma between them are characters like any other.
+    choices = group[1].split(",") if "," in group[1] else [f"\0{group[1]}\1"]
     for choice in choices:
-        yield from _expand(head + choice + tail)
-
-
-def _first_group(pattern: str) -> tuple[str, list[str], str] | None:
-    """Return what stands before, in and after the first ``{...}`` that holds a comma."""
-    opened: list[list[int]] = []  # of each brace that is open: where it is, and its commas
-    first: list[int] = []
-    for at, char in enumerate(pattern):
-        if char == "{":
-            opened.append([at])
-        elif char == "," and opened:
-            opened[-1].append(at)
-        elif char == "}" and opened:
-            cuts = [*opened.pop(), at]
-            if len(cuts) > 2 and (not first or cuts[0] < first[0]):
-                first = cuts
-    if not first:
-        return None
-    choices = [pattern[a + 1 : b] for a, b in pairwise(first)]
-    return pattern[: first[0]], choices, pattern[first[-1] + 1 :]
+        yield from _expand(pattern[: group.start()] + choice + pattern[group.end() :])
 
 
 CONFIG = ".agentv/config.yaml"

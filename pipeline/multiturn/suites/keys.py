@@ -41,56 +41,40 @@ DEFAULTS_KEYS = ("default_test", "defaultTest")
 ROLE_NAMES = {"developer": "system"}
 
 # Of AgentV, promptfoo, inspect_ai, OpenAI and GitHub Models, November 2026.
-_EVERYWHERE = frozenset(
-    {
-        *("aggregation", "assert", "assertScoringFunction", "assertionTemplates", "assertions"),
-        *("author", "budget_usd", "category", "dataset", "depends_on", "description"),
-        *("early_exit", "env", "environment", "evaluate_options", "evaluator", "evaluators"),
-        *("experiment", "extensions", "governance", "graders", "license", "metrics", "mode"),
-        *("model", "name", "on_dependency_failure", "on_turn_failure", "outputPath"),
-        *("preprocessors", "provider", "providers", "repeat", "requires", "rubrics", "run"),
-        *("runs", "sharing", "suite", "tags", "target", "targets", "testData", "threshold"),
-        *("timeout_seconds", "version", "window_size", "workspace"),
-    }
+_EVERYWHERE = (
+    "aggregation assert assertions assertionTemplates assertScoringFunction author budget_usd "
+    "category dataset depends_on description early_exit env environment evaluate_options "
+    "evaluator evaluators experiment extensions governance graders license metrics mode model "
+    "name on_dependency_failure on_turn_failure outputPath preprocessors provider providers "
+    "repeat requires rubrics run runs sharing suite tags target targets testData threshold "
+    "timeout_seconds version window_size workspace"
 )
 IRRELEVANT: Mapping[str, frozenset[str]] = {
-    "suite": _EVERYWHERE
-    | {
-        *("commandLineOptions", "derivedMetrics", "evaluateOptions", "nunjucksFilters"),
-        *("tracing", "writeLatestResults"),
-    },
-    "case": _EVERYWHERE
-    | {
-        *("non_preferred_output", "parallel_tool_calls", "prompts", "providerOutput", "sandbox"),
-        *("setup",),
-    },
-    "message": frozenset({"annotations", "id", "metadata", "model", "source", "weight"}),
-    "options": frozenset(
-        {
-            *("disableConversationVar", "disableDefaultAsserts", "disableVarExpansion"),
-            *("factuality", "postprocess", "provider", "rubricPrompt", "runSerially"),
-            *("storeOutputAs", "transform"),
-        }
-    ),
-    "input": frozenset({"parallel_tool_calls"}),
-    "execution": frozenset(
-        {
-            *("agent", "agent_options", "assertions", "budgetUsd", "budget_usd", "cache"),
-            *("early_exit", "evaluators", "failOnError", "fail_on_error", "model", "repeat"),
-            *("runs", "sandbox", "skip_defaults", "target", "targets", "threshold"),
-            *("timeout_seconds", "trials", "workers", "workspace"),
-        }
-    ),
-    "tool": frozenset(
-        ("_meta", "annotations", "cache_control", "execution", "icons", "outputSchema", "title")
-    ),
-    "call": frozenset({"index", "view"}),
-    "block": frozenset(
-        {
-            *("annotations", "cache_control", "caller", "internal", "logprobs"),
-            *("prompt_cache_breakpoint",),
-        }
-    ),
+    place: frozenset(keys.split())
+    for place, keys in {
+        "suite": (
+            f"{_EVERYWHERE} commandLineOptions derivedMetrics evaluateOptions nunjucksFilters "
+            "tracing writeLatestResults"
+        ),
+        "case": (
+            f"{_EVERYWHERE} non_preferred_output parallel_tool_calls prompts providerOutput "
+            "sandbox setup"
+        ),
+        "message": "annotations id metadata model source weight",
+        "options": (
+            "disableConversationVar disableDefaultAsserts disableVarExpansion factuality "
+            "postprocess provider rubricPrompt runSerially storeOutputAs transform"
+        ),
+        "input": "parallel_tool_calls",
+        "execution": (
+            "agent agent_options assertions budget_usd budgetUsd cache early_exit evaluators "
+            "fail_on_error failOnError model repeat runs sandbox skip_defaults target targets "
+            "threshold timeout_seconds trials workers workspace"
+        ),
+        "tool": "_meta annotations cache_control execution icons outputSchema title",
+        "call": "index view",
+        "block": "annotations cache_control caller internal logprobs prompt_cache_breakpoint",
+    }.items()
 }
 
 _AS_PROMPT = "write it as systemPrompt under metadata"
@@ -266,7 +250,6 @@ _INSTEAD = {
     "max_tokens": "write it as max_output_tokens under execution",
     "modelParameters": "write its settings under execution",
 }
-_METADATA = frozenset(schema.MetadataKeys.__struct_encode_fields__)
 MAX_WARNED = 100
 
 
@@ -347,22 +330,14 @@ class KeyCheck:
         what = f"{first} and {second} are one thing; keep one of them"
         return InputError(what, where=node.key_place(self.name, label))
 
-    def check_metadata(self, metadata: Node, label: str) -> None:
-        """Check metadata, whose other keys are free, for other spellings of ``systemPrompt``."""
-        for key in metadata.members:
-            if key not in _METADATA:
-                self._refuse_nearly(metadata, key, {"systemPrompt"}, _METADATA, label)
-
-    def check_structured(self, content: Node, label: str) -> None:
-        """Check structured content, whose keys are free, for a segment with a misspelled type."""
-        for key, child in content.members.items():
-            if child.value in ("text", "file"):
-                self._refuse_nearly(content, key, {"type"}, frozenset({"type"}), label)
-
-    def refuse_misspelled(self, node: Node, missing: Iterable[str]) -> None:
-        """Refuse a key that is nearly one of those that are missing, the likeliest first."""
+    def refuse_misspelled(
+        self, node: Node, meant: Iterable[str], label: str = "", known: Iterable[str] = ()
+    ) -> None:
+        """Refuse a key that is nearly one that is meant, the likeliest first, if it is unknown."""
+        names = frozenset((*meant, *known))
         for key in node.members:
-            self._refuse_nearly(node, key, missing, frozenset(missing), "")
+            if key not in names:
+                self._refuse_nearly(node, key, meant, names, label)
 
     def _refuse_nearly(
         self, node: Node, key: str, meant: Iterable[str], known: Set[str], label: str

@@ -4,30 +4,21 @@ Types of media that other tools declare are not believed: the bytes tell.
 """
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, did_you_mean, quoted
 from multiturn.files.media import EXTENSIONS, FILE_TYPES, is_data, kind_of_type
-from multiturn.suites.keys import KeyCheck, block_forms
+from multiturn.suites.keys import KeyCheck, block_forms, value_at
 from multiturn.suites.schema import MediaKeys
 
-_ONLY_OF_OTHERS = {  # with the types of ours
-    "image_url": "image",
-    "input_audio": "audio",
-    "input_image": "image",
-    "input_file": "file",
-}
+_ONLY_OF_OTHERS = ("image_url", "input_audio", "input_image", "input_file")
 _TEXTS = ("input_text", "output_text")
 _NO_CITATIONS: tuple[Any, ...] = (None, False, {}, {"enabled": False})
 _NESTED = ("image_url", "file", "input_audio", "source")  # where a mapping has the rest
 _SOURCES = ("base64", "url", "text")  # of Anthropic
-_OTHER_SOURCES = {
-    "file": "names a file in an account of Anthropic's, which is not read; write its bytes in"
-    " base64, or attach the file as type: file",
-    "content": "has blocks of its own; write them in the content of the message",
-}
 
 
 def is_of_other_tool(segment: Node) -> bool:
@@ -41,9 +32,6 @@ def is_of_other_tool(segment: Node) -> bool:
 def as_segment(block: Node, check: KeyCheck, label: str) -> Node:
     """Return text or media of another tool's as a segment of ours, at the same place."""
     place = _form_of(block.value) or ""
-    if place in _ONLY_OF_OTHERS and "value" in block.value:
-        what = f"type {place} has no value; write type: {_ONLY_OF_OTHERS[place]}"
-        raise MultiturnError(what, where=block.children["type"].place(check.name, label))
     if "citations" in block.value:
         block = _without_citations(block, check)
     check.check(block, place, "block", label=label)
@@ -67,9 +55,6 @@ def check_segment(segment: Node, check: KeyCheck, label: str) -> None:
         return
     check.check(segment, "media", "block", label=label)
     keys = read_as(segment, MediaKeys, where=check.name, label=label)
-    if keys.detail is not None and keys.type in ("audio", "document"):
-        what = "detail is of an image; leave it out"
-        raise MultiturnError(what, where=segment.children["detail"].place(check.name, label))
     is_named = keys.name is not None and keys.name != keys.value.rpartition("/")[2]
     if is_named and not is_data(keys.value):
         what = "name is of a data: URI; a file is called by its path, and an address by itself"
@@ -78,15 +63,11 @@ def check_segment(segment: Node, check: KeyCheck, label: str) -> None:
 
 def size_of_data(messages: Node) -> int:
     """Return how many characters of messages are in ``data:`` URIs, which have another limit."""
-    size = 0
-    for message in messages.children:
-        content = message.children["content"]
-        for segment in content.children if isinstance(content.value, list) else [content]:
-            if isinstance(segment.value, dict) and segment.value.get("type") in FILE_TYPES:
-                value = segment.value.get("value")
-                if isinstance(value, str) and is_data(value):
-                    size += len(value)
-    return size
+    contents = [message.children["content"] for message in messages.children]
+    listed = [each.children if isinstance(each.children, list) else [each] for each in contents]
+    given = [each.members for each in chain.from_iterable(listed) if "value" in each.members]
+    values = [keys["value"].scalar for keys in given if value_at(keys, "type") in FILE_TYPES]
+    return sum(len(value) for value in values if isinstance(value, str) and is_data(value))
 
 
 def _form_of(segment: Mapping[str, Any]) -> str | None:
@@ -120,11 +101,8 @@ def _place_of_source(source: Node, check: KeyCheck, label: str) -> str:
     if kind in _SOURCES:
         return f"source.{kind}"
     at = source.children.get("type", source)
-    if isinstance(kind, str) and kind in _OTHER_SOURCES:
-        what = f"a source of the type {kind} {_OTHER_SOURCES[kind]}"
-    else:
-        said = f"no source of the type {quoted(str(kind))}" if "type" in source.value else "no type"
-        what = f"there is {said}; {did_you_mean(str(kind), _SOURCES)}"
+    said = f"no source of the type {quoted(str(kind))}" if "type" in source.value else "no type"
+    what = f"there is {said}; {did_you_mean(str(kind), _SOURCES)}"
     raise MultiturnError(what, where=at.place(check.name, label))
 
 

@@ -182,17 +182,11 @@ def _rewrite(
         keys["role"].scalar = ROLE_NAMES[role]
     if content is None or content.children is None:
         return
-    is_list = isinstance(content.children, list)
-    for number, part in enumerate(content.children if is_list else [content]):
-        if not isinstance(part.children, dict) or not is_of_other_tool(part):
-            continue
-        key = f"content[{wording.first(index) + number}]" if is_list else "content"
-        segment = as_segment(part, check, f"{wording.label(index)}.{key}")
-        read_as[f"type {part.value['type']}"] = segment.children["type"].value
-        if is_list:
-            content.children[number] = segment
-        else:
-            keys["content"] = segment
+    for key, part in segments_by_key(message, wording.first(index)).items():
+        if isinstance(part.children, dict) and is_of_other_tool(part):
+            segment = as_segment(part, check, f"{wording.label(index)}.{key}")
+            read_as[f"type {part.value['type']}"] = segment.children["type"].value
+            part.children = segment.children
 
 
 def message_node(role: str, content: Node) -> Node:
@@ -259,7 +253,7 @@ class _Blocks:
         if not _has_more(message):
             self._add(message, WrittenMessage(name))
             return
-        segments = _segments_of(message)
+        segments = [*segments_by_key(message).values()]
         first = _leading(segments, "tool_result")
         for at, block in enumerate(segments[:first]):
             result = self._result(block, message, f"{label}.content[{at}]")
@@ -431,18 +425,22 @@ def _has_more(message: Node) -> bool:
         value_at(keys, "tool_calls") or value_at(keys, "tool_call_id") is not None
     ):
         return True
-    for block in _segments_of(message):  # without a generator, as many messages are asked
+    content = keys.get("content", message)
+    for block in content.children if isinstance(content.children, list) else [content]:
         kind = block.children.get("type") if isinstance(block.children, dict) else None
         if kind is not None and kind.scalar in _BLOCKS:
             return True
     return False
 
 
-def _segments_of(message: Node) -> list[Node]:
+def segments_by_key(message: Node, first: int = 0) -> dict[str, Node]:
+    """Return the segments of a message by what errors call them; ``first`` is the first index."""
     content = message.members.get("content")
     if content is None or content.is_null:
-        return []
-    return content.children if isinstance(content.children, list) else [content]
+        return {}
+    if not isinstance(content.children, list):
+        return {"content": content}
+    return {f"content[{at}]": segment for at, segment in enumerate(content.children, first)}
 
 
 def _type_of(block: Node) -> Any:

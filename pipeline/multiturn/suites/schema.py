@@ -11,8 +11,6 @@ from multiturn.files.media import Detail
 
 Metadata = dict[str, Any]
 
-_Unused = Annotated[Any, Meta(description="for other tools; not used here.")]
-
 
 class ToolKeys(Struct):
     """The keys of a tool.

@@ -116,10 +116,8 @@ class SuiteReader:
     def cases(self, document: Document) -> Iterator[SuiteItem]:
         """Yield each case of a document, or the error in its place."""
         if not isinstance(document.head.children, dict):
-            what = f"{_FORMS}; this has neither"
-            if isinstance(document.head.children, list):
-                what = 'this must be a mapping, not a list; write the cases below "evalcases:"'
-            raise InputError(what, where=document.head.place(self.name))
+            where = document.head.place(self.name)
+            raise InputError(f"{_FORMS}; this has neither", where=where)
         head = self.dialect.suite(document.head)
         suite = read_as(head, SuiteKeys, where=self.name)
         is_case = not {*MESSAGES_KEYS, "turns"}.isdisjoint(head.members)

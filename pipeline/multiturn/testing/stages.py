@@ -3,7 +3,6 @@
 import pickle
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from functools import cache
 from typing import Any
 
 import pytest
@@ -84,7 +83,7 @@ def conversion(
             for each in guidelines
         ),
         system_prompt=prompt,
-        markers=_default_markers(),
+        markers=read_pipeline("spec").markers,
     )
 
 
@@ -103,11 +102,6 @@ def _turn(message: tuple[Any, ...] | Turn, at: int) -> Turn:
         part = Part("text", piece) if isinstance(piece, str) else piece
         parts.append(replace(part, message=at, content=content))
     return replace(message, parts=tuple(parts), message=at)
-
-
-@cache
-def _default_markers() -> tuple[str, ...]:
-    return read_pipeline("spec").markers
 
 
 @pytest.fixture

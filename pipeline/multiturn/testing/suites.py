@@ -3,7 +3,6 @@
 import glob
 import os
 from collections.abc import Hashable, Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Never
 
@@ -22,7 +21,6 @@ from multiturn.files.paths import root_of
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.providers.base import TargetProvider
 from multiturn.snapshots import lists
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import digest, folder_of, location_of, name_in_root, suite_of
@@ -128,7 +126,7 @@ class PromptSnapshot(SingleFileSnapshotExtension):
             raise TypeError("a PromptSnapshot is compared with what convert(case) returns")
         defaults = find_defaults()[0]
         inline, target = defaults.inline_snapshots, defaults.snapshot_target
-        provider = None if target is None else _provider(target, os.getcwd())
+        provider = None if target is None else load_target(target, sends=False)
         case = reviewed_case(data, provider)
         digests = {} if inline else {path: (digest(text),) for path, text in case.files.items()}
         text = _with_files(snapshot_text(case, inline=inline), digests)
@@ -230,12 +228,6 @@ def _as_compared(text: str) -> str:
     return plain_text(snapshot + begins[:1]) + begins + rest
 
 
-@lru_cache(maxsize=1)
-def _provider(target: str, folder: str) -> TargetProvider:
-    """Return the provider of the target whose prompts snapshots record, read once a folder."""
-    return load_target(target, sends=False)
-
-
 def _with_files(text: str, digests: lists.FilesLock) -> str:
     """Return the text of a snapshot, and below it a list of the files that it names."""
     return text + lists.lock_text(lists.FILES, digests) if digests else text
@@ -254,10 +246,8 @@ def _matches(pattern: str, folder: str) -> list[str]:
     paths = sorted(glob.glob(pattern, root_dir=folder, recursive=True))
     files = [path for path in paths if os.path.isfile(os.path.join(folder, path))]
     if not files:
-        what = f"no suite matches {pattern!r} in {folder}; name another root"
-        if os.path.isdir(os.path.join(folder, pattern)):
-            what += f", or the files, as {pattern.rstrip('/')}/**/*.eval.yaml"
-        raise MultiturnError(what)
+        what = f"no suite matches {pattern!r} in {folder}; name another root, or its files"
+        raise MultiturnError(f"{what}, as **/*.eval.yaml")
     return files
 
 
@@ -265,14 +255,12 @@ def _params(path: str, selection: Selection, texts: Texts) -> list[Any]:
     suite = name_in_root(path, selection.root or root_of(path))
     params: list[Any] = []
     wanted: set[str | None] = set()
-    number = 0  # of errors
     for outcome in read_suite(selection, path, texts):
         case: Case | BrokenCase | None = outcome.case
         name = case_id = outcome.case_id
         if outcome.error is not None:
-            number += 1
             case, case_id = BrokenCase(outcome.error), outcome.error.case_id
-            name = name or f"error {number}"
+            name = name or "error"
         wanted.add(location_of(suite, case_id) if case_id else None)
         params.append(pytest.param(case, id=f"{suite} {name}"))
     _wanted.setdefault(suite, set()).update(wanted)

@@ -51,12 +51,7 @@ def read_bodies(path: str, *, as_written: bool = False) -> Iterator[Body | Multi
 
 def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
     """Yield each value of a file, with its line if the file has JSON Lines."""
-    file.seek(0)
-    lines = iter(lambda: file.readline(MAX_CASE_LINE), b"")
-    stripped = (line.removeprefix(BOM_UTF8).strip() for line in lines)
-    first = next(filter(None, stripped), b"")
-    file.seek(0)
-    if first[:1] == b"{" and first[-1:] == b"}":
+    if _has_lines(file):
         for found in read_json_lines(file, name):
             if isinstance(found, MultiturnError):
                 yield found.where, found
@@ -64,6 +59,15 @@ def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
                 yield Place(name, found.line), found.value
         return
     yield Place(name), _whole(file.read(MAX_CASE_LINE + 1), name)
+
+
+def _has_lines(file: BinaryIO) -> bool:
+    """Return whether the first line that is not blank is a JSON object; go back to the start."""
+    file.seek(0)
+    lines = iter(lambda: file.readline(MAX_CASE_LINE), b"")
+    first = next(filter(None, (line.removeprefix(BOM_UTF8).strip() for line in lines)), b"")
+    file.seek(0)
+    return first[:1] == b"{" and first[-1:] == b"}"
 
 
 def _whole(data: bytes, name: str) -> Any:

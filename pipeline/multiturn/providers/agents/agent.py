@@ -125,9 +125,9 @@ class AgentProvider(base.TargetProvider):
             raise ProviderError(broken("F7", what))
         text += self.closing(files, _PLACEHOLDER)
         repairs = []
-        for name, value in request.settings.said().items():
-            if name not in ("tool_choice", "parallel_tool_calls") or request.tools:
-                repairs.append(named("F4", f"left out the {name} {in_words(value)}"))
+        asked = request.settings if request.tools else request.settings.without_tools()
+        for name, value in asked.said().items():
+            repairs.append(named("F4", f"left out the {name} {in_words(value)}"))
         if request.tools:
             repairs.append(named("F6", "left out the tools"))
         if instructions and not self.gets_instructions:

@@ -47,50 +47,45 @@ class CodexProvider(AgentProvider):
             if file.media is not None and file.media.kind == "image"
         )
         command = ("exec", "--json", "--skip-git-repo-check", *model, *settings.args, *images, "-")
-        events, failed = _Events(), None
+        output, failed = bytearray(), None
         try:
-            await self.run(*command, take_line=events.take, stdin=body)
+            await self.run(*command, stdout=output, stdin=body)
         except ProviderError as error:
             failed = error
-        if events.failure is not None:
+        text, failure, usage, last = _read(output)
+        if failure is not None:
             kind = "process" if failed is None else failed.kind
-            raise ProviderError(f"codex: {events.failure}", kind=kind)
+            raise ProviderError(f"codex: {failure}", kind=kind)
         if failed is not None:
             raise failed
-        if events.text is None:
+        if text is None:
             raise MalformedReplyError("codex gave no answer: no agent_message event")
-        return ProviderResponse(
-            text=events.text, usage=events.usage, raw=events.last, finish_reason="stop"
-        )
+        return ProviderResponse(text=text, usage=usage, raw=last, finish_reason="stop")
 
 
-class _Events:
-    """What the events of a run have said so far."""
-
-    text: str | None = None
-    failure: str | None = None
-    last: Any = None
+def _read(output: bytearray) -> tuple[str | None, str | None, Mapping[str, int], Any]:
+    """Return the answer, the failure and the usage that events tell of, and the last event."""
+    text = failure = last = None
     usage: Mapping[str, int] = {}
-
-    def take(self, line: bytes) -> None:
-        """Take an event; any other line is passed over."""
+    for line in output.split(b"\n"):
         try:
-            event = self.last = msgspec.json.decode(line)
+            last = msgspec.json.decode(line)
         except (ValueError, RecursionError):
-            return
-        match event:
+            continue  # it is no event
+        match last:
             case {"type": "item.completed", "item": {"type": "agent_message", "text": str(said)}}:
-                self.text = said
+                text = said
             case {"type": "turn.completed"}:
-                self.failure = None  # Codex has recovered from an earlier error
-                self.usage = counts(
-                    event.get("usage"),
+                failure = None  # Codex has recovered from an earlier error
+                usage = counts(
+                    last.get("usage"),
                     input_tokens="input_tokens",
                     output_tokens="output_tokens",
                     cached_tokens="cached_input_tokens",
                 )
-            case {"type": "turn.failed", "error": {"message": str(message)}} | {
+            case {"type": "turn.failed", "error": {"message": str(said)}} | {
                 "type": "error",
-                "message": str(message),
+                "message": str(said),
             }:
-                self.failure = message
+                failure = said
+    return text, failure, usage, last

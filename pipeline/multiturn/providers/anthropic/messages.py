@@ -161,9 +161,7 @@ PROMPT = ("model", "system", "messages", "tools")  # keys of a body
 _NAMES_OF_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
-def read_message(
-    body: Mapping[str, Any], media: MediaReader = reading.read_media
-) -> PreparedRequest:
+def read_message(body: Mapping[str, Any], media: MediaReader) -> PreparedRequest:
     """Return the request that a body was written of."""
     system = reading.texts(_pieces_in(body.get("system")))
     messages = (

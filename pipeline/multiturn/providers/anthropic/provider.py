@@ -25,10 +25,6 @@ _COUNTED = (*PROMPT, "output_config", "thinking", "tool_choice")
 _DEFAULT_LIMIT = 4096  # the API requires one
 _LEAST_THOUGHT = 1024
 _KINDS: tuple[MediaKind, ...] = ("image", "document")
-_LIMITS = (
-    rules.Limit("A15", 5 * 2**20, ("image",), is_for_each=True),
-    rules.Limit("A16", 32 * 2**20),
-)
 
 
 class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
@@ -131,7 +127,8 @@ class AnthropicProvider(HttpProvider):
             rules.want_user_media(layout, "A13")
             rules.want_types(layout, "A14", lambda media: media.kind in _KINDS, "write its words")
             rules.want_kinds(layout, self.abilities, _KINDS)
-            rules.want_sizes(layout, _LIMITS)
+            rules.want_images(layout, "A15", 5 * 2**20)
+            rules.want_size(layout, "A16", 32 * 2**20)
             rules.without_detail(layout)
         layout.drop_blank("A3")
         layout.tools_as_user("A1")

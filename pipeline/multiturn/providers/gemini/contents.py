@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
@@ -116,9 +115,7 @@ OF_PROGRAMS = (
 )
 
 
-def read_content(
-    body: Mapping[str, Any], media: MediaReader = reading.read_media
-) -> PreparedRequest:
+def read_content(body: Mapping[str, Any], media: MediaReader) -> PreparedRequest:
     """Return the request that a body was written of; the name of the model is not in it.
 
     Raises:
@@ -168,8 +165,7 @@ class _Reader:
     def __init__(self, media: MediaReader) -> None:
         self._media = media
         self._count = 0
-        self._names: dict[str, Any] = {}  # of the tools of calls without a result, by their ids
-        self._open: defaultdict[Any, deque[str]] = defaultdict(deque)  # their ids, by these names
+        self._open: dict[str, str] = {}  # tools of the calls without a result, by their ids
 
     def turns(self, content: Any) -> Iterator[Turn]:
         """Yield the turns that a content is: each result is one of its own."""
@@ -204,8 +200,7 @@ class _Reader:
             raise MultiturnError("a functionCall is not an object")
         self._count += 1
         call_id, name = given.get("id") or f"call_{self._count}", given.get("name")
-        self._names[str(call_id)] = name
-        self._open[str(name)].append(str(call_id))
+        self._open[str(call_id)] = str(name)
         return reading.read_call(
             call_id, name, given.get("args") or {}, part.get("thoughtSignature")
         )
@@ -215,11 +210,9 @@ class _Reader:
             raise MultiturnError("a functionResponse is not an object")
         call_id = given.get("id")
         if not call_id:  # it is of the first call of the tool that has no result
-            waiting = self._open[str(given.get("name"))]
-            while waiting and waiting[0] not in self._names:
-                waiting.popleft()
-            call_id = waiting[0] if waiting else call_id
-        self._names.pop(str(call_id), None)
+            name = str(given.get("name"))
+            call_id = next((each for each in self._open if self._open[each] == name), call_id)
+        self._open.pop(str(call_id), None)
         is_error, said = False, json.dumps(given.get("response"), ensure_ascii=False)
         match given.get("response"):
             case {"output": str(text), **others} if not others:
@@ -292,14 +285,6 @@ def _read_format(body: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
     return None, body
 
 
-def _nothing(_: Any) -> None:
-    return None
-
-
-def _upper(word: str) -> str:
-    return word.upper()
-
-
 _CONFIG = "generationConfig"
 KEYS: settings.Keys = {
     "temperature": Key(f"{_CONFIG}.temperature", float),
@@ -313,13 +298,13 @@ KEYS: settings.Keys = {
     "presence_penalty": Key(f"{_CONFIG}.presencePenalty"),
     "reasoning_effort": Key(
         f"{_CONFIG}.thinkingConfig.thinkingLevel",
-        _upper,
+        str.upper,
         lambda level: str(level).lower(),
         ("minimal", "low", "medium", "high", "xhigh"),
     ),
     "reasoning_tokens": Key(f"{_CONFIG}.thinkingConfig.thinkingBudget"),
     # It is in two keys, which ``write_content`` and ``read_content`` know.
-    "response_format": Key(f"{_CONFIG}.responseMimeType", _nothing, _nothing),
+    "response_format": Key(f"{_CONFIG}.responseMimeType", lambda _: None, lambda _: None),
     "service_tier": Key("serviceTier"),
 }
 

@@ -25,7 +25,6 @@ from multiturn.providers.tokens import Overhead
 # Reasons to stop that are filters' (types.FinishReason of the SDK).
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
 _BASE64 = re.compile(r"(?=(?:.{4})*\Z)(?:[A-Za-z0-9+/]*|[A-Za-z0-9_-]*)={0,2}")
-_LIMITS = (rules.Limit("G14", 100 * 2**20),)
 
 
 class GeminiSettings(HttpSettings, frozen=True, kw_only=True):
@@ -116,7 +115,7 @@ class GeminiProvider(HttpProvider):
             gif, what = "image/gif", "attach a PNG"
             rules.want_types(layout, "G12", lambda media: media.media_type != gif, what)
             rules.want_kinds(layout, self.abilities)
-            rules.want_sizes(layout, _LIMITS)
+            rules.want_size(layout, "G14", 100 * 2**20)
             rules.without_detail(layout)
             if any(media.url for media in rules.media_in(layout.messages)):
                 layout.judge(self.abilities.takes("addresses"), "attach the file itself")

@@ -193,7 +193,7 @@ _READ = ("messages", "model", "tools")
 _LIMITS = ("max_completion_tokens", "max_tokens")
 
 
-def read_chat(body: Mapping[str, Any], media: MediaReader = reading.read_media) -> PreparedRequest:
+def read_chat(body: Mapping[str, Any], media: MediaReader) -> PreparedRequest:
     """Return the request that a body was written of.
 
     Raises:

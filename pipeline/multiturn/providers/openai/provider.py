@@ -2,7 +2,6 @@
 
 import re
 from contextlib import suppress
-from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -296,6 +295,9 @@ class OpenAIProvider(HttpProvider):
         if self.vendor != SERVERS:
             repairs.want_schemas(layout, request.tools)
         asked = self.asked(layout, request)
+        if request.tools and not self.asks_responses:
+            known = abilities._replace(asked=asked.settings)
+            layout.judge_known(known.takes("tools_over_chat"))
         limit = asked.settings.max_output_tokens
         if limit is not None:
             self.want_limit(layout, limit)
@@ -320,7 +322,7 @@ class OpenAIProvider(HttpProvider):
         """The form of the API that is asked."""
         return self.body_forms[self.asks_responses]
 
-    @cached_property
+    @property
     def is_overhead_known(self) -> bool:
         """Whether it is published: what the Responses API adds is not."""
         return super().is_overhead_known and not self.asks_responses

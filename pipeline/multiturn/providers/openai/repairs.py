@@ -1,12 +1,12 @@
 """What OpenAI's APIs refuse of calls, results, thinking, media and roles, and its repairs."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from multiturn.errors import quoted
 from multiturn.files.media import MediaKind
-from multiturn.model.turns import Tool, Turn, is_blank
+from multiturn.model.turns import Tool, is_blank
 from multiturn.providers import layout as rules
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import SERVERS, Abilities
@@ -24,7 +24,8 @@ def lay_out_for_chat(layout: Layout, *, is_asked: bool = True) -> None:
         is_asked: whether a model is to answer them, and not to learn from them.
     """
     if layout.has_more:
-        rules.leave_out_thinking(layout, "T8", lambda *_: "that this API does not take")
+        reasons = (["that this API does not take"] * len(each.thinking) for each in layout.messages)
+        rules.leave_out_thinking(layout, "T8", reasons)
         rules.pair_results(layout, is_asked=is_asked)
         rules.rename_ids(layout, _CHAT_IDS)
         rules.tell_errors(layout, "O15")
@@ -45,12 +46,15 @@ def lay_out_for_responses(layout: Layout, abilities: Abilities) -> None:
     """Repair what the Responses API refuses of calls, results, thinking, media and roles."""
     if layout.has_more:
         if abilities.takes("encrypted_thinking").takes is False:
-            rules.leave_out_thinking(layout, "T9", lambda *_: "that the model does not take")
+            why = "that the model does not take"
+            reasons = ([why] * len(each.thinking) for each in layout.messages)
+            rules.leave_out_thinking(layout, "T9", reasons)
         rules.keep_thinking(layout, "openai", lambda block: True)
         rules.pair_results(layout)
         rules.rename_ids(layout, _RESPONSE_IDS)
         rules.tell_errors(layout, "O15")
-        _keep_reasoning(layout, abilities.vendor)
+        rules.leave_out_thinking(layout, "T9", _reasons(layout, abilities.vendor))
+        _doubt_reasoning(layout)
     layout.tools_as_user("O1")
     if layout.has_media:
         takes_them = bool(abilities.takes("result_media").takes)
@@ -79,13 +83,15 @@ def _is_strict(schema: Mapping[str, Any]) -> bool:
     return schema.get("additionalProperties") is False and {*schema["properties"]} == {*required}
 
 
-def _keep_reasoning(layout: Layout, vendor: str) -> None:
-    """Leave out thinking that is no reasoning item which the API takes (T9)."""
-    whys: dict[tuple[int, int], str] = {}
+def _reasons(layout: Layout, vendor: str) -> Iterator[list[str]]:
+    """Yield for each message why its thinking is no reasoning item which the API takes (T9)."""
     kept: set[str] = set()
     for at, message in enumerate(layout.messages):
-        is_followed = any(map(_says_something, layout.messages[at : at + 2]))
-        number = 0
+        is_followed = any(
+            each.role == "assistant" and (each.calls or not is_blank(each.content))
+            for each in layout.messages[at : at + 2]
+        )
+        whys: list[str] = []
         for name, blocks in reasoning_items(message.thinking):
             why = "" if is_followed else "that nothing follows"
             if not blocks[0].data:
@@ -96,10 +102,8 @@ def _keep_reasoning(layout: Layout, vendor: str) -> None:
                 why = "whose id does not begin with rs"
             if name and not why:
                 kept.add(name)
-            whys |= {(at, number + each): why for each in range(len(blocks))}
-            number += len(blocks)
-    rules.leave_out_thinking(layout, "T9", lambda at, number: whys[at, number])
-    _doubt_reasoning(layout)
+            whys += [why] * len(blocks)
+        yield whys
 
 
 def _doubt_reasoning(layout: Layout) -> None:
@@ -112,11 +116,6 @@ def _doubt_reasoning(layout: Layout) -> None:
     if any(not name for items in sent for name, _ in items):
         what = f"{disputed} a reasoning item without its id (T9: inspect_ai 0.3, opencode #49574)"
         layout.doubts.append(f"{what}; add the signature that the API gave, if it did")
-
-
-def _says_something(message: Turn) -> bool:
-    """Return whether a reasoning item may stand before a message."""
-    return message.role == "assistant" and bool(message.calls or not is_blank(message.content))
 
 
 def phases(layout: Layout, abilities: Abilities) -> dict[int, str]:

@@ -161,9 +161,7 @@ _STORED = ("previous_response_id", "conversation", "prompt")
 _READ = ("instructions", "input", "include", "model", "store", "tools")
 
 
-def read_response(
-    body: Mapping[str, Any], media: MediaReader = reading.read_media
-) -> PreparedRequest:
+def read_response(body: Mapping[str, Any], media: MediaReader) -> PreparedRequest:
     """Return the request that a body was written of.
 
     Raises:
