@@ -4,6 +4,7 @@ import json
 import random
 import string
 import sysconfig
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,7 @@ def made(form: tuple[Any, ...]) -> str:
 PLACES: dict[str, Callable[[str], Any]] = {
     "a text": lambda key: {"messages": [{"role": "user", "content": f"Use {key}, please."}]},
     "an argument": lambda key: {"input_messages": [{"tool_calls": [{"arguments": {"a": key}}]}]},
+    "a line of JSON in a text": lambda key: {"content": json.dumps({"a": f"It is:\n{key}\n"})},
     "JSON in a text": lambda key: {"content": json.dumps({"a": json.dumps([key])})},
     "a schema": lambda key: {"tools": [{"parameters": {"properties": {"a": {"default": key}}}}]},
     "a name": lambda key: {"metadata": {key: 1}},
@@ -184,6 +186,26 @@ def test_a_key_that_is_found_twice_is_replaced_once() -> None:
     hidden, found = without_keys({"token": text})
     assert hidden == {"token": "export API_KEY=***; curl -H 'Authorization: Bearer ***'"}
     assert len(found) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ey" * 500_000,
+        "a-" * 500_000,
+        "key=" * 250_000,
+        "Bearer " * 150_000,
+        "-----BEGIN RSA PRIVATE KEY-----\n" * 30_000,
+        "xapp-1-" * 150_000,
+        "See " + "iVBORw0KGgo" * 100_000,
+        "token: " + "a0" * 500_000 + "(",
+    ],
+    ids=lambda text: text[:12],
+)
+def test_a_search_takes_time_in_proportion_to_the_text(text: str) -> None:
+    started = time.process_time()
+    without_keys(text)
+    assert time.process_time() - started < 5
 
 
 # Files of these packages show real ones, or what has their form.

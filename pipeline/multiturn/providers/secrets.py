@@ -57,7 +57,8 @@ _KEYS = {
     r"|A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}",
     "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\+[nr])+"
     r"[A-Za-z0-9+/=:, -]{16}[\s\S]*?(?:-----END [A-Z ]+-----|\Z)",
-    "a JSON Web Token": r"ey[\w-]{11,}\.ey[\w-]{11,}\.[\w-]{10,}",
+    # Not inside of words: each would be read to its end, in time of its square.
+    "a JSON Web Token": r"(?:(?<![\w+/-])|(?<=\\[nrt]))ey[\w-]{11,}\.ey[\w-]{11,}\.[\w-]{10,}",
     # By those of TruffleHog (pkg/detectors; seen on 2026-11-23):
     "Langfuse": r"[sp]k-lf-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     "NVIDIA": r"nvapi-[\w-]{60,}",
@@ -67,6 +68,7 @@ _KEYS = {
     # as users show them (public code and articles; seen on 2026-11-23).
     "Google": r"AIza[\w-]{35}|AQ\.[\w-]{40,}|GOCSPX-[\w-]{28}|ya29\.[\w-]{30,}",
 }
+_IN_WORD = re.compile(r"(?<!\\)[A-Za-z0-9]\Z")  # a letter before a key, and none of ``\n``
 _PLACEHOLDER = re.compile(r"EXAMPLE|[xX]{8}")
 _RANDOM = r"[A-Za-z0-9_+/.~-]{20,}={0,2}"
 # ``NAME=value``, ``"name": "value"`` and ``Bearer value``, also as JSON in a text has them. What is
@@ -111,9 +113,9 @@ def _keys_in(text: str, name: str) -> Iterator[tuple[int, int, str]]:
     text = text[:_LONGEST_KEY] if is_bytes else text
     for kind, pattern in _KEYS.items():
         for found in re.finditer(pattern, text, re.ASCII):
-            before = text[max(0, found.start() - 1) : found.start()]
-            is_part = before and (is_bytes or (before.isascii() and before.isalnum()))
-            if not is_part and not _PLACEHOLDER.search(found[0]):
+            before = text[max(0, found.start() - 2) : found.start()]
+            is_inside = (is_bytes and before) or _IN_WORD.search(before)
+            if not is_inside and not _PLACEHOLDER.search(found[0]):
                 yield *found.span(), kind
     if is_secret(name) and re.fullmatch(_RANDOM, text) and _is_random(text):
         yield 0, len(text), name
