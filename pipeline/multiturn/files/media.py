@@ -218,7 +218,11 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
         return changed
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (structs.astuple(self), self.data if self.has_bytes else None)
+        return Media, structs.astuple(self), self.data if self.has_bytes else None
+
+    def __setstate__(self, data: bytes) -> None:
+        self.__dict__["store"] = store = Store()
+        store.add(data)
 
     def __copy__(self) -> "Media":
         return self.replace()
@@ -277,14 +281,6 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
     def text(self) -> str:
         """What stands for it where only text can, such as ``[image: shots/checkout.png]``."""
         return f"[{self.kind}: {self.name}]"
-
-
-def _unpickled(fields: tuple[Any, ...], data: bytes | None) -> Media:
-    media = Media(*fields)
-    if data is not None:
-        media.__dict__["store"] = store = Store()
-        store.add(data)
-    return media
 
 
 class SmallPickler(pickle.Pickler):

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from msgspec import Struct, structs
 
 from multiturn.errors import Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
+from multiturn.files.media import Media
 from multiturn.model.settings import RequestSettings
 from multiturn.model.turns import ROLES, Call, Role, Thinking, Tool
 from multiturn.text import brief, tuple_of_texts
@@ -129,13 +129,15 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Carry the media that were read for this case, and not those of the whole suite."""
-        contents = (message.content for message in self.input_messages)
-        segments = chain.from_iterable(
-            each if isinstance(each, list) else [each] for each in contents
-        )
+        messages = self.input_messages if self.files else ()
+        segments = [each for message in messages for _, each, _ in segments_of(message)]
         names = {str(each.get("value")) for each in segments if isinstance(each, dict)}
-        fields = structs.asdict(self) | {"files": self.files and self.files.narrowed(names)}
-        return partial(type(self), **fields), ()
+        media = self.files.read_media(names) if self.files else None
+        return partial(type(self), **structs.asdict(self)), (), media
+
+    def __setstate__(self, media: dict[str, tuple[str, Media]]) -> None:
+        if self.files is not None:
+            self.files.add_media(media)
 
     @property
     def keyed_texts(self) -> dict[str, str]:
