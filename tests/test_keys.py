@@ -149,6 +149,7 @@ NAMED = (
     '{{"password": "{}"}}',
     '{{\\"client_secret\\": \\"{}\\"}}',
     "x-api-key: {}",
+    "program --api-key={}",
     "curl -H 'Authorization: Bearer {}'",
 )
 
@@ -204,7 +205,7 @@ def test_a_key_that_is_found_twice_is_replaced_once() -> None:
 )
 def test_a_search_takes_time_in_proportion_to_the_text(text: str) -> None:
     started = time.process_time()
-    without_keys(text)
+    without_keys(f"See: {text}")  # else it would be taken for bytes, of which little is searched
     assert time.process_time() - started < 5
 
 

@@ -74,7 +74,8 @@ _RANDOM = r"[A-Za-z0-9_+/.~-]{20,}={0,2}"
 # ``NAME=value``, ``"name": "value"`` and ``Bearer value``, also as JSON in a text has them. What is
 # looked at for a value is not consumed: it may be the name of the next.
 _NAMED = re.compile(
-    r"(?a)(?<![\w:])(?:(?P<name>[A-Za-z][\w-]{0,79})[\\\"']{0,4}\s{0,3}:?[=:]>?\s{0,3}|[Bb]earer )"
+    r"(?a)(?<![\w:])(?<!\w-)"
+    r"(?:(?P<name>[A-Za-z][\w-]{0,79})[\\\"']{0,4}\s{0,3}:?[=:]>?\s{0,3}|[Bb]earer )"
     rf"[\\\"'`]{{0,4}}(?=(?P<value>{_RANDOM})(?![\w(\[]))"
 )
 # Bytes in base64, also as a data: URI, and not a key: in many of them, some look like one.
