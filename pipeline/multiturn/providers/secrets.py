@@ -20,7 +20,8 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 # How keys begin, and how long they are at least. By the rules of gitleaks (its repository on
-# GitHub, config/gitleaks.toml and cmd/generate/config/rules; seen on 2026-11-23):
+# GitHub, config/gitleaks.toml and cmd/generate/config/rules; seen on 2026-11-23), but for sk- wider,
+# as others with OpenAI's API have it:
 _KEYS = {
     "OpenAI": r"sk-(?:(?:proj|svcacct|admin)-[\w-]{40,}|(?:[a-z]{2,12}-)?\w{20,})",
     "Anthropic": r"sk-ant-[\w-]{20,}",
@@ -55,7 +56,7 @@ _KEYS = {
     "Postman": r"PMAK-[a-fA-F0-9]{24}-[a-fA-F0-9]{34}",
     "1Password": r"ops_eyJ[A-Za-z0-9+/]{200,}=*"
     r"|A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}",
-    "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\+[nr])+"
+    "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\+[nr])*"
     r"[A-Za-z0-9+/=:, -]{16}[\s\S]*?(?:-----END [A-Z ]+-----|\Z)",
     # Not inside of words: each would be read to its end, in time of its square.
     "a JSON Web Token": r"(?:(?<![\w+/-])|(?<=\\[nrt]))ey[\w-]{11,}\.ey[\w-]{11,}\.[\w-]{10,}",
