@@ -274,7 +274,7 @@ def test_no_control_character_reaches_a_terminal_raw() -> None:
     for code in (*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)):
         raw = f"<{chr(code)}>"
         text = to_text(record(raw, **{raw: raw})).decode()
-        assert f"<\\x{code:02x}>" in text
+        assert ("<\\r>" if code == 0x0D else f"<\\x{code:02x}>") in text
         assert raw not in text
 
 

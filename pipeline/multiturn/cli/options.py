@@ -104,6 +104,9 @@ _HEADINGS = {
 _HEADING = {name: heading for heading, names in _HEADINGS.items() for name in names}
 
 
+_ONCE = ("--target", "--pipeline", "--output")
+
+
 class MultiturnCommand(click.Command):
     """A command whose help has the options of every day first, and the others below headings."""
 
@@ -120,11 +123,12 @@ class MultiturnCommand(click.Command):
                     formatter.write_dl(found)
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        """Read the options; one that takes one value is given once."""
+        """Read the options; of most, the last one counts, but some name what a command is for."""
         found = self.make_parser(context).parse_args([*args])[2]
         for param, count in Counter(found).items():
-            if isinstance(param, click.Option) and count > 1 and not param.multiple | param.is_flag:
-                raise click.UsageError(f"{param.opts[0]} is given twice; give it once", context)
+            name = param.opts[0]
+            if name in _ONCE and count > 1 and not getattr(param, "multiple", False):
+                raise click.UsageError(f"{name} is given twice; give it once", context)
         return super().parse_args(context, args)
 
     def invoke(self, context: click.Context) -> None:
