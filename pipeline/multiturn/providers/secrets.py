@@ -20,8 +20,8 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 # How keys begin, and how long they are at least. By the rules of gitleaks (its repository on
-# GitHub, config/gitleaks.toml and cmd/generate/config/rules; seen on 2026-11-23), but for sk- wider,
-# as others with OpenAI's API have it:
+# GitHub, config/gitleaks.toml and cmd/generate/config/rules; seen on 2026-11-23), but wider for
+# sk-, as others with OpenAI's API have it:
 _KEYS = {
     "OpenAI": r"sk-(?:(?:proj|svcacct|admin)-[\w-]{40,}|(?:[a-z]{2,12}-)?\w{20,})",
     "Anthropic": r"sk-ant-[\w-]{20,}",
