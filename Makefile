@@ -9,6 +9,7 @@ TOOLS := .venv-tools
 LITELLM := .venv-litellm
 OLDEST := .venv-oldest
 NEWEST := .venv-newest
+DOCS := .venv-docs
 ANY_VERSION := tests/tools/test_sdks.py tests/providers/test_headers.py tests/providers/test_vendor_failures.py tests/test_batch.py \
 	tests/test_cli.py tests/test_check.py tests/test_defaults.py tests/providers/test_calls.py tests/providers/test_wire.py tests/test_count_tokens.py
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -19,7 +20,7 @@ LOCK := .venv-lock/bin/uv pip compile --quiet --universal --generate-hashes --py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-tools lint snapshots bench fuzz build lock clean
+.PHONY: help demo test coverage test-tools lint docs snapshots bench fuzz build lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,13 +53,20 @@ test-tools: $(READY) $(TOOLS)/ready $(LITELLM)/ready $(OLDEST)/ready newest  ## 
 	$(NEWEST)/bin/pytest $(ANY_VERSION)
 	$(NEWEST)/bin/pytest tests/test_export_openai_evals.py -k sdk
 
-lint: $(READY)  ## check format, style, spelling and types
+lint: $(READY)  ## check format, line ends, style, spelling, types and workflows
+	! git ls-files --eol | grep -E '(i|w)/(crlf|mixed)'
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/python tests/page_types.py
 	$(BIN)/lint-imports
+	$(BIN)/zizmor --offline --quiet --no-progress .github pipeline/multiturn/cli/first
+
+docs: $(READY) $(DOCS)/ready  ## make the site of docs in the folder site, and look at it in a browser
+	rm -rf site
+	$(DOCS)/bin/sphinx-build --quiet --fail-on-warning --keep-going -c docs . site
+	$(BIN)/pytest --numprocesses 2 tests/site
 
 snapshots: $(READY)  ## update the prompt snapshots, and list the expectations to change by hand
 	$(BIN)/multiturn snapshot examples
@@ -92,9 +100,10 @@ lock:  ## choose and lock the packages for pyproject.toml; UPGRADE=--upgrade tak
 	$(LOCK) --group litellm --output-file requirements-litellm.lock
 	$(LOCK) --group fuzz --output-file requirements-fuzz.lock
 	$(LOCK) --group coverage --output-file requirements-coverage.lock
+	$(LOCK) --group docs --output-file requirements-docs.lock
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) .venv-lock $(TOOLS) $(LITELLM) $(OLDEST) $(NEWEST) .import_linter_cache report.html results.jsonl dist .coverage .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-lock $(TOOLS) $(LITELLM) $(OLDEST) $(NEWEST) $(DOCS) site .import_linter_cache report.html results.jsonl dist .coverage .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(DEMO): pyproject.toml requirements-demo.lock
@@ -129,6 +138,12 @@ $(OLDEST)/ready: pyproject.toml requirements-oldest.lock
 		--requirement requirements-oldest.lock
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
 		--editable .
+	@touch $@
+
+$(DOCS)/ready: requirements-docs.lock
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		--requirement requirements-docs.lock
 	@touch $@
 
 # Not locked: a change of an SDK is to be seen on the day it is published.

@@ -153,7 +153,7 @@ async def sees(command: tuple[str, ...], **given: Any) -> None:
     }
     if answer is None:
         item = {"type": "agent_message", "text": json.dumps(record)}
-        given["stdout"] += json.dumps({"type": "item.completed", "item": item}).encode()
+        given["take_line"](json.dumps({"type": "item.completed", "item": item}).encode())
     else:
         answer.write_text(json.dumps(record))
 

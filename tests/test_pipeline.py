@@ -97,7 +97,7 @@ def generated(given: Conversion) -> Any:
         ),
         pytest.param(
             partial(embed_files, header="#"),
-            "a partial cannot be a stage; write Step(embed_files, {'header': '#'})",
+            "a stage is a function, not a partial; a Step gives it options",
             id="a partial",
         ),
         pytest.param(7, "a stage is a function, not an int", id="a number"),
@@ -129,9 +129,9 @@ def test_what_is_no_stage_is_said_with_what_to_write(item: Any, words: str) -> N
             lambda: stage({"turns"}),
             "facts are given by their kind; write @stage(requires={...}), or",
         ),
-        (lambda: Pipeline("spec"), "load_pipeline('spec') loads a pipeline; Pipeline takes stages"),  # type: ignore[arg-type]
-        (lambda: Pipeline(None), "Pipeline takes a list of stages, not None"),  # type: ignore[arg-type]
-        (lambda: SPEC.request(DICT), "request takes a Case, as load_suite gives them, not a dict"),
+        (lambda: Pipeline("spec"), "Pipeline takes stages, not 'spec'; load_pipeline takes a name"),  # type: ignore[arg-type]
+        (lambda: Pipeline(None), "Pipeline takes stages, not None; load_pipeline takes a name"),  # type: ignore[arg-type]
+        (lambda: SPEC.request(DICT), "of a Case, not a dict; write pipeline.request(case)"),
         (lambda: SPEC(CASE), "not a Case; write pipeline.request(case) or pipeline(Conversion("),  # type: ignore[arg-type]
         (lambda: SPEC(Conversion(DICT)), "of a Case, not a dict; write pipeline.request(case)"),
         (lambda: SPEC(Conversion(CASE, (DICT,))), "has a dict in place of a Turn; write Turn(role"),

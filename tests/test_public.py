@@ -11,7 +11,6 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from api_page import PAGE, page
 from multiturn import Case, Conversion, ProviderRequest, TestMessage
 from multiturn.model.settings import RequestSettings
 
@@ -123,7 +122,3 @@ def test_a_conversion_is_shown_in_a_few_lines() -> None:
     request = ProviderRequest(question="Hi", settings=RequestSettings(temperature=0.0))
     said = "question='Hi',\n    settings=RequestSettings(temperature=0.0),"
     assert repr(request) == f"ProviderRequest(\n    {said}\n)"
-
-
-def test_the_page_of_the_api_has_the_docstrings_as_they_are() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run python tests/api_page.py"

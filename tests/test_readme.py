@@ -11,7 +11,7 @@ import pytest
 
 from multiturn import load_pipeline
 from multiturn.documents.yaml_reader import read_documents
-from pages import BIN, blocks, environment, printed, said, sessions
+from pages import BIN, blocks, environment, said, sessions
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -28,14 +28,9 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_command_prints_what_the_readme_shows(folder: Path) -> None:
     commands = [session for session in sessions(README) if session[0].startswith("multiturn")]
-    assert len(commands) == 8
+    assert len(commands) == 7
     for command, output in commands:
         assert output.strip() in said(command, folder)
-
-
-def test_the_program_prints_what_the_readme_shows(folder: Path) -> None:
-    (program,), (_, output) = blocks(README, "python"), blocks(README, "text")
-    assert printed(program, folder) == output
 
 
 def test_every_other_command_is_a_target_of_the_makefile() -> None:
@@ -73,14 +68,9 @@ def test_the_demo_shows_every_example() -> None:
             assert f"examples/{suite}.eval.yaml" in done.stdout
 
 
-def test_the_files_that_the_readme_shows_are_there() -> None:
-    first = ROOT / "pipeline/multiturn/cli/first/first.eval.yaml"
-    files = [first, ROOT / "examples/terse.yaml"]
-    assert blocks(README, "yaml") == [path.read_text(encoding="utf-8") for path in files]
-
-
 def test_the_picture_has_the_stages_of_the_default_pipeline() -> None:
-    picture, _ = blocks(README, "text")
+    way = (ROOT / "docs/a-cases-way.md").read_text(encoding="utf-8")
+    (picture,) = blocks(way, "text")
     steps = [step.name for step in load_pipeline("spec").steps]
     assert [word for word in picture.split() if "_" in word and word in steps] == steps
 

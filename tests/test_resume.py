@@ -224,7 +224,9 @@ def test_an_output_is_begun_if_it_is_empty_and_refused_if_not_without_resume(out
 def test_what_is_no_results_file_is_refused_and_left_as_it_was(output: Path, text: bytes) -> None:
     """tests/errors/results has the errors of lines."""
     output.write_bytes(text)
-    with pytest.raises(MultiturnError, match="this is not a result; name another file"):
+    with pytest.raises(
+        MultiturnError, match="this is not a result; remove the line, or name another file"
+    ):
         ResultsFile(str(output), resume=True)
     assert output.read_bytes() == text
 

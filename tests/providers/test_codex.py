@@ -35,9 +35,10 @@ class Codex:
         self.error: Any = None
         monkeypatch.setattr("multiturn.providers.agents.agent.run_command", self.run)
 
-    async def run(self, command: tuple[str, ...], *, stdout: bytearray, **given: Any) -> None:
+    async def run(self, command: tuple[str, ...], *, take_line: Any, **given: Any) -> None:
         self.calls.append((command[1:], given["stdin"]))
-        stdout += b"\n".join(self.lines)
+        for line in self.lines:
+            take_line(line)
         if self.error is not None:
             raise self.error
 

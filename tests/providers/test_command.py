@@ -33,10 +33,10 @@ LEFT_BEHIND = [  # ways in which a process may try to stay
 async def run(folder: Path, program: str, *args: str, **options: Any) -> bytes:
     """Run a program, and return its output."""
     command = (standins.executable(folder, program), *args)
-    output = bytearray()
-    given = {"cwd": None, "env": os.environ, "timeout_seconds": 60, "stdout": output}
+    lines: list[bytes] = []
+    given = {"cwd": None, "env": os.environ, "timeout_seconds": 60, "take_line": lines.append}
     await run_command(command, **{**given, **options})
-    return bytes(output)
+    return b"\n".join(lines)
 
 
 async def run_until(folder: Path, program: str) -> None:
@@ -157,16 +157,18 @@ YES = "os.execvp('yes', ['yes', 'x' * 999])"
 
 
 @pytest.mark.parametrize(
-    "program",
+    ("program", "megabytes"),
     [
-        pytest.param(YES, id="lines"),
-        pytest.param("os.execvp('cat', ['cat', '/dev/zero'])", id="one line"),
-        pytest.param(f"os.fork() or {YES}; time.sleep(60)", id="lines of a child"),
+        pytest.param(YES, 5, id="lines"),
+        pytest.param("os.execvp('cat', ['cat', '/dev/zero'])", 50, id="one line"),
+        pytest.param(f"os.fork() or {YES}; time.sleep(60)", 5, id="lines of a child"),
     ],
 )
-def test_an_output_that_never_ends_is_cut_at_the_limit(tmp_path: Path, program: str) -> None:
-    with limited(megabytes=50):
-        said = error(run(tmp_path, program))
+def test_an_output_that_never_ends_is_cut_at_the_limit(
+    tmp_path: Path, program: str, megabytes: int
+) -> None:
+    with limited(megabytes=megabytes):
+        said = error(run(tmp_path, program, take_line=len))
     assert said == "malformed: agent printed more than 16 MiB"
 
 

@@ -111,18 +111,19 @@ class _Findings(Failures):
 
     def _print(self, error: MultiturnError, severity: "Severity") -> None:
         from multiturn.cli.annotations import annotation
-        from multiturn.cli.lines import check_line, message_without_place
+        from multiturn.cli.lines import CheckLine, message_without_place
         from multiturn.explaining.record import to_json
 
+        where, what = error.where, message_without_place(error)
         if self.format == "json":
-            echo(to_json(check_line(error, severity)), nl=False)
+            place = where.file or None, where.line or None, where.column or None
+            echo(to_json(CheckLine(severity, *place, error.case_id, what)), nl=False)
         else:
-            what = message_without_place(error)
-            echo(annotation(error.where, what, title="multiturn check", severity=severity))
+            echo(annotation(where, what, title="multiturn check", severity=severity))
 
 
 def _check_pipeline(path: str, findings: _Findings) -> None:
-    from multiturn.pipelines.ordering import facts_after
+    from multiturn.pipelines.ordering import facts_along
     from multiturn.pipelines.pipeline import try_out
     from multiturn.pipelines.pipeline_file import read_pipeline
 
@@ -137,7 +138,7 @@ def _check_pipeline(path: str, findings: _Findings) -> None:
     except MultiturnError as error:
         findings.add(error)
         return
-    missing = {"chat", "question"} - facts_after([step.stage for step in pipeline.steps])
+    missing = {"chat", "question"} - facts_along([step.stage for step in pipeline.steps])[-1]
     if len(missing) == 2:
         what = (
             "the pipeline gives neither a chat prompt nor a question, so every case comes out"
@@ -171,8 +172,7 @@ def _check_cases(
 
     right: Counter[str] = Counter()
     wrong: set[str] = set()
-    noted: dict[str, list[Key]] = {}  # the cases of each repair, or other note
-    places: dict[str, Place] = {}  # of its first case
+    noted: dict[str, tuple[Place, list[Key]]] = {}  # the first place and all cases of each note
     for outcome in show_progress(convert_cases(selection, pipeline), prints=not findings.is_text):
         error = outcome.error
         conversion = outcome.conversion
@@ -187,8 +187,8 @@ def _check_cases(
                 error = refusal
             case = conversion.case
             for note in dict.fromkeys(notes):
-                places.setdefault(note, Place(case.file or case.suite, case.line))
-                noted.setdefault(note, []).append((case.suite, case.id))
+                where = Place(case.file or case.suite, case.line)
+                noted.setdefault(note, (where, []))[1].append((case.suite, case.id))
         if conversion is not None and is_debugging():
             for fate in explain(conversion).fates:
                 if fate.fate == "dropped":
@@ -198,8 +198,8 @@ def _check_cases(
         else:
             wrong.add(outcome.suite)
             findings.add(error)
-    for note, cases in noted.items():
-        findings.note(places[note], f"{note} ({name_cases(cases)})")
+    for note, (where, cases) in noted.items():
+        findings.note(where, f"{note} ({name_cases(cases)})")
     for suite in selection.suites:
         if suite not in wrong:
             findings.approve(suite, f"{number_of(right[suite], 'case')}, without errors")

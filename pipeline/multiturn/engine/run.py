@@ -228,7 +228,7 @@ class Queue:
         if not self._waits:
             return False
         length, _ = costs.longest_common(self._under_way, text)
-        if length < self._prefixes.longest(text) + _WORTH_WAITING:
+        if length < costs.longest_common(self._prefixes.texts, text)[0] + _WORTH_WAITING:
             return False
         return self._prefixes.tokens(text[:length]) > 0
 

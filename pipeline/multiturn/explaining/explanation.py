@@ -4,12 +4,14 @@ All of it is read off the finished Conversion, so a run that does not ask pays n
 """
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, structs, to_builtins
+from toolz import groupby
 
 from multiturn.errors import MultiturnError, Place, ProviderError
 from multiturn.explaining import spans
@@ -23,7 +25,7 @@ from multiturn.model.settings import SETTINGS, RequestSettings
 from multiturn.model.turns import Part, Turn, as_json, is_blank, joined, kind_of, without_lines
 from multiturn.pipelines.pipeline import request_of
 from multiturn.suites.streaming import Extent
-from multiturn.text import number_of, visible
+from multiturn.text import visible
 
 if TYPE_CHECKING:
     from multiturn.providers.base import Preview, TargetProvider
@@ -79,33 +81,24 @@ class _Sent:
 
     def __init__(self, conversion: Conversion) -> None:
         self.conversion, self.prompt = conversion, conversion.prompt
-        self.of_segment: dict[_Segment, list[Part]] = defaultdict(list)
-        self.of_file: dict[str, list[Part]] = defaultdict(list)  # and of no message
-        self.moved: dict[str | None, list[Part]] = defaultdict(list)  # by their files
-        self.of_key: dict[str | None, list[Part]] = defaultdict(list)
-        self.merged: set[int] = set()  # the ids of parts that are in one system message
-        for turn in self.prompt:
-            for part in turn.parts:
-                self.of_key[part.key].append(part)
-                if part.stage is not None:
-                    continue
-                if part.moved_by:
-                    self.moved[part.resolved_path].append(part)
-                elif part.message is not None:
-                    self.of_segment[part.message, part.content].append(part)
-                elif part.resolved_path is not None:
-                    self.of_file[part.resolved_path].append(part)
-            if turn.role == "system" and turn.message is None:
-                self.merged.update(map(id, turn.parts))
+        parts = [part for turn in self.prompt for part in turn.parts]
+        self.of_key = groupby(attrgetter("key"), parts)
+        own, by_file = [part for part in parts if part.stage is None], attrgetter("resolved_path")
+        stays = [part for part in own if not part.moved_by]
+        self.moved = groupby(by_file, (part for part in own if part.moved_by))
+        self.of_segment = groupby(attrgetter("message", "content"), stays)
+        self.of_file = groupby(by_file, (part for part in stays if part.message is None))
+        merged = (turn for turn in self.prompt if turn.role == "system" and turn.message is None)
+        self.merged = {id(part) for turn in merged for part in turn.parts}
         # Of several with one path, the first.
         self.guidelines = {each.resolved_path: each for each in reversed(conversion.guidelines)}
-        self.losses: dict[_Segment, str] = {}  # and why
-        self.noticed: dict[tuple[str, Place], _Fate] = {}  # by event and place
-        for notice in conversion.notices:
-            if notice.why:
-                self.noticed.setdefault((notice.event, notice.where), ("dropped", notice.why))
-            if notice.event in ("segment.left_out", DROPPED):
-                self.losses.setdefault((notice.message, notice.content), notice.why)
+        notices, events = conversion.notices[::-1], ("segment.left_out", DROPPED)  # the first wins
+        self.losses: dict[_Segment, str] = {
+            (each.message, each.content): each.why for each in notices if each.event in events
+        }
+        self.noticed: dict[tuple[str, Place], _Fate] = {
+            (each.event, each.where): ("dropped", each.why) for each in notices if each.why
+        }
         self.dropped_by = {(message, at): stage for message, at, stage in conversion.dropped}
         # Without a chat, the question has the calls.
         said = self.prompt if conversion.chat is not None else conversion.turns
@@ -348,10 +341,7 @@ class Explanation(Struct, frozen=True):
     def __repr__(self) -> str:
         """Return one line: a notebook shows ``_repr_html_``, and ``print`` shows all of it."""
         case = " · ".join(filter(None, (self.suite, self.id)))
-        parts = ["no chat prompt" if self.chat is None else number_of(len(self.chat), "message")]
-        if lost := sum(fate.fate == "lost" for fate in self.fates):
-            parts.append(f"{number_of(lost, 'text')} lost")
-        return f"<Explanation of {visible(case)!r}: {', '.join(parts)}; print() shows it>"
+        return f"<Explanation of {visible(case)!r}; print() shows it>"
 
     def _repr_html_(self) -> str:
         """Return the text for a notebook, which would break its lines otherwise."""
@@ -471,19 +461,13 @@ def size_of(
         ProviderError: the target would refuse it; with its place in the suite.
     """
     found: Counter[str] = Counter()
-    for what, span in _spans(conversion, provider):
-        found[what] += count(span.text)
-    tokens = provider.tokens(provider.wire(request_of(conversion)))
-    return tokens, {what: number for what, number in found.most_common() if number}
-
-
-def _spans(conversion: Conversion, provider: "TargetProvider") -> Iterator[tuple[str, Span]]:
-    """Yield each text of a prompt, and what it belongs to."""
     guidelines = {file.resolved_path for file in conversion.input_files if file.guideline}
     turns = preview_of(conversion, provider).messages
     for message in spans.in_spans(conversion.sent if turns is None else turns, conversion.case):
         for span in (each for each in message.shown if each.media is None):
             kind = "guideline" if span.path in guidelines else "file"
-            yield f"{kind} {span.path}" if span.path else f"{message.role} messages", span
-    for definition in spans.definitions_of(conversion):
-        yield from (("tools", span) for span in definition.spans)
+            what = f"{kind} {span.path}" if span.path else f"{message.role} messages"
+            found[what] += count(span.text)
+    found["tools"] = sum(count(tool.text) for tool in conversion.tools)
+    tokens = provider.tokens(provider.wire(request_of(conversion)))
+    return tokens, {what: number for what, number in found.most_common() if number}

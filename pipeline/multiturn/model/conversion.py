@@ -169,8 +169,6 @@ def calls_mapped(turn: Turn, function: Callable[[Part], Part]) -> Turn:
         TypeError: the function changed more than a part's text.
         ValueError: two keys become one.
     """
-    if not turn.calls:
-        return turn
 
     def ask(path: str, text: str) -> str:
         part = Part("argument", text, message=turn.message, line=call.line, key=path)

@@ -51,10 +51,8 @@ class Contract(msgspec.Struct, frozen=True):
 
     def in_words(self) -> str:
         """Return ``requires ...; provides ...; consumes ...``, the facts in their order."""
-        parts = {"requires": self.requires, "provides": self.provides, "consumes": self.consumes}
-        return "; ".join(
-            f"{verb} {', '.join(ordered_facts(facts))}" for verb, facts in parts.items() if facts
-        )
+        parts = msgspec.structs.asdict(self).items()
+        return "; ".join(f"{verb} {', '.join(ordered_facts(each))}" for verb, each in parts if each)
 
 
 def stage(

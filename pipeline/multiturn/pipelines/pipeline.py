@@ -1,8 +1,8 @@
 """Pipelines: stages composed into one function."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from itertools import chain
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -55,13 +55,8 @@ def prepared(stages: Iterable[Stage | Step]) -> tuple[tuple[Step, ...], tuple[st
         order = legal_order(functions) if misplaced else None
         names = ", ".join(stage.__name__ for stage in order or ())
         raise PipelineError([*found, *misplaced], f"a legal order: {names}" if names else "")
-    texts = (
-        text
-        for step in steps
-        for _, begun in markers_of(step.stage, step.options)
-        for text in begun
-    )
-    return tuple(steps), tuple(dict.fromkeys((*texts, *media.MARKERS)))
+    begun = (texts for step in steps for _, texts in markers_of(step.stage, step.options))
+    return tuple(steps), tuple(dict.fromkeys((*chain.from_iterable(begun), *media.MARKERS)))
 
 
 def _unguarded(steps: list[Step]) -> Iterator[ErrorDetail]:
@@ -85,12 +80,9 @@ def _no_stage(item: Any) -> str:
         if item in stage_names():
             advice = f"write from multiturn_stages.{item} import {item}"
         return f"{item!r} is a name, and Pipeline takes functions; {advice}"
-    if isinstance(item, partial):
-        name = getattr(item.func, "__name__", "stage")
-        return f"a partial cannot be a stage; write Step({name}, {item.keywords!r})"
     if isinstance(item, FunctionType):
         return f"{item.__name__} does not return at once; write it with def, and without yield"
-    return f"a stage is a function, not {model.kind_of(item)}"
+    return f"a stage is a function, not {model.kind_of(item)}; a Step gives it options"
 
 
 _Run = Callable[[Conversion], Conversion]
@@ -113,10 +105,8 @@ class Pipeline:
     """
 
     def __init__(self, stages: Iterable[Stage | Step], *, name: str = "pipeline") -> None:
-        if isinstance(stages, str):
-            raise TypeError(f"load_pipeline({stages!r}) loads a pipeline; Pipeline takes stages")
-        if not isinstance(stages, Iterable):
-            raise TypeError(f"Pipeline takes a list of stages, not {model.kind_of(stages)}")
+        if isinstance(stages, str) or not isinstance(stages, Iterable):
+            raise TypeError(f"Pipeline takes stages, not {stages!r}; load_pipeline takes a name")
         self.name = name
         # Where a file has each stage, which is the option "", and each option; by stage and option.
         self.places: Mapping[tuple[str, str], Place] = {}
@@ -200,10 +190,6 @@ class Pipeline:
         Raises:
             MultiturnError: the case cannot be converted; with its place in the suite.
         """
-        if not isinstance(case, Case):
-            raise TypeError(
-                f"request takes a Case, as load_suite gives them, not {model.kind_of(case)}"
-            )
         return request_of(self(Conversion(case)))
 
     def replace(self, name: str, stage: Stage | Step) -> "Pipeline":

@@ -43,9 +43,7 @@ def find_stage(name: str, folder: Path = Path()) -> Stage:
             names = [*stage_names(), *installed]
             hint = did_you_mean(name, names)
             if nearest(name, names) is None:
-                module, _, function = name.rpartition(".")
-                path = f"{module or 'my_module'}:{function}"
-                hint += f"; a function of your own is named by its import path, as in {path}"
+                hint += "; a function of your own is named by its import path, module:function"
             raise InputError(f'unknown stage "{name}"; {hint}')
         found = load(name, installed[name].load)
     if not is_declared(found):
@@ -70,10 +68,9 @@ def pickled_stage(stage: Stage) -> Any:
 
     A stage that another process could not import is returned itself; pickling it may fail.
     """
-    if stage.__module__ == "__main__" or not stage.__qualname__.isidentifier():
-        return stage
     module = sys.modules[stage.__module__]
-    if module.__file__ is None:
+    is_inside = stage.__module__ == "__main__" or not stage.__qualname__.isidentifier()
+    if is_inside or module.__file__ is None:
         return stage
     folder = Path(module.__file__).absolute().parents[module.__name__.count(".")]
     return name_of(stage), folder

@@ -189,7 +189,7 @@ class BatchApi(Protocol):
     async def cancel(self, batch: str) -> None:
         """Ask the vendor to end a batch; the answers so far are kept."""
         path = self.path_of(batch, "cancel")
-        await self.provider.call("POST", path, self.batch_type, self.status)
+        await self.provider.call("POST", path, object, bool)  # not each vendor returns the batch
 
     def answer(self, line: Any) -> ProviderResponse:
         """Return the answer in a line of results, of ``line_type``.

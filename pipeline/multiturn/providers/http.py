@@ -14,7 +14,6 @@ from multiturn.errors import ENDS_RUN, ProviderError, did_you_mean
 from multiturn.files.media import with_bytes
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.model.settings import RequestSettings
-from multiturn.model.turns import is_blank
 from multiturn.providers.base import ChatProvider, ChatSettings, ProviderResponse, Seconds, Wire
 from multiturn.providers.client import Client, Reply, Upload
 from multiturn.providers.layout import Layout, Names, media_in, want_names
@@ -36,6 +35,7 @@ _OWN_HEADERS = (
     *("anthropic-version", "api-key", "authorization", "x-api-key", "x-goog-api-key"),
 )
 _SECRET_HEADERS = ("authorization", "cookie", "proxy-authorization")
+_KEY = re.compile(r"[!-~]([ -~]*[!-~])?").fullmatch
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 
 
@@ -75,12 +75,9 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Refuse a key or a header that HTTP cannot carry, and an address that is none."""
         key = self.api_key
-        if key is not None and is_blank(key):
-            raise ValueError("api_key is empty; add the key")
-        if key is not None and not (key.isascii() and key.isprintable() and key == key.strip()):
-            what = "api_key has a space around it, a line break, or another character that no key"
-            what += " has; check it"
-            raise ValueError(what)
+        if key is not None and not _KEY(key):
+            what = "api_key is empty, or has a space around it, or a character that no key has"
+            raise ValueError(f"{what}; check it")
         _check_headers(self.headers)
         for name in self.model_takes:
             if name not in FEATURES:
@@ -259,7 +256,10 @@ class HttpProvider(ChatProvider):
     def _advice(self, name: str, value: str, verdict: Verdict) -> str:
         """Return how to avoid a setting that the model does not take."""
         if name == "temperature":
-            return "set temperature: omit in the target"
+            versions = self.abilities.other_versions() if verdict.takes is False else ()
+            found = [each for each in versions if each.takes(name, value).takes is not False]
+            others = (f', or api_version: "{each.api_version}"' for each in found)
+            return "".join(("set temperature: omit in the target", *others))
         told = dict.fromkeys(told_by(row, name) for row in verdict.rows)
         known = "; ".join(each for each in told if each not in ("yes", "no", "ignored"))
         return f"leave out {name} {value}" + (f"; the model takes {known}" if known else "")

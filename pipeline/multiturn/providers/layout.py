@@ -47,11 +47,7 @@ def _runs(turns: Iterable[model.Turn]) -> Iterator[list[model.Turn]]:
 class Layout:
     """The messages of a chat prompt, while they are changed to follow a vendor's rules."""
 
-    def __init__(
-        self,
-        prompt: Iterable[model.Turn],
-        rules: Mapping[str, Rule] = RULES,
-    ) -> None:
+    def __init__(self, prompt: Iterable[model.Turn], rules: Mapping[str, Rule] = RULES) -> None:
         self.messages = list(prompt)
         self.has_more = any(message.is_more for message in self.messages)
         self.has_media = any(message.has_media for message in self.messages)

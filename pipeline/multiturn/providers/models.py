@@ -1,7 +1,7 @@
 """What is known of models: rows of data, each with its source; what no row says is unknown."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -273,6 +273,12 @@ class Abilities(NamedTuple):
     def cache_minimum(self) -> int | None:
         """From how many tokens on a prefix is cached, by the most cautious source, if any says."""
         return max((row.cache_minimum or 0 for row in self.rows("cache_minimum")), default=None)
+
+    def other_versions(self) -> Iterable["Abilities"]:
+        """Yield the same for each other version of the API that is known."""
+        versions = {row.api_version for row in shipped_rows().get(self.vendor, ())}
+        for version in sorted(filter(None, versions - {self.api_version})):
+            yield self._replace(api_version=version)
 
     def rows(self, feature: str) -> tuple[Row, ...]:
         """Return the rows about the model: those of the user's own, else those that ship.

@@ -70,11 +70,7 @@ class Rates(Struct, frozen=True, kw_only=True):
 
 def _at(tokens: int, steps: Steps) -> float:
     """Return the price of the last step that a request with so many input tokens is above."""
-    price = steps[0][1]
-    for start, higher in steps[1:]:
-        if tokens > start:
-            price = higher
-    return price
+    return [steps[0][1], *(price for start, price in steps[1:] if tokens > start)][-1]
 
 
 class Price(Struct, frozen=True, kw_only=True):

@@ -113,7 +113,7 @@ def turn(
                 part = media(piece)
                 parts += [part] if part is not None else []
     return Turn(
-        role, tuple(parts), None, tuple(thinking), tuple(calls), _text(answers), bool(is_error)
+        role, tuple(parts), None, tuple(thinking), tuple(calls), answers or None, bool(is_error)
     )
 
 
@@ -135,12 +135,12 @@ def assistant_turns(pieces: Iterable[Piece], media: MediaReader) -> Iterator[Tur
 
 def read_call(call_id: Any, name: Any, arguments: Any, signature: Any = None) -> Call:
     """Return a call of a tool, whatever its values are: a suite says what is wrong with them."""
-    return Call(call_id, name, arguments, _text(signature) or "")
+    return Call(call_id, name, arguments, signature or "")
 
 
 def thinking_of(vendor: str, text: Any = None, signature: Any = None, data: Any = None) -> Thinking:
     """Return a block of thinking."""
-    return Thinking(_text(text) or "", _text(signature) or "", _text(data) or "", vendor)
+    return Thinking(text or "", signature or "", data or "", vendor)
 
 
 def read_tool(given: Mapping[str, Any], schema: str = "parameters") -> Tool:
@@ -207,7 +207,3 @@ def pieces_of_blocks(
     for found in map(read_segment, mappings(blocks(content))):
         if found is not None:
             yield found["value"] if found["type"] == "text" else found
-
-
-def _text(value: Any) -> Any:
-    return value or None

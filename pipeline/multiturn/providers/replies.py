@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
+from toolz import get_in
 
 from multiturn import errors
 from multiturn.documents.node import is_deeper
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.rules import named
 from multiturn.providers.secrets import hide
-from multiturn.providers.settings import value_at
 
 _S = TypeVar("_S")
 _T = TypeVar("_T")
@@ -131,7 +131,7 @@ def counts(usage: Any, **names: str) -> Mapping[str, int]:
     """
     found = {}
     for ours, paths in names.items():
-        found_at = (value_at(usage, path) for path in paths.split("+"))
+        found_at = (get_in(path.split("."), usage) for path in paths.split("+"))
         values = [each for each in found_at if isinstance(each, int) and 0 <= each <= _MOST]
         if values:
             found[ours] = sum(values)
@@ -259,7 +259,5 @@ def lesson_of(error: errors.ProviderError) -> Lesson | None:
     """Return what avoids an error of a vendor's server, if its words tell."""
     if error.kind not in ("http", "access_denied") or error.status not in _STATUSES:
         return None
-    for lesson in _LESSONS:
-        if re.search(lesson.words, error.what, re.IGNORECASE):
-            return lesson
-    return None
+    found = (each for each in _LESSONS if re.search(each.words, error.what, re.IGNORECASE))
+    return next(found, None)

@@ -4,7 +4,6 @@ import hashlib
 import os
 import shutil
 import tempfile
-from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -317,13 +316,8 @@ def _read(path: str) -> Iterator[tuple[bytes, Stored]]:
                 begins = line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
                 if begins and not line.endswith(b"\n"):
                     return  # it was cut short
-                raise MultiturnError(_no_result(line), where=Place(path, number))
+                what = "this is not a result; remove the line, or name another file as"
+                raise MultiturnError(
+                    f"{what} {option('output', 'results')}", where=Place(path, number)
+                )
             yield line, stored
-
-
-def _no_result(line: bytes) -> str:
-    if line.startswith(BOM_UTF8):
-        return "the file begins with a byte-order mark; save it as UTF-8 without one"
-    if not line.strip():
-        return "the line is blank; remove it"
-    return f"this is not a result; name another file as {option('output', 'results')}"

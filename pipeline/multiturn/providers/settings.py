@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
-from toolz import identity
+from toolz import get_in, identity, update_in
 
 from multiturn.model.settings import JsonSchema, RequestSettings, merged
 
@@ -60,11 +60,8 @@ def write_settings(settings: RequestSettings, keys: Keys) -> Values:
     for name, key in keys.items() if said else ():
         written = key.write(said[name]) if name in said else None
         if written is not None:
-            *folders, last = key.path.split(".")
-            inner = found
-            for folder in folders:
-                inner = inner.setdefault(folder, {})
-            inner[last] = {**inner[last], **written} if last in inner else written
+            path = key.path.split(".")
+            found = update_in(found, path, lambda old, new=written: {**old, **new} if old else new)
     return found
 
 
@@ -99,20 +96,13 @@ def read_settings(body: Mapping[str, Any], keys: Keys, used: Iterable[str]) -> R
     rest = {key: each for key, each in body.items() if key not in used and each not in (None, {})}
     found: Values = {}
     for name, key in keys.items():
-        value = _read(name, key, value_at(rest, key.path))
+        value = _read(name, key, get_in(key.path.split("."), rest))
         if value is not None:
             found[name] = value
             taken(rest, key.path)
     if rest:
         found["body"] = rest
     return RequestSettings(**found)
-
-
-def value_at(body: Any, path: str, missing: Any = None) -> Any:
-    """Return the value at a path with dots, or else what stands for one that is missing."""
-    for step in path.split("."):
-        body = body.get(step, missing) if isinstance(body, Mapping) else missing
-    return body
 
 
 def with_body(written: Values, settings: RequestSettings) -> Values:
@@ -131,11 +121,11 @@ def wrong_body(body: Mapping[str, Any], keys: Keys, closed: Collection[str]) -> 
             history, which nobody would have reviewed.
     """
     for name, key in keys.items():
-        value = value_at(body, key.path, missing=...)
+        value = get_in(key.path.split("."), body, ...)
         if value is None or (value is not ... and _read(name, key, value) is not None):
             yield f"{key.path} is a setting; write it as {name}"
     for path in TRANSPORT:
-        if path in body or value_at(body, path) is not None:
+        if path in body or get_in(path.split("."), body) is not None:
             yield f"leave out {path}, which says how a request is sent"
     for name in (name for name in closed if name in body and name not in TRANSPORT):
         yield f"leave out {name}, which would be prompt that nobody has reviewed"

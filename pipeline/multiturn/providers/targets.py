@@ -3,9 +3,9 @@
 import os
 import re
 from collections.abc import Container, Mapping, Sequence
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
 import msgspec
@@ -379,8 +379,7 @@ def batches_of(provider: TargetProvider) -> BatchApi:
         kinds = ", ".join(kind for kind, row in KINDS.items() if row.provider.batch_api)
         what = f"the target {provider.name!r} has no batches; leave out --batch, or name a target"
         raise MultiturnError(f"{what} of one of these providers: {kinds}")
-    module, _, name = provider.batch_api.partition(":")
-    api: BatchApi = getattr(import_module(module), name)(provider)
+    api: BatchApi = resolve_name(provider.batch_api)(provider)
     return api
 
 

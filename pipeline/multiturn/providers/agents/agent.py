@@ -93,21 +93,15 @@ class AgentProvider(base.TargetProvider):
 
     def closing(self, files: tuple[requests.InputFile, ...], folder: str) -> str:
         """Return the end of the prompt: all that names the folder of the request."""
-        text, named = "", file_names(files)
-        for intro, use in (
-            ("Read these guidelines first, and follow them:", "guideline"),
-            ("The files attached above, if you need them as files:", "text"),
-            (self.media_intro, "media"),
-        ):
-            lines = []
-            for file, path in named:
-                kind = "guideline" if file.guideline else "media" if file.media else "text"
-                # A text stands in the conversation itself; anything else is named there.
-                meaning = f" is {file.media.text}" if file.media else ""
-                lines += [f"- {folder}/{path}{meaning}"] if kind == use else []
-            if lines:
-                text += "\n\n" + "\n".join((intro, *lines))
-        return text
+        guidelines = ["Read these guidelines first, and follow them:"]
+        texts, media = ["The files attached above, if you need them as files:"], [self.media_intro]
+        for file, path in file_names(files):
+            listed = guidelines if file.guideline else media if file.media else texts
+            # A text stands in the conversation itself; anything else is named there.
+            meaning = f" is {file.media.text}" if file.media else ""
+            listed.append(f"- {folder}/{path}{meaning}")
+        lists = (guidelines, texts, media)
+        return "".join("\n\n" + "\n".join(lines) for lines in lists if len(lines) > 1)
 
     def wire(self, request: requests.ProviderRequest) -> base.Wire:
         """Return the prompt, with a placeholder for the folder of the request."""
@@ -154,11 +148,9 @@ class AgentProvider(base.TargetProvider):
         text = wire.shown.decode()
         before, found, after = text.partition(joined(question))
         shown = separate_first("", question) if found else ()  # a repair may have changed it
-        parts = (self._around(before), *shown, self._around(after))
+        first, last = (Part("text", around, "", stage=self.kind) for around in (before, after))
+        parts = (first, *shown, last)
         return base.Preview(messages=(Turn("user", parts),), repairs=wire.repairs)
-
-    def _around(self, text: str) -> Part:
-        return Part("text", text, "", stage=self.kind)
 
     async def ask(self, wire: base.Wire) -> base.ProviderResponse:
         """Run the agent with a folder for the request, which is removed afterwards.

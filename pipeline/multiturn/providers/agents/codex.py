@@ -47,45 +47,50 @@ class CodexProvider(AgentProvider):
             if file.media is not None and file.media.kind == "image"
         )
         command = ("exec", "--json", "--skip-git-repo-check", *model, *settings.args, *images, "-")
-        output, failed = bytearray(), None
+        events, failed = _Events(), None
         try:
-            await self.run(*command, stdout=output, stdin=body)
+            await self.run(*command, take_line=events.take, stdin=body)
         except ProviderError as error:
             failed = error
-        text, failure, usage, last = _read(output)
-        if failure is not None:
+        if events.failure is not None:
             kind = "process" if failed is None else failed.kind
-            raise ProviderError(f"codex: {failure}", kind=kind)
+            raise ProviderError(f"codex: {events.failure}", kind=kind)
         if failed is not None:
             raise failed
-        if text is None:
+        if events.text is None:
             raise MalformedReplyError("codex gave no answer: no agent_message event")
-        return ProviderResponse(text=text, usage=usage, raw=last, finish_reason="stop")
+        return ProviderResponse(
+            text=events.text, usage=events.usage, raw=events.last, finish_reason="stop"
+        )
 
 
-def _read(output: bytearray) -> tuple[str | None, str | None, Mapping[str, int], Any]:
-    """Return the answer, the failure and the usage that events tell of, and the last event."""
-    text = failure = last = None
+class _Events:
+    """What the events of a run have said so far."""
+
+    text: str | None = None
+    failure: str | None = None
+    last: Any = None
     usage: Mapping[str, int] = {}
-    for line in output.split(b"\n"):
+
+    def take(self, line: bytes) -> None:
+        """Take an event; any other line is passed over."""
         try:
-            last = msgspec.json.decode(line)
+            event = self.last = msgspec.json.decode(line)
         except (ValueError, RecursionError):
-            continue  # it is no event
-        match last:
+            return
+        match event:
             case {"type": "item.completed", "item": {"type": "agent_message", "text": str(said)}}:
-                text = said
+                self.text = said
             case {"type": "turn.completed"}:
-                failure = None  # Codex has recovered from an earlier error
-                usage = counts(
-                    last.get("usage"),
+                self.failure = None  # Codex has recovered from an earlier error
+                self.usage = counts(
+                    event.get("usage"),
                     input_tokens="input_tokens",
                     output_tokens="output_tokens",
                     cached_tokens="cached_input_tokens",
                 )
-            case {"type": "turn.failed", "error": {"message": str(said)}} | {
+            case {"type": "turn.failed", "error": {"message": str(message)}} | {
                 "type": "error",
-                "message": str(said),
+                "message": str(message),
             }:
-                failure = said
-    return text, failure, usage, last
+                self.failure = message

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from asyncio.subprocess import Process
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -59,23 +59,27 @@ def _matches(name: str, globs: Sequence[str]) -> bool:
 
 
 _TAIL = 1_000
-_LONGEST_END = 2 * _TAIL + 10_000  # bytes, with room for the longest secret in what is shown
+_LONGEST_SECRET = 10_000
 _PATIENCE_SECONDS = 10.0  # the guard needs at most seven
 _POLL_SECONDS = 0.1
 _CHUNK = 2**16
 _LARGEST_PIPE = 2**20  # bytes that a pipe may hold after its writers have ended
 
+Line = Callable[[bytes], None]
+
 
 class Output:
     """An output of a command, which is read as it comes; only its end is kept.
 
-    ``whole``, if given, gets all of it: 16 MiB at most, then the command is ended.
+    ``take_line``, if given, gets each line. It may get 16 MiB in all, then the command is ended.
     """
 
-    def __init__(self, whole: bytearray | None = None) -> None:
-        self.data = bytearray() if whole is None else whole
+    def __init__(self, take_line: Line | None = None) -> None:
+        self.end = b""
         self.is_too_large = False
-        self._is_whole = whole is not None
+        self._take_line = take_line
+        self._line: list[bytes] = []
+        self._size = 0
         self._process: Process | None = None
         self._reader, self.writer = os.pipe()
         os.set_blocking(self._reader, False)
@@ -94,20 +98,30 @@ class Output:
         if not data:
             asyncio.get_running_loop().remove_reader(self._reader)
             return False
-        self.data += data
-        if not self._is_whole:
-            del self.data[:-_LONGEST_END]
-        self.is_too_large = len(self.data) > LARGEST_ANSWER
-        if self.is_too_large and self._process is not None and self._process.returncode is None:
+        self.end = (self.end + data)[-2 * _TAIL - _LONGEST_SECRET :]
+        if self._take_line is None:
+            return True
+        self._size += len(data)
+        self.is_too_large = self._size > LARGEST_ANSWER
+        if not self.is_too_large:
+            *lines, rest = data.split(b"\n")
+            for line in lines:
+                self._take_line(b"".join((*self._line, line)))
+                self._line.clear()
+            self._line.append(rest)
+        elif self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):  # its guard ends the command, which waits for us
                 self._process.terminate()
         return True
 
     def drain(self) -> None:
-        """Read what is left by a command that has ended."""
+        """Read what is left by a command that has ended, and take its last line."""
         for _ in range(_LARGEST_PIPE // _CHUNK):
             if not self._read():
                 break
+        if self._take_line is not None and not self.is_too_large:
+            self._take_line(b"".join(self._line))
+            self._line.clear()
 
     def close_writer(self) -> None:
         """Leave the writing to the command."""
@@ -165,7 +179,7 @@ class Command(NamedTuple):
 async def run_command(
     command: Sequence[str],
     *,
-    stdout: bytearray | None = None,
+    take_line: Line | None = None,
     stdin: bytes = b"",
     cwd: str | None,
     env: Mapping[str, str],
@@ -178,7 +192,7 @@ async def run_command(
 
     Args:
         command: the executable and its arguments.
-        stdout: gets its standard output: 16 MiB at most.
+        take_line: gets each line of its standard output, as it comes: 16 MiB at most.
         stdin: its standard input, a file without a name, so that no process can replace it.
         cwd: its working folder.
         env: its whole environment.
@@ -188,7 +202,7 @@ async def run_command(
         kept: gets the command if its processes shall live on; ``Command.end`` ends them.
     """
     name = os.path.basename(command[0])
-    outputs = (Output(stdout), Output())
+    outputs = (Output(take_line), Output())
     try:
         running = await _start(command, outputs, stdin, cwd, env, keep=kept is not None)
     except BaseException:
@@ -261,8 +275,7 @@ async def _start(
 def _end_of(outputs: Iterable[Output], secrets: Iterable[str]) -> str:
     """Return the end of a command's output, for an error."""
     ends = [
-        hide(output.data[-_LONGEST_END:].decode("utf-8", "replace"), secrets)[-_TAIL:].strip()
-        for output in outputs
+        hide(output.end.decode("utf-8", "replace"), secrets)[-_TAIL:].strip() for output in outputs
     ]
     said = "\n".join(filter(None, ends))
     return f"; the end of its output: {said}" if said else ", without any output"

@@ -125,10 +125,6 @@ class GeminiBatchApi(BatchApi):
         """Return the path of the file of results."""
         return self._path(f"{quote(name)}:download?alt=media")
 
-    async def cancel(self, batch: str) -> None:
-        """Cancel a batch."""
-        await self.provider.call("POST", self.path_of(batch, "cancel"), object, bool)
-
     def answer(self, line: _Line) -> ProviderResponse:
         """Return the response."""
         if line.response is not None:

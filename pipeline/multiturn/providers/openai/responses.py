@@ -7,7 +7,6 @@ from typing import Any
 from multiturn.errors import MultiturnError
 from multiturn.files.media import Media, address_or_uri, file_name
 from multiturn.model.request import PreparedRequest, content_of
-from multiturn.model.settings import Choice
 from multiturn.model.turns import Thinking, Tool, Turn
 from multiturn.providers import reading, settings
 from multiturn.providers.openai import chat
@@ -72,11 +71,7 @@ def response_items(turn: Turn, role: str = "", phase: str = "") -> Iterator[dict
     [{'type': 'function_call_output', 'call_id': 'c1', 'output': ''}]
     """
     if turn.answers is not None:
-        yield {
-            "type": "function_call_output",
-            "call_id": turn.answers,
-            "output": _content(turn),
-        }
+        yield {"type": "function_call_output", "call_id": turn.answers, "output": _content(turn)}
         return
     for name, blocks in reasoning_items(turn.thinking):
         yield {
@@ -113,11 +108,7 @@ def _part(piece: str | Media) -> dict[str, Any]:
         return {"type": "input_image", "image_url": address_or_uri(piece), "detail": detail}
     if piece.url:
         return {"type": "input_file", "file_url": piece.url}
-    return {
-        "type": "input_file",
-        "filename": file_name(piece),
-        "file_data": address_or_uri(piece),
-    }
+    return {"type": "input_file", "filename": file_name(piece), "file_data": address_or_uri(piece)}
 
 
 def response_tool(tool: Tool) -> dict[str, Any]:
@@ -135,11 +126,6 @@ def response_tool(tool: Tool) -> dict[str, Any]:
     }
 
 
-def response_choice(choice: Choice) -> str | dict[str, Any]:
-    """Return whether the model must call a tool, and which."""
-    return choice if isinstance(choice, str) else {"type": "function", **choice}
-
-
 def _write_format(form: Any) -> Values:
     if isinstance(form, str):
         return settings.write_format(form)
@@ -149,7 +135,11 @@ def _write_format(form: Any) -> Values:
 KEYS: settings.Keys = {
     "max_output_tokens": Key("max_output_tokens"),
     "temperature": Key("temperature"),
-    "tool_choice": Key("tool_choice", response_choice, chat.read_choice),
+    "tool_choice": Key(
+        "tool_choice",
+        lambda choice: choice if isinstance(choice, str) else {"type": "function", **choice},
+        chat.read_choice,
+    ),
     "top_p": Key("top_p"),
     "reasoning_effort": Key("reasoning.effort"),
     "response_format": Key("text.format", _write_format, settings.read_format),
@@ -172,20 +162,16 @@ def read_response(body: Mapping[str, Any], media: MediaReader) -> PreparedReques
         raise MultiturnError(f"{stored[0]} {what}")
     items = [*reading.mappings(_items(body.get("input")))]
     instructions = reading.texts(chat.pieces(body.get("instructions")))
-    phases: dict[int, str] = {}
-    messages = []
-    for at, (each, phase) in enumerate(_turns(items, media)):
-        messages.append(each)
-        phases |= {at: phase} if phase else {}
+    spoken = [*_turns(items, media)]
     is_cached = body.get("prompt_cache_options") == {"mode": "explicit"}
     form = {
-        "phases": phases,
+        "phases": {at: phase for at, (_, phase) in enumerate(spoken) if phase},
         "include": body.get("include"),
         "prompt_caching": is_cached,
         **chat.role_form(items),
     }
     return PreparedRequest(
-        messages=tuple(messages),
+        messages=tuple(turn for turn, _ in spoken),
         system=reading.turn("system", instructions, media) if instructions else None,
         model=str(body.get("model") or ""),
         tools=tuple(reading.read_tool(_strict(each)) for each in chat.functions_of(body)),
