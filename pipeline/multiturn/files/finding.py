@@ -4,7 +4,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -62,8 +62,21 @@ class Files:
         return f"Files({self.folders[0]!r}, {self.root!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave out what was read: another process reads it again, as no pickle has media."""
+        """Leave out what was read: another process reads it again, but media in its case."""
         return Files, (Path(self._folder), Path(self.root)), {"suite": self.suite}
+
+    def read_media(self, names: Iterable[str]) -> dict[str, tuple[str, Media]]:
+        """Return, of files by the names in a suite, resolved path and media, if they were read."""
+        found = {name: self._found[name] for name in names if name in self._found}
+        read = ((name, path, self.known(path)) for name, path in found.items())
+        return {name: (path, each) for name, path, each in read if isinstance(each, Media)}
+
+    def add_media(self, read: Mapping[str, tuple[str, Media]]) -> None:
+        """Know what ``read_media`` has returned in another process."""
+        for name, (path, media) in read.items():
+            if media.has_bytes:
+                self._found[name] = path
+                self._texts.media[self._path(path)] = media
 
     def find(self, written: str) -> str:
         """Return the path, relative to the root and with ``/``, of a file as a suite names it.
