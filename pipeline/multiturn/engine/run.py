@@ -25,6 +25,7 @@ from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
 from multiturn.errors import MultiturnError, ProviderError, option
 from multiturn.model.case import Case
+from multiturn.model.tokens import Tokens
 from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers import results as results_file
@@ -32,7 +33,6 @@ from multiturn.providers import targets
 from multiturn.providers.base import Provider, ProviderResponse, TargetProvider, Wire
 from multiturn.providers.custom import complete
 from multiturn.providers.results import Failure, Made, Result, ResultsFile
-from multiturn.providers.tokens import Tokens
 from multiturn.text import utf8
 
 
