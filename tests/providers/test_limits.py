@@ -3,13 +3,16 @@
 All vendors have one client for HTTP, which is asked through OpenAI.
 """
 
+import asyncio
 import gzip
 import json
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
-from loopback import TEXT, Server, completion
+from loopback import TEXT, Server, Step, completion
+from multiturn import ProviderError
 from vendors import Connect, ask, each_vendor, failure, openai
 
 MIB = 2**20
@@ -65,6 +68,20 @@ def test_a_packed_answer_is_read_as_far_as_the_limit(
         assert tracemalloc.get_traced_memory()[1] < 10 * MIB
     finally:
         tracemalloc.stop()
+
+
+def test_a_file_that_drips_is_not_waited_for(server: Server, tmp_path: Path) -> None:
+    """Its time is limited for each 64 KiB, so that only a large one may take longer."""
+    server.then(Step(lambda request: (200, b"0" * 200), pause=0.01))
+    provider = openai(server.url, timeout_seconds=0.3, max_retries=0)
+
+    async def fetch() -> None:
+        async with provider:
+            with (tmp_path / "file").open("wb") as file:
+                await provider.download("/files/a", file)
+
+    with pytest.raises(ProviderError, match="no answer within"):
+        asyncio.run(fetch())
 
 
 @pytest.mark.parametrize("encoding", ["br", "gzip"])
