@@ -70,7 +70,7 @@ def _changes(folders: set[Path]) -> Iterator[set[str]]:
                 came = {path for kind, path in changes if kind is watchfiles.Change.added}
                 yield {path for path in paths if path not in came or os.path.exists(path)} or paths
             is_first = False
-    except OSError as error:  # as where the system lets nobody watch so many folders
+    except (OSError, RuntimeError) as error:  # too many folders, or a name that is not UTF-8
         raise AccessError(f"cannot watch: {error}; name a smaller --root") from None
 
 
