@@ -114,10 +114,7 @@ class BatchState:
             self._note(record)
 
     def _records(self, passed_over: bytes = b"\n") -> Iterator[_Record]:
-        """Yield what each line says; nothing has relied on one that was cut short.
-
-        Lines that begin with ``passed_over`` are not decoded: there may be millions.
-        """
+        """Yield what the other lines say; nothing has relied on one that was cut short."""
         if self._file is not None:
             self._file.flush()
         with suppress(FileNotFoundError), open_regular(self.path, self.path) as file:
