@@ -6,6 +6,7 @@ All vendors have one client for HTTP, which is asked through OpenAI.
 import asyncio
 import gzip
 import json
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -43,6 +44,15 @@ def test_no_vendors_sdk_waits_longer_than_a_minute(connect: Connect, server: Ser
     headers = {"retry-after": "61", "retry-after-ms": "61000"}
     server.answer(body=SLOW_DOWN, status=429, headers=headers, times=9)
     assert "61 s (Retry-After)" in failure(connect(server.url)).what
+
+
+def test_a_date_that_has_passed_is_no_reason_not_to_wait(server: Server) -> None:
+    """Clocks differ: without a delay of our own, all retries would be sent at once."""
+    headers = {"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT", "retry-after-ms": "x"}
+    server.answer(body=SLOW_DOWN, status=429, headers=headers)
+    started = time.monotonic()
+    assert ask(openai(server.url, max_retries=1)).retries == 1
+    assert time.monotonic() - started > 0.37
 
 
 def test_an_answer_has_16_mib_at_most(server: Server) -> None:

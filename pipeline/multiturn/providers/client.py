@@ -302,5 +302,5 @@ def _delay(headers: Mapping[str, str]) -> float:
             return max(0.0, float(headers[name]) / unit)  # which is 0 for what is no number
     with suppress(KeyError, ValueError):
         when = parsedate_to_datetime(headers["retry-after"])
-        return round((when - datetime.now(UTC)).total_seconds())
+        return max(0, round((when - datetime.now(UTC)).total_seconds()))
     return 0
