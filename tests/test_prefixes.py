@@ -145,13 +145,31 @@ def test_memory_is_bounded_and_old_prefixes_are_forgotten(monkeypatch: pytest.Mo
     sizes = []
     for wire in wires(provider, ((words(2000, str(number // 2)), "Hi") for number in range(40))):
         prefixes.add(prefixes.text(wire))
-        sizes.append(sum(map(len, prefixes._texts)))
-        assert {*prefixes._texts} == {*prefixes._kept}
+        sizes.append(sum(map(len, prefixes.texts)))
+        assert {*prefixes.texts} == {*prefixes._kept}
     assert 60_000 < max(sizes) <= 100_000
     assert prefixes.shared > 20 * 2000  # of two equal requests, one after the other
     before = prefixes.shared
     prefixes.add(prefixes.text(wires(provider, [(words(2000, "0"), "Hi")])[0]))
     assert prefixes.shared == before
+
+
+def test_prefixes_in_use_are_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multiturn.engine.costs._MOST_KEPT", 100_000)
+    provider = openai()
+    prompts = ((text, words(500, str(at))) for at in range(10) for text in (A, B))
+    requests = wires(provider, prompts)
+    assert sum(len(wire.shown) for wire in requests) > 400_000
+    expected = 9 * provider.tokenizer.count(A) + 9 * provider.tokenizer.count(B)
+    assert sum(shared(provider, requests)) == pytest.approx(expected, rel=0.01)
+
+
+def test_equal_texts_count_once_among_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multiturn.engine.costs._MOST_KEPT", 100_000)
+    provider = openai()
+    other, *same = wires(provider, [(B, "1"), *[(A, "2")] * 9])
+    found = shared(provider, [other, *same, other])
+    assert found[-1] == pytest.approx(provider.tokenizer.count(B), rel=0.01)
 
 
 def write_priced(folder: Path, prices: str, **settings: Any) -> None:

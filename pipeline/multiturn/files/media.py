@@ -2,6 +2,7 @@
 
 import binascii
 import os
+import pickle
 import re
 from contextlib import suppress
 from threading import RLock
@@ -109,26 +110,18 @@ MAX_MEDIA_OF_CASE = 50_000_000
 _LONGEST_NAME = 255  # characters, as file systems have it
 TYPES = "PNG, JPEG, GIF, WebP, PDF, WAV or MP3"
 
-# How each type begins, and what stands from the ninth byte on.
-_SIGNATURES: tuple[tuple[tuple[bytes, ...], bytes, str], ...] = (
-    ((b"\x89PNG\r\n\x1a\n",), b"", "image/png"),
-    ((b"\xff\xd8\xff",), b"", "image/jpeg"),
-    ((b"GIF87a", b"GIF89a"), b"", "image/gif"),
-    ((b"RIFF",), b"WEBP", "image/webp"),
-    ((b"%PDF-",), b"", "application/pdf"),
-    ((b"RIFF",), b"WAVE", "audio/wav"),
-    ((b"ID3\x02\x00", b"ID3\x03\x00", b"ID3\x04\x00"), b"", "audio/mpeg"),
-    (tuple(bytes([0xFF, second]) for second in b"\xe2\xe3\xf2\xf3\xfa\xfb"), b"", "audio/mpeg"),
+_MPEG = tuple(bytes([0xFF, second]) for second in b"\xe2\xe3\xf2\xf3\xfa\xfb")
+# How each type begins, what stands from the ninth byte on, and the extension of its files.
+_SIGNATURES: tuple[tuple[tuple[bytes, ...], bytes, str, str], ...] = (
+    ((b"\x89PNG\r\n\x1a\n",), b"", "image/png", "png"),
+    ((b"\xff\xd8\xff",), b"", "image/jpeg", "jpg"),
+    ((b"GIF87a", b"GIF89a"), b"", "image/gif", "gif"),
+    ((b"RIFF",), b"WEBP", "image/webp", "webp"),
+    ((b"%PDF-",), b"", "application/pdf", "pdf"),
+    ((b"RIFF",), b"WAVE", "audio/wav", "wav"),
+    ((b"ID3\x02\x00", b"ID3\x03\x00", b"ID3\x04\x00", *_MPEG), b"", "audio/mpeg", "mp3"),
 )
-EXTENSIONS = {
-    "image/png": "png",
-    "image/jpeg": "jpg",
-    "image/gif": "gif",
-    "image/webp": "webp",
-    "application/pdf": "pdf",
-    "audio/wav": "wav",
-    "audio/mpeg": "mp3",
-}
+EXTENSIONS = {media_type: extension for _, _, media_type, extension in _SIGNATURES}
 # Patterns are compiled when a suite has media: most have none.
 _DATA = r"(?ai)data:([\w.+/-]*)((?:;[\w.+-]+=[\w.+-]+)*)(;base64)?,"
 _WITH_USER = r"(?a)\w+://[^/?#]*@"
@@ -142,7 +135,7 @@ def type_of(head: bytes) -> str | None:
     >>> type_of(b"%PDF-1.7"), type_of(b"<svg>")
     ('application/pdf', None)
     """
-    for starts, inner, media_type in _SIGNATURES:
+    for starts, inner, media_type, _ in _SIGNATURES:
         if head.startswith(starts) and head[8:].startswith(inner):
             return media_type
     return None
@@ -162,7 +155,7 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
     """An image, a document or audio in a message.
 
     Its bytes are not in it: they lie in a store, in the process that has read them, and are in no
-    pickle, record or log. ``Media.of`` makes one of bytes.
+    record or log. A pickle carries them. ``Media.of`` makes one of bytes.
 
     Attributes:
         kind: what it is.
@@ -199,10 +192,7 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
             TypeError: a path in place of the bytes.
         """
         if not isinstance(data, bytes):
-            hint = "write Media.of(Path(path).read_bytes(), path)"
-            raise TypeError(
-                f"Media.of takes the bytes of a file, not {type(data).__name__}; {hint}"
-            )
+            raise TypeError("Media.of takes bytes; write Media.of(Path(path).read_bytes(), path)")
         media_type, shown = type_of(data[:HEAD]), quoted(path) if path else "it"
         if media_type is None:
             raise AttachmentError(f"{shown} is not {TYPES}")
@@ -220,15 +210,21 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
         changed.__dict__.update(self.__dict__)
         return changed
 
-    def __copy__(self) -> "Media":
-        return self.replace()
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Media, structs.astuple(self), self.data if self.has_bytes else None
+
+    def __setstate__(self, data: bytes) -> None:
+        self.__dict__["store"] = store = Store()
+        store.add(data)
+
+    __copy__ = replace
 
     def __deepcopy__(self, memo: Any) -> "Media":
         return self.replace()
 
     @property
     def has_bytes(self) -> bool:
-        """Whether its bytes can be read: not those of an address, and not after a pickle."""
+        """Whether its bytes can be read: not those of an address."""
         return "store" in self.__dict__
 
     @property
@@ -236,12 +232,11 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
         """The bytes.
 
         Raises:
-            AttachmentError: it is an address, or came out of a pickle.
+            AttachmentError: it is an address, or was copied other than by ``replace``.
         """
         store: Store | None = self.__dict__.get("store")
         if store is None:
-            why = "was read by another process, or copied other than by Media.replace"
-            why = "is only an address" if self.url else why
+            why = "is only an address" if self.url else "was copied other than by Media.replace"
             raise AttachmentError(f"there are no bytes of {self.text}: it {why}")
         return store.read(self.digest)
 
@@ -280,6 +275,16 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
         return f"[{self.kind}: {self.name}]"
 
 
+class SmallPickler(pickle.Pickler):
+    """Pickles for our own processes, which need no bytes of media: it leaves them out."""
+
+    def reducer_override(self, value: Any) -> Any:
+        """Return how media are pickled; all else is pickled as usual."""
+        if type(value) is Media:
+            return Media, structs.astuple(value)
+        return NotImplemented
+
+
 def given_media(
     value: str,
     kind: str,
@@ -315,8 +320,6 @@ def given_media(
         raise AttachmentError(f"the name {quoted(name)} has a control character")
     shown = quoted(name) if name else f"the {kind}"
     declared, data = _decoded(value, shown)
-    if len(data) > max_bytes:
-        raise too_large(shown, max_bytes, "max_media_bytes")
     media = Media.of(data, name, detail=detail, store=store, max_bytes=max_bytes)
     check_kind(media, kind, shown)
     is_known = declared.startswith(("image/", "audio/")) or declared in EXTENSIONS

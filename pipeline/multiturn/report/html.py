@@ -17,7 +17,7 @@ from multiturn.report.payloads import Payload, Pieces, payloads_of, sample_provi
 from multiturn.report.sides import spans_shown
 from multiturn.snapshots.changes import Change, total_in_words
 from multiturn.snapshots.reviewed_case import ReviewedCase, SentPrompt
-from multiturn.text import UNSEEN
+from multiturn.text import unseen
 
 _HERE = Path(__file__).parent
 _LEVEL = 5  # of zlib: level 6 takes twice the time, for a page that is a tenth smaller
@@ -90,7 +90,7 @@ class _Data:
         """Return what the page knows without the texts."""
         report, target = self.report, self.report.now.pipeline.target
         return {
-            "unseen": UNSEEN,
+            "unseen": unseen(*self.numbers).pattern,
             "pipeline": report.shown,
             "against": report.against,
             "sample": report.sample,
@@ -101,7 +101,6 @@ class _Data:
                 for privilege, places in report.privileges().items()
             ],
             "most": MOST_PRIVILEGES,
-            "removed": report.removed_suites(),
             "comparison": self.comparison(),
             "differences": [self.difference(*each) for each in titled(changes)],
             "growth": total_in_words(each.growth for each in changes),
