@@ -110,17 +110,18 @@ class BatchState:
         self.target, self.parts, self.canceled = None, {}, False
 
     def _catch_up(self) -> None:
-        for record in self._records():
+        for record in self._records(b'{"is":"asked",'):
             self._note(record)
 
-    def _records(self) -> Iterator[_Record]:
-        """Yield what each line says; nothing has relied on one that was cut short."""
+    def _records(self, passed_over: bytes = b"\n") -> Iterator[_Record]:
+        """Yield what the other lines say; nothing has relied on one that was cut short."""
         if self._file is not None:
             self._file.flush()
         with suppress(FileNotFoundError), open_regular(self.path, self.path) as file:
             for line in lines_of(file, self.path):
                 with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                    yield _decode(line)
+                    if not line.startswith(passed_over):
+                        yield _decode(line)
 
     def _note(self, record: _Record) -> None:
         if isinstance(record, Target):
