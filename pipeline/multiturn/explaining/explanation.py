@@ -28,8 +28,8 @@ from multiturn.suites.streaming import Extent
 from multiturn.text import visible
 
 if TYPE_CHECKING:
+    from multiturn.model.tokens import Tokens
     from multiturn.providers.base import Preview, TargetProvider
-    from multiturn.providers.tokens import Tokens
 
 _Segment = tuple[int | None, int | None]  # indexes of a message and of a segment in it
 
@@ -82,7 +82,7 @@ class _Sent:
     def __init__(self, conversion: Conversion) -> None:
         self.conversion, self.prompt = conversion, conversion.prompt
         parts = [part for turn in self.prompt for part in turn.parts]
-        self.of_key = groupby(attrgetter("key"), parts)
+        self.of_key = groupby(attrgetter("message", "key"), parts)
         own, by_file = [part for part in parts if part.stage is None], attrgetter("resolved_path")
         stays = [part for part in own if not part.moved_by]
         self.moved = groupby(by_file, (part for part in own if part.moved_by))
@@ -107,8 +107,8 @@ class _Sent:
 
     def fate_of_key(self, where: Place, key: str, text: str) -> _Fate | None:
         """Return the fate of a text beside the messages; None if it is there as it was written."""
-        if key in self.of_key:
-            return _as_written(self.of_key[key], text)
+        if shown := self.of_key.get((None, key)):
+            return _as_written(shown, text)
         if is_blank(text):
             return "dropped", "blank text is no content (rule 2)"
         if fate := self.noticed.get((DROPPED, where)):
@@ -144,7 +144,9 @@ class _Sent:
         for at, call in enumerate(message.calls):
             where, sent = case.where(call.line, f"{key}.tool_calls[{at}]"), self.calls.get(call.id)
             fate = _SHOWN
-            if sent is None:
+            if shown := self.of_key.get((index, f"tool_calls[{at}]")):
+                fate = "changed", f"by {shown[0].changed_by}"
+            elif sent is None:
                 fate = self.noticed.get((DROPPED, where)) or self._gone(index)
             elif sent.changed_by is not None:
                 fate = "changed", f"by {sent.changed_by}"
@@ -155,11 +157,12 @@ class _Sent:
         case, now = self.conversion.case, {tool.name: tool for tool in self.conversion.tools}
         for at, tool in enumerate(case.tools):
             where = case.where(tool.line, f"tools[{at}]")
-            stage = self.conversion.altered.get((None, tool.name))
-            if tool.name not in now:
+            text = self.of_key.get((None, f"tools[{at}]"))
+            stage = text[0].changed_by if text else self.conversion.altered.get((None, tool.name))
+            if tool.name not in now and not text:
                 lost = f"no rule explains it; {_who(stage)} took the tool away"
                 yield Fate(where, *self.noticed.get((DROPPED, where), ("lost", lost)))
-            elif now[tool.name] != tool:
+            elif now.get(tool.name) != tool:
                 yield Fate(where, "changed", f"by {stage or 'a stage'}")
 
     def _fate_of_guideline(self, segment: tuple[int, int], content: object, path: str) -> _Fate:
@@ -215,17 +218,19 @@ def _fates_of_roles(conversion: Conversion) -> Iterator[Fate]:
     whys = {each.message: each.why for each in about if each.event != "thinking.dropped"}
     messages = dict(enumerate(case.input_messages))
     found = [
-        (conversion.altered.get((at, what)), at, what, turn)
+        (conversion.altered.get((at, what)), "", at, what, turn)
         for at, what, turn in conversions.altered(messages, conversion.turns)
     ]
     for edit in conversions.edits_of(conversion.chat_view):
         below = conversions.by_message(edit.view(conversion) or ())
-        found += ((edit.stage, *it) for it in conversions.altered(below, edit(conversion) or ()))
-    for stage, at, what, turn in found:
+        now = conversions.altered(below, edit(conversion) or ())
+        found += ((edit.stage, edit.why, *it) for it in now)
+    for stage, meant, at, what, turn in found:
         did = f"made it a message of the {turn.role}" if what == "role" else f"cleared {what}"
         lost: _Fate = ("lost", f"{_who(stage)} {did}, and does not say why")
         where = case.where(messages[at].line, f"{case.message_key(at)}.{what}")
-        yield Fate(where, *(("changed", whys[at]) if whys.get(at) else lost))
+        why = whys.get(at) or meant
+        yield Fate(where, *(("changed", why) if why else lost))
 
 
 def _has_own_system(prompt: Iterable[Turn]) -> bool:

@@ -1,6 +1,7 @@
 """Pipelines: stages composed into one function."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from itertools import chain
 from pathlib import Path
@@ -138,19 +139,17 @@ class Pipeline:
         conversion = structs.replace(conversion, markers=self.markers)
         result = (self._run_and_log if is_debugging() else self._run)(conversion)
         try:
-            _show(result)
+            _show(result, result)
         except MultiturnError as error:
             raise placed_in_case(error, conversion.case) from error.__cause__
         except (Exception, SystemExit) as error:
-            step = self._chooser(conversion, result)
+            found = self._first(conversion, lambda at: _show(result, at))
+            step = found[0] if found else self.steps[-1]
             raise stage_failure(step, error, conversion.case) from error
         if what := _unpaired(result):
             raise self._unpaired_by(conversion, what)
         if not _asks(result):
-            raise InputError(
-                "there is nothing to answer: only system messages have content, if any has;"
-                " add a user message"
-            ).at(result.case.where(), result.case.id)
+            raise self._silenced_by(conversion)
         for notice in result.notices:
             if notice.is_warning:
                 warn(structs.replace(notice, case_id=conversion.case.id))
@@ -162,27 +161,45 @@ class Pipeline:
         if wrong:
             where = case.where(case.input_messages[at].line, case.message_key(at))
             return InputError(f"the call {name!r} {wrong}").at(where, case.id)
-        for step in self.steps:
-            conversion = step(conversion)
-            if found := _unpaired(conversion):
-                what = (
-                    f"the stage {step.name} left a chat in which {found};"
-                    " a stage that drops a turn with a call drops its result, too"
-                )
-                break
+        if found := self._first(conversion, _unpaired):
+            what = (
+                f"the stage {found[0].name} left a chat in which {found[1]};"
+                " conversion.drop and conversion.replace_turns keep calls and results together"
+            )
         return errors.StageError(what).at(case.where(), case.id)
 
-    def _chooser(self, conversion: Conversion, result: Conversion) -> Step:
-        """Return the first step after which the chat or the question fails for a result."""
+    def _silenced_by(self, conversion: Conversion) -> MultiturnError:
+        """Return the error for a case in which there is nothing to answer."""
+        case, found = conversion.case, self._first(conversion, lambda at: not _says_something(at))
+        if found is None or found[0] is self.steps[0]:
+            what = "there is nothing to answer: only system messages have content, if any has"
+            return InputError(f"{what}; add a user message").at(case.where(), case.id)
+        what = f"the stage {found[0].name} left nothing to answer; let it keep a user message"
+        return errors.StageError(what).at(case.where(), case.id)
+
+    def _first(
+        self, conversion: Conversion, wrong: Callable[[Conversion], Any]
+    ) -> tuple[Step, Any] | None:
+        """Return the first step after which something is wrong, and what, by running them again."""
         for step in self.steps:
             conversion = step(conversion)
-            views = {"chat_view": conversion.chat_view, "question_view": conversion.question_view}
-            shown = structs.replace(result, **views)
             try:
-                _show(shown)
-            except (Exception, SystemExit):
-                return step
-        return self.steps[-1]
+                what = wrong(conversion)
+            except (Exception, SystemExit) as error:
+                what = error
+            if what:
+                return step, what
+        return None
+
+    def unsteady(self, case: Case) -> Iterator[str]:
+        """Yield each stage that changes its own result; a MultiturnError if the case fails."""
+        conversion = Conversion(case, markers=self.markers)
+        for step in self.steps:
+            conversion = step.run(conversion)
+            with suppress(MultiturnError):
+                if step.run(conversion) == conversion:
+                    continue
+            yield step.name
 
     def request(self, case: Case) -> ProviderRequest:
         """Convert a case to the request that a provider gets.
@@ -258,11 +275,14 @@ class Pipeline:
         return Pipeline(steps, name=self.name)
 
 
-def _show(conversion: Conversion) -> None:
-    """Make the chat and the question of a finished conversion, which keeps them.
+def _show(conversion: Conversion, chosen: Conversion) -> None:
+    """Make the chat and the question of a finished conversion, by the views of another or its own.
 
-    A ValueError says what a view made, if that is not turns or parts.
+    It keeps those of its own. A ValueError says what a view made, if that is not turns or parts.
     """
+    if chosen is not conversion:
+        views = {"chat_view": chosen.chat_view, "question_view": chosen.question_view}
+        conversion = structs.replace(conversion, **views)
     chat, transcript = conversion.chat, conversion.transcript
     try:
         if chat is not None and not is_shipped(type(conversion.chat_view)):
@@ -321,12 +341,17 @@ def _asks(conversion: Conversion) -> bool:
     """Return whether a conversion has anything to answer (rule 11), or shows nothing at all."""
     if conversion.chat_view is None and conversion.question_view is None:
         return True
-    turns = conversion.turns or conversion.chat or ()
-    return (
-        any(turn.role != "system" and turn.says_something for turn in turns)
-        or any(part.moved_by for part in conversion.guidelines)
-        or (not turns and not model.is_blank(conversion.question))
+    has_turns = conversion.turns or conversion.chat
+    return _says_something(conversion) or (
+        not has_turns and not model.is_blank(conversion.question)
     )
+
+
+def _says_something(conversion: Conversion) -> bool:
+    """Return whether a message other than the system's has content, or has attached a guideline."""
+    turns = conversion.turns or conversion.chat or ()
+    is_said = any(turn.role != "system" and turn.says_something for turn in turns)
+    return is_said or any(part.moved_by for part in conversion.guidelines)
 
 
 def request_of(conversion: Conversion) -> ProviderRequest:

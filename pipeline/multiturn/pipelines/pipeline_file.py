@@ -222,7 +222,9 @@ class _PipelineFile:
         try:
             read_as(top, PipelineKeys, where=self.name)
         except MultiturnError as error:
-            raise self.stop(error.what, error.where) from None
+            is_bare = re.match(r"insert\[\d+\] must be a mapping", error.what)
+            hint = "; write {stage: my_stages:mine, after: resolve_segments}" if is_bare else ""
+            raise self.stop(error.what + hint, error.where) from None
         return top
 
     def entry(self, node: Node) -> _Entry:

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from multiturn.errors import quoted
 from multiturn.files.media import Media
+from multiturn.model.tokens import estimated_tokens
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
-from multiturn.providers.tokens import estimated_tokens
 from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, causes, pipeline_changes
 from multiturn.report.sides import CaseSummary, ReportSide
 from multiturn.snapshots import attached_files, changes, privilege, snapshot_file

@@ -28,7 +28,7 @@ from multiturn.errors import Place
 from multiturn.explaining.record import to_json
 from multiturn.explaining.spans import Message, Span
 from multiturn.files.media import Media
-from multiturn.providers.tokens import estimated_tokens
+from multiturn.model.tokens import estimated_tokens
 from multiturn.snapshots import snapshot_file
 from multiturn.snapshots.attached_files import Attached, text_to_review
 from multiturn.snapshots.locations import Key, location_of

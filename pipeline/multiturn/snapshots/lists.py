@@ -24,9 +24,9 @@ from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, ProviderError
 from multiturn.explaining.record import to_json
 from multiturn.files.media import Media
+from multiturn.model.tokens import estimated_tokens
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.secrets import hide
-from multiturn.providers.tokens import estimated_tokens
 from multiturn.snapshots import attached_files, changes, privilege
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.changes import Change, FileChange
@@ -360,7 +360,7 @@ def _each_once(*entries: Mapping[Any, list[Key]]) -> list[Key]:
 
 def recorded_target(folder: SnapshotFolder) -> str:
     """Return the name of the target that ``target.lock`` is of; empty if there is none."""
-    text = folder.read(TARGET) or ""
+    text = sides_of(folder.read(TARGET) or "")[0]
     for document in read_documents(text, folder.shown(TARGET)) if text else ():
         if isinstance(document.value, dict):
             return str(document.value.get("target", ""))
