@@ -19,7 +19,15 @@ from msgspec.structs import replace
 
 from batch_server import answer_to, prompt_of, text_for
 from multiturn import Case, MultiturnError, ProviderError, load_pipeline, load_suite
-from multiturn.engine.batches import Batches, BatchRun, BatchState, DryBatchRun
+from multiturn.engine import batches
+from multiturn.engine.batches import (
+    Batches,
+    BatchRun,
+    BatchState,
+    Canceled,
+    DryBatchRun,
+    Target,
+)
 from multiturn.engine.run import Run
 from multiturn.providers.anthropic.batches import AnthropicBatchApi
 from multiturn.providers.batch_api import BatchApi, BatchPart, BatchSearch, BatchStatus
@@ -543,3 +551,17 @@ def test_parts_keep_to_the_limits_of_the_vendors() -> None:
         (100_000, 8_000_000),
         (1_000_000, 2_000_000_000),
     ]
+
+
+def test_what_was_read_of_a_state_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[bytes] = []
+    decode = batches._decode
+    monkeypatch.setattr(batches, "_decode", lambda line: (read.append(line), decode(line))[1])
+    state = BatchState(str(tmp_path / "out.jsonl"))
+    state.start(Target("t", "openai", "m", ()))
+    for _ in range(5):
+        with state.alone(pytest.fail):
+            state.keep(Canceled())
+    assert [line[:14] for line in read] == [b'{"is":"target"', *[b'{"is":"cancele'] * 4]
