@@ -20,14 +20,7 @@ from msgspec.structs import replace
 from batch_server import answer_to, prompt_of, text_for
 from multiturn import Case, MultiturnError, ProviderError, load_pipeline, load_suite
 from multiturn.engine import batches
-from multiturn.engine.batches import (
-    Batches,
-    BatchRun,
-    BatchState,
-    Canceled,
-    DryBatchRun,
-    Target,
-)
+from multiturn.engine.batches import Batches, BatchRun, BatchState, DryBatchRun
 from multiturn.engine.run import Run
 from multiturn.providers.anthropic.batches import AnthropicBatchApi
 from multiturn.providers.batch_api import BatchApi, BatchPart, BatchSearch, BatchStatus
@@ -542,6 +535,26 @@ def test_a_part_may_be_as_large_as_the_vendor_takes(
     assert [requests for requests, _ in sizes()] == [2, 1]
 
 
+def test_what_waits_is_not_decoded_again_for_each_part(
+    folder: Path, named: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the time to send millions of requests would grow with the square of their number."""
+    decoded: list[bytes] = []
+    decode = batches._decode
+    named.lag = 9
+
+    def counted(line: bytes) -> Any:
+        decoded.append(line)
+        return decode(line)
+
+    monkeypatch.setattr(batches, "_decode", counted)
+    write_suite(folder, map(str, range(40)))
+    assert run(wait=False) == {}
+    assert len(named.batches) == 20
+    assert not [line for line in decoded if b'"asked"' in line]
+    assert len(BatchState("out.jsonl").waiting()[0]) == 40
+
+
 def test_parts_keep_to_the_limits_of_the_vendors() -> None:
     """From the vendors' documentation; Anthropic's parts are smaller than it takes."""
     apis = [batches_of(connect()) for connect in (openai, azure, anthropic, gemini)]
@@ -551,17 +564,3 @@ def test_parts_keep_to_the_limits_of_the_vendors() -> None:
         (100_000, 8_000_000),
         (1_000_000, 2_000_000_000),
     ]
-
-
-def test_what_was_read_of_a_state_is_not_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[bytes] = []
-    decode = batches._decode
-    monkeypatch.setattr(batches, "_decode", lambda line: (read.append(line), decode(line))[1])
-    state = BatchState(str(tmp_path / "out.jsonl"))
-    state.start(Target("t", "openai", "m", ()))
-    for _ in range(5):
-        with state.alone(pytest.fail):
-            state.keep(Canceled())
-    assert [line[:14] for line in read] == [b'{"is":"target"', *[b'{"is":"cancele'] * 4]

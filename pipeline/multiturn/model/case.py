@@ -1,7 +1,6 @@
 """A case, as its suite has it."""
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any, Literal
 
 from msgspec import Struct, structs
@@ -135,7 +134,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         segments = [each for message in messages for _, each, _ in segments_of(message)]
         names = {str(each.get("value")) for each in segments if isinstance(each, dict)}
         media = self.files.read_media(names) if self.files else None
-        return partial(type(self), **structs.asdict(self)), (), media
+        return _case_of, (structs.asdict(self),), media
 
     def __setstate__(self, media: dict[str, tuple[str, Media]]) -> None:
         if self.files is not None:
@@ -175,3 +174,7 @@ def first_other(case: Case) -> int:
         if message.role != "system":
             return at
     return len(case.input_messages)
+
+
+def _case_of(fields: dict[str, Any]) -> Case:
+    return Case(**fields)
