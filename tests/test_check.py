@@ -199,6 +199,12 @@ UNSTEADY = (
             "refusing.yaml a.eval.yaml --stages",
             ["a.eval.yaml:2: case 'one': no owner", "a.eval.yaml:4: case 'two': no owner"],
         ),
+        (  # the one pipeline that is named converts the suites
+            "refusing.yaml a.eval.yaml",
+            ["a.eval.yaml:2: case 'one': no owner", "a.eval.yaml:4: case 'two': no owner"],
+        ),
+        ("refusing.yaml a.eval.yaml --pipeline spec", []),
+        ("refusing.yaml spec a.eval.yaml", []),
     ],
 )
 def test_stages_are_run_twice_on_the_cases_of_suites(

@@ -184,6 +184,19 @@ def test_turns_are_replaced_where_the_first_of_them_was() -> None:
     assert TALK.replace_turns(TALK.turns[:5], ()).turns == (LAST,)
 
 
+def test_only_what_is_gone_has_the_reason_of_a_replacement() -> None:
+    one = replace(FIRST, parts=(*FIRST.parts, *SECOND.parts))
+    asked = replace(ASKING, calls=ASKING.calls[:1])
+    result = TALK.replace_turns([ASKING, FIRST, SECOND], [asked, one], "merged")
+    (notice,) = result.notices
+    assert (notice.where.label[-15:], notice.why) == ("].tool_calls[1]", "merged")
+    assert TALK.replace_turns(TALK.turns, TALK.turns, "merged") == TALK
+    # What a later stage drops is told of that stage.
+    later = viewing(result.drop([asked, one], "too old"))
+    why = {fate.where.label.partition("[")[2]: fate.why for fate in explain(later).fates}
+    assert (why["2].content[0]"], why["4].content[0]"]) == ("too old", "too old")
+
+
 def test_another_role_is_explained_by_the_reason_of_a_replacement() -> None:
     spoken = replace(BETWEEN, role="assistant")
     silent, said = (explain(viewing(TALK.replace_turns(BETWEEN, spoken, why))) for why in ("", WHY))
@@ -194,9 +207,9 @@ def test_another_role_is_explained_by_the_reason_of_a_replacement() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        (ASKING, (), "take the call 'c1' or its result away alone; give both of them"),
-        ([FIRST, LAST], LAST, "take the call 'c1' or its result away alone"),
-        (FIRST, replace(FIRST, answers="c9"), "take the call 'c1' or its result away alone"),
+        (ASKING, (), "leave 'c1' without its call; have both in the new turns, or neither"),
+        ([FIRST, LAST], LAST, "leave 'c1' without its result"),
+        (FIRST, replace(FIRST, answers="c9"), "leave 'c1' without its result"),
         ((), LAST, "replace_turns takes turns of this Conversion"),
         (replace(LAST, message=None), LAST, "replace_turns takes turns of this Conversion"),
         (LAST, ["And?"], "a str in place of a Turn"),

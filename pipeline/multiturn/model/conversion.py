@@ -371,8 +371,11 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         if model.is_blank(why):
             raise ValueError("drop takes a reason, which explain shows")
         items += _following(items, self)
+        turns = (item for item in items if isinstance(item, Turn))
+        parts = ((each, turn) for turn in turns for each in turn.parts if each.origin)
+        joined = [each for each, turn in parts if each.message != turn.message]
         return _without(self, items).replace(
-            notices=(*self.notices, *(_notice(self, item, why) for item in items))
+            notices=(*self.notices, *(_notice(self, item, why) for item in [*items, *joined]))
         )
 
     def replace_turns(
@@ -401,9 +404,11 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         at = next(at for at, turn in enumerate(self.turns) if id(turn) in ids)
         turns[at:at] = made
         if apart := _apart(turns) - _apart(self.turns):
-            what = f"replace_turns would take the call {min(apart)!r} or its result away alone"
-            raise ValueError(f"{what}; give both of them, as an exchange has them")
-        notices = (_notice(self, turn, why) for turn in gone if why)
+            name = min(apart)
+            is_asked = any(call.id == name for turn in turns for call in turn.calls)
+            what = f"leave {name!r} without its {'result' if is_asked else 'call'}"
+            raise ValueError(f"replace_turns would {what}; have both in the new turns, or neither")
+        notices = (_notice(self, item, why) for item in _only_in(gone, made) if why)
         return structs.replace(self, turns=tuple(turns), notices=(*self.notices, *notices))
 
     def edit_chat(self, function: Callable[..., Turns], **options: Any) -> "Conversion":
@@ -521,6 +526,25 @@ def _following(items: Iterable[Droppable], conversion: Conversion) -> Iterator[D
         for part in turn.parts:
             if part.kind == "reference" and part.resolved_path in paths:
                 yield part
+
+
+def _only_in(gone: Turns, made: Turns) -> Iterator[Droppable]:
+    """Yield what turns have and those that replace them have not: turns, or their parts and calls.
+
+    A turn with another role, or with other thinking, is none of the new ones.
+    """
+    heads = {(turn.message, turn.role, turn.thinking) for turn in made}
+    kept = {part.origin for turn in made for part in turn.parts}
+    calls = {call.id for turn in made for call in turn.calls}
+    for turn in gone:
+        lost: list[Droppable] = [each for each in turn.calls if each.id not in calls]
+        lost += [each for each in turn.parts if each.origin and each.origin not in kept]
+        is_left = len(lost) < len(turn.parts) + len(turn.calls)
+        is_moved = is_left and not any(turn.message == each.message for each in made)
+        if (turn.message, turn.role, turn.thinking) in heads or is_moved:
+            yield from lost
+        else:
+            yield turn
 
 
 def _notice(conversion: Conversion, item: Droppable, why: str) -> Notice:
