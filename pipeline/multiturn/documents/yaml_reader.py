@@ -14,7 +14,7 @@ import yaml
 from msgspec import structs
 from yaml import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
 
-from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, Repeats, place_of
+from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, Repeats, measure, place_of
 from multiturn.errors import InputError, MultiturnError, Place, RepeatsError, cut, quoted
 
 _NULL_OR_BOOL = {
@@ -240,10 +240,9 @@ class Reader:
         self.original = source.original if source.has_stand_ins else None
         self.anchors: dict[str, Node] = {}
         self.depth = 0
-        self.size = 0  # nodes and characters so far, as if every alias were written out
-        self.aliased = 0
+        self.aliased = 0  # characters
         self.values = 0  # that are kept: those of a case go with it
-        self.repeats = repeats or Repeats()
+        self.repeats = repeats or Repeats(len(source.data))
 
     def error(self, what: str, mark: Mark) -> MultiturnError:
         """Return an error at a place of the stream."""
@@ -278,7 +277,6 @@ class Reader:
         kind = event.__class__
         if kind is AliasEvent:
             return self.alias(event)
-        size, values = self.size, self.values
         self.values += 1
         if self.values > self.most_values:
             raise self.too_many(event)
@@ -290,12 +288,7 @@ class Reader:
                 raise self.too_deep(event)
             node = self.mapping(event) if kind is MappingStartEvent else self.sequence(event)
             self.depth -= 1
-        node.size = self.size - size
-        # An alias is counted as if it were written out, so a node that has an anchor keeps its
-        # numbers: to count again at each alias would take quadratic time.
         if event.anchor is not None:
-            node.height = _height(node)
-            node.values = self.values - values
             self.anchors[event.anchor] = node
         return node
 
@@ -318,19 +311,20 @@ class Reader:
                 f" write &{name} in front of a value above",
                 event.start_mark,
             )
-        if self.depth + node.height > MAX_DEPTH:
+        # What an alias repeats is counted again each time, which takes no longer than its limits.
+        values, size, levels = measure(node)
+        if self.depth + levels > MAX_DEPTH:
             raise self.too_deep(event)
-        self.values += node.values
+        self.values += values
         if self.values > self.most_values:
             raise self.too_many(event)
-        if self.repeats.add(node.values, event.start_mark):
+        if self.repeats.add(values):
             raise RepeatsError(
                 f"with the alias *{name}, this document repeats too many values;"
                 f" write less below &{name}",
                 where=place_of(self.source.name, event.start_mark),
             )
-        self.size += node.size
-        self.aliased += node.size
+        self.aliased += size
         if self.aliased > MAX_ALIASED:
             raise self.error(
                 f"the alias *{name} makes this document too large:"
@@ -347,7 +341,6 @@ class Reader:
         children = []
         while (item := next_event()).__class__ is not SequenceEndEvent:
             children.append(read(item))
-        self.size += 1
         return Node(None, event.start_mark, None, children)
 
     def mapping(self, event: Any) -> Node:
@@ -365,7 +358,6 @@ class Reader:
                 continue
             children[name] = child
             child.key_mark = key.start_mark
-        self.size += 1
         node = Node(None, event.start_mark, None, children)
         if merged:
             node.merge(merged)
@@ -383,7 +375,6 @@ class Reader:
         name: str | None = None
         if event.__class__ is ScalarEvent and event.anchor is None and event.tag is None:
             name = event.value if self.original is None else self.original(event)
-            self.size += len(event.value) + 1
         elif event.__class__ in (ScalarEvent, AliasEvent):
             node = self.node(event)
             name = node.value if node.source is None else node.source
@@ -399,7 +390,6 @@ class Reader:
     def scalar(self, event: Any) -> Node:
         """Read a scalar by the core schema."""
         text = event.value if self.original is None else self.original(event)
-        self.size += len(event.value) + 1
         if event.tag is not None:
             self.check_tag(event, "str")
         elif event.implicit[0]:
@@ -419,11 +409,3 @@ class Reader:
                 " values are plain text, numbers, lists and mappings",
                 event.start_mark,
             )
-
-
-def _height(node: Node) -> int:
-    """Return how many levels a value has; one with an anchor keeps the number."""
-    if node.height or node.children is None:
-        return node.height
-    children = node.children.values() if isinstance(node.children, dict) else node.children
-    return 1 + max(map(_height, children), default=0)

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from multiturn.documents.node import Node, with_keys
+from multiturn.documents.node import Node, measure, with_keys
 from multiturn.documents.validation import check_finite, read_as
 from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
@@ -101,7 +101,7 @@ class CaseReader:
 
     def case(self, node: Node, case_id: str, shared: Case, *places: str) -> Case:
         """Read one case; it may have the keys of ``places`` besides its own."""
-        label = f"case {quoted(case_id)}"
+        label, size = f"case {quoted(case_id)}", measure(node)[1]
         node, wording = self.dialect.case(node, label)
         folder = self.files.folders[0]
         if "input_messages" not in node.children and os.path.exists(f"{folder}/{PROMPT_FILE}"):
@@ -112,10 +112,10 @@ class CaseReader:
             what = f"{wording.key} is empty; add a message"
             raise InputError(what, where=node.place(self.name, label))
         written = node.children["input_messages"]
-        if node.size > MAX_CASE_SIZE and node.size - size_of_data(written) > MAX_CASE_SIZE:
+        if size > MAX_CASE_SIZE and size - size_of_data(written) > MAX_CASE_SIZE:
             what = f"it is larger than {MAX_CASE_SIZE:,} characters, with its aliases expanded"
             raise InputError(what, where=node.place(self.name, label))
-        self.size = max(node.size, written.size)  # a suite may give messages to each case
+        self.size = max(size, measure(written)[1])  # a suite may give messages to each case
         self.keys.check(node, "case", *places, label=label)
         given = self._given(node, shared, label)
         tools = given.get("tools", shared.tools)

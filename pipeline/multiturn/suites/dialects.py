@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from multiturn.documents.node import Node, Repeats, count_values, list_of, with_keys
+from multiturn.documents.node import Node, Repeats, list_of, measure, with_keys
 from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
 from multiturn.suites import keys as words
 from multiturn.suites import messages as rewriting
@@ -321,7 +321,7 @@ class Dialect:
         _check_paths(files, self.name, "")
         given = [*self._shared.values(), *self.variables.defaults.values()]
         given += [keys[key] for key in _SHARED if key in keys]
-        self._values_given = sum(map(count_values, given))
+        self._values_given = sum(measure(node)[0] for node in given)
         return with_keys(head, keys)
 
     def check_repeats(self, node: Node) -> None:
@@ -333,7 +333,7 @@ class Dialect:
             inputs += [given] if given is not None else []
         # A text that is a list of messages in JSON may be the same in all cases, by an alias.
         values = self._values_given + sum(map(rewriting.values_in_text, inputs))
-        if values and self.repeats.add(values, node.mark):
+        if values and self.repeats.add(values):
             raise RepeatsError(
                 "the suite gives too many values to its cases, by its input, guidelines, metadata,"
                 " vars or aliases; split it, or give less",

@@ -190,7 +190,7 @@ def _rewrite(
 def message_node(role: str, content: Node) -> Node:
     """Return a message."""
     keys = {"role": Node(role, content.mark), "content": content}
-    return Node(None, content.mark, None, keys, content.size)
+    return Node(None, content.mark, None, keys)
 
 
 def _are_messages(given: Node | None) -> TypeGuard[Node]:
@@ -329,7 +329,7 @@ class _Blocks:
     def _parsed(self, written: Node, label: str) -> Node:
         """Return arguments that are written as a JSON text."""
         where = written.place(self.check.name, label)
-        if self.repeats.add(values_in_json(written.value), written.mark):  # by aliases of the text
+        if self.repeats.add(values_in_json(written.value)):  # by aliases of the text
             what = "the suite repeats too many values in arguments; write fewer calls by aliases"
             raise RepeatsError(what, where=where)
         try:
@@ -341,8 +341,8 @@ class _Blocks:
             raise MultiturnError(f"{_NO_OBJECT}: {error}", where=where) from None
         if not isinstance(value, dict):
             raise MultiturnError(f"{_NO_OBJECT}; write {{}} for none", where=where)
-        size = len(written.value)  # nothing asks for the place of a value in it
-        return Node(value, written.mark, None, None, size, key_mark=written.key_mark)
+        # Nothing asks for the place of a value in it.
+        return Node(value, written.mark, key_mark=written.key_mark)
 
     def _use(self, block: Node, message: Node, label: str, at: int) -> Node:
         """Return a call of Anthropic's in our form."""

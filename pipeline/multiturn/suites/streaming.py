@@ -51,6 +51,8 @@ def suite_documents(
         yield Document(empty, read_json_lines(file, name, lines))
         return
     source = _source(file, name)
+    if repeats is not None:
+        repeats.length += len(source.data)
     heads: list[Node] | None = None
     for number, document in enumerate(_Stream(source, repeats=repeats).suite()):
         if document.cases is not None:
