@@ -34,7 +34,11 @@ from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, digest, folder_of, location_of
 from multiturn.snapshots.privilege import PrivilegeChange, PromotedLock, Promotion
 from multiturn.snapshots.reviewed_case import HI, ReviewedCase
-from multiturn.snapshots.snapshot_file import attached_and_promoted, recorded_body, recorded_case
+from multiturn.snapshots.snapshot_file import (
+    attached_and_promoted,
+    recorded_case,
+    recorded_settings,
+)
 from multiturn.text import utf8
 
 _T = TypeVar("_T")
@@ -381,7 +385,7 @@ def target_text(provider: TargetProvider) -> str:
 
 def body_privileges(old: str, new: str) -> Iterator[PrivilegeChange]:
     """Yield what `body` changes between two snapshots, or two texts of ``target.lock``."""
-    return privilege.body_changes(*map(recorded_body, (old, new)))
+    return privilege.body_changes(*(recorded_settings(text).get("body") for text in (old, new)))
 
 
 def _settings(settings: Any) -> dict[str, Any]:
