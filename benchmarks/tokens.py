@@ -10,8 +10,8 @@ from unittest.mock import patch
 from measuring import seconds, usage
 from multiturn import Estimate, dry_run, load_target
 from multiturn.engine.costs import SharedPrefixes, price_for
+from multiturn.model.tokens import Tokenizer, Tokens
 from multiturn.providers.http import HttpProvider
-from multiturn.providers.tokens import Tokenizer, Tokens
 
 CASES = 100_000
 MODELS = {"claude": ("anthropic", "claude-haiku-4-5"), "gpt": ("openai", "gpt-4o")}

@@ -4,9 +4,15 @@ import base64
 import random
 from typing import Any
 
-from multiturn import ChatMessage, ProviderRequest
+from msgspec.structs import replace
+
+from multiturn import Case, ChatMessage, Conversion, ProviderRequest, TestMessage
+from multiturn.model.request import turn_of
 from multiturn.model.settings import RequestSettings
-from multiturn.model.turns import Call, Thinking, Tool
+from multiturn.model.turns import Call, Thinking, Tool, Turn
+from multiturn_stages.consolidate_system import consolidate_system
+from multiturn_stages.filter_empty import filter_empty
+from multiturn_stages.render_question import render_question
 
 NAMES = ("weather", "search_web", "read-file", "f")
 TEXTS = ("Hello", "Grüße \U0001f600", "a\n\nb", "  Hi  ", '{"a": 1}', "Let me look.")
@@ -30,6 +36,33 @@ VALUES: tuple[Any, ...] = (
 def history(number: int) -> ProviderRequest:
     """Return a conversation of 1 to 8 calls, which is well-formed but rarely as a vendor wants."""
     return _History(random.Random(number)).request()
+
+
+def conversion_of(request: ProviderRequest) -> Conversion:
+    """Return a conversation with a chat and a question, as if a suite had it."""
+    turns, messages = [], []
+    for at, message in enumerate(request.chat_prompt or ()):
+        turns.append(_placed(turn_of(message), at))
+        messages.append(
+            TestMessage(
+                message.role,
+                message.text,
+                calls=message.tool_calls,
+                answers=message.tool_call_id,
+                is_error=message.is_error,
+                thinking=message.thinking,
+            )
+        )
+    case = Case(
+        id="x", input_messages=tuple(messages), tools=request.tools, settings=request.settings
+    )
+    given = Conversion(case, turns=tuple(turns), tools=request.tools)
+    return render_question(filter_empty(consolidate_system(given)))
+
+
+def _placed(turn: Turn, at: int) -> Turn:
+    parts = (replace(part, message=at, content=number) for number, part in enumerate(turn.parts))
+    return replace(turn, message=at, parts=tuple(parts))
 
 
 class _History:

@@ -31,6 +31,7 @@ FILES = {
     "no_chat.yaml": "extends: spec\nremove: [consolidate_system]",
     "no_question.yaml": "extends: spec\nremove: [render_question]",
     "house.py": """\
+from msgspec.structs import replace
 from multiturn import MultiturnError, stage
 
 @stage(requires={"turns"}, provides={"chat"})
@@ -40,7 +41,18 @@ def liar(conversion):
 @stage(requires={"turns"})
 def refuse(conversion):
     raise MultiturnError("no owner")
+
+@stage(requires={"turns"})
+def shout(conversion):
+    return conversion.map_parts(lambda part: replace(part, text=part.text + "!"))
+
+@stage(requires={"turns"})
+def once(conversion):
+    assert not any(part.text == "Hi." for turn in conversion.turns for part in turn.parts)
+    return conversion.map_parts(lambda part: replace(part, text=part.text + "."))
 """,
+    "loud.yaml": "extends: spec\ninsert: [{stage: house:shout, after: resolve_segments}]",
+    "once.yaml": "extends: loud.yaml\nreplace: {shout: house:once}",
     "liar.yaml": "extends: spec\nreplace: {consolidate_system: house:liar}",
     "refusing.yaml": "extends: spec\ninsert: [{stage: house:refuse, after: resolve_segments}]",
     "neither.yaml": "stages: [resolve_segments, embed_files]",
@@ -164,6 +176,41 @@ evalcases:
 )
 def test_each_error_is_a_line(tmp_path: Path, arguments: str, errors: list[str]) -> None:
     assert checked(tmp_path, arguments) == (1, [], errors)
+
+
+UNSTEADY = (
+    "a.eval.yaml:2: the stage {} changes its own result when it runs twice (a.eval.yaml: one, two);"
+    " let it leave alone what it has made: a stage knows its own text by part.stage"
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "errors"),
+    [
+        ("spec a.eval.yaml --stages", []),
+        ("loud.yaml a.eval.yaml --stages", [UNSTEADY.format("shout")]),
+        ("once.yaml a.eval.yaml --stages", [UNSTEADY.format("once")]),
+        ("loud.yaml a.eval.yaml", []),
+        ("a.eval.yaml --stages --pipeline loud.yaml", [UNSTEADY.format("shout")]),
+        (
+            "refusing.yaml a.eval.yaml --stages",
+            ["a.eval.yaml:2: case 'one': no owner", "a.eval.yaml:4: case 'two': no owner"],
+        ),
+    ],
+)
+def test_stages_are_run_twice_on_the_cases_of_suites(
+    tmp_path: Path, arguments: str, errors: list[str]
+) -> None:
+    code, _, said = checked(tmp_path, arguments)
+    assert [line for line in said if " stages, in " not in line and "cases," not in line] == errors
+    assert code == bool(errors)
+
+
+def test_stages_need_a_suite_to_run_on(tmp_path: Path) -> None:
+    code, _, said = checked(tmp_path, "loud.yaml --stages")
+    assert (code, said[-1]) == (
+        *(2, "Error: --stages runs stages on the cases of suites; name one, too"),
+    )
 
 
 def test_a_target_adds_its_rules(tmp_path: Path) -> None:

@@ -60,6 +60,16 @@ def test_stages_lists_those_of_a_pipeline_and_those_that_ship(folder: Path) -> N
     assert "  missing_file: error (or warn)\n" in shipped
 
 
+def test_stages_of_packages_are_shown_with_the_name_of_the_package(folder: Path) -> None:
+    (folder / "house-1.dist-info").mkdir()
+    (folder / "house-1.dist-info/METADATA").write_text("Name: house-stages\nVersion: 1\n")
+    points = "[multiturn.stages]\nforgetful = lossy_of_cli:forget\n"
+    (folder / "house-1.dist-info/entry_points.txt").write_text(points)
+    shown = run("stages", folder=folder).stdout
+    assert "\nforgetful of house-stages\n  \n  requires turns\n" in f"\n{shown}"
+    assert "\nfilter_empty\n" in shown
+
+
 def test_diff_shows_what_changes_and_exits_with_1(folder: Path) -> None:
     done = run("diff", "a.eval.yaml", "--from", "spec", "--to", "shipped", folder=folder)
     assert done.returncode == 1

@@ -33,7 +33,8 @@ from multiturn import (
 )
 from multiturn.cli.explain import as_explanation
 from multiturn.documents.validation import choices_of
-from multiturn.errors import ProviderError, StageError
+from multiturn.errors import InputError, ProviderError, StageError
+from multiturn.explaining.spans import joined_text
 from multiturn.model.conversion import parts_of
 from multiturn.model.turns import ROLES
 from multiturn.pipelines.contract import Contract, Stage, contract_of, options_of
@@ -46,8 +47,11 @@ from multiturn.snapshots.reviewed_case import reviewed_case
 from multiturn.snapshots.snapshot_file import snapshot_text
 from multiturn_stages.embed_files import embed_files
 from multiturn_stages.extract_guidelines import extract_guidelines
+from multiturn_stages.guard_markers import guard_markers
 from multiturn_stages.render_question import render_question
+from multiturn_stages.render_tools import render_tools
 from multiturn_stages.resolve_segments import resolve_segments
+from multiturn_stages.trim_history import trim_history
 
 Order = tuple[Stage, ...]
 Options = Mapping[str, Mapping[str, Any]]
@@ -68,6 +72,7 @@ FORTY = {
 FIELDS = {
     "turns": {"turns", "guidelines", "system_prompt", "tools", "notices"},
     "files": {"turns"},
+    "history": {"turns", "notices"},
     "guidelines": {"turns", "guidelines"},
     "text": {"turns"},
     "chat": {"chat_view"},
@@ -80,6 +85,22 @@ SHIPPING: dict[str, Options] = {
     for name in pipeline_names()
 }
 any_options = st.fixed_dictionaries({each.__name__: some_options(each) for each in SEVEN})
+MORE: Order = (render_tools, guard_markers, trim_history)  # those that no pipeline that ships has
+more_options = st.fixed_dictionaries(
+    {
+        "render_tools": st.fixed_dictionaries(
+            {
+                "definition": st.sampled_from(["", "[Tool {name}]: "]),
+                "neighbors": st.sampled_from(["join", "keep"]),
+            }
+        ),
+        "guard_markers": st.just({"mode": "escape"}),
+        "trim_history": st.fixed_dictionaries(
+            {"keep_first": st.integers(0, 2), "tokens": st.integers(1, 200)},
+            optional={"exchanges": st.integers(1, 3)},
+        ),
+    }
+)
 
 
 @pytest.fixture(scope="module")
@@ -146,8 +167,8 @@ def converted(pipeline: Pipeline, case: Case) -> Conversion | str:
     ("facts", "words"),
     [
         ({"trns"}, "there is no fact 'trns'; did you mean \"turns\"?"),
-        ({1}, "there is no fact '1'; choose from: turns, files, guidelines"),
-        ({"house."}, "there is no fact 'house.'; choose from: turns, files, guidelines"),
+        ({1}, "there is no fact '1'; choose from: turns, files, history, guide"),
+        ({"house."}, "there is no fact 'house.'; choose from: turns, files, history, guide"),
         ("turns", 'KIND is a set of facts; write KIND={"turns"}'),
         (None, 'KIND is a set of facts; write KIND={"turns"}'),
     ],
@@ -170,21 +191,41 @@ def test_facts_may_be_an_iterator() -> None:
     assert contract(declared("own", requires=iter(["chat"]))).requires == {"chat"}
 
 
-@settings(max_examples=50)
-@given(case=cases, options=any_options, order=st.sampled_from(accepted_orders(SEVEN)))
+def with_more(order: Order, stages: Order, data: st.DataObject) -> Order:
+    """Return an order with some stages more, each at any of its legal places."""
+    for each in stages:
+        places = ((*order[:at], each, *order[at:]) for at in range(len(order) + 1))
+        order = data.draw(st.sampled_from([*filter(is_accepted, places)]))
+    return order
+
+
+@settings(max_examples=100)
+@given(
+    case=cases,
+    options=any_options,
+    more=more_options,
+    order=st.sampled_from(accepted_orders(SEVEN)),
+    data=st.data(),
+)
 def test_a_stage_alone_changes_only_what_it_declares_and_repeats_itself(
-    files: Files, case: Case, options: Options, order: Order
+    files: Files, case: Case, options: Options, more: Options, order: Order, data: st.DataObject
 ) -> None:
     before = Conversion(replace(case, files=files))
-    for step in pipeline_of(order, options).steps:
+    for step in pipeline_of(with_more(order, MORE, data), {**options, **more}).steps:
         given_one = deepcopy(before, {id(files): files})
-        after = step(before)
+        try:
+            after = step(before)
+        except InputError as error:
+            assert step.stage is trim_history
+            assert "tokens must stay" in str(error)  # noqa: PT017
+            return
         facts = contract(step.stage).provides | contract(step.stage).consumes
         may_change = {"stage", "dropped"}.union(*(FIELDS[fact] for fact in facts))
         for field in set(Conversion.__struct_fields__) - may_change:
             assert getattr(after, field) == getattr(before, field), step.name
         assert before == given_one, f"{step.name} changed the conversion it was given"
-        assert checked(before, after, step.stage) == after  # as stages of others are, in a run
+        if step.stage is not render_tools:  # its turns keep calls without tools, for transcripts
+            assert checked(before, after, step.stage) == after  # as stages of others are, in a run
         assert step(after) == after, f"{step.name} gives something else when it runs twice"
         before = after
 
@@ -223,6 +264,28 @@ def test_every_accepted_order_gives_the_same_request(
             assert found == first
         else:
             assert request_of(found) == request_of(first)
+
+
+@settings(max_examples=200)
+@given(name=st.sampled_from([*SHIPPING]), case=cases, more=more_options, data=st.data())
+def test_trimming_and_rendering_give_one_request_at_each_legal_place_and_lose_nothing(
+    files: Files, name: str, case: Case, more: Options, data: st.DataObject
+) -> None:
+    case, options = replace(case, files=files), {**SHIPPING[name], **more}
+    stages = SEVEN if "omit_lone_prompt" in SHIPPING[name] else SIX
+    chosen = tuple(each for each in MORE if data.draw(st.booleans()))
+    first = converted(pipeline_of((*stages, *chosen), options), case)
+    for _ in range(3):
+        order = with_more(data.draw(st.sampled_from(accepted_orders(stages))), chosen, data)
+        found = converted(pipeline_of(order, options), case)
+        if isinstance(first, str) or isinstance(found, str):
+            assert found == first
+            continue
+        assert request_of(found) == request_of(first)
+        assert explain(found).fates == explain(first).fates
+        assert not [fate for fate in explain(found).fates if fate.fate == "lost"]
+        spoken = [joined_text(message.spans) for message in explain(found).chat or ()]
+        assert spoken == [turn.content for turn in found.chat or ()]
 
 
 def plain(given: Conversion) -> Conversion:
@@ -417,7 +480,7 @@ def test_a_declared_loss_is_explained_wherever_it_happens(
     losing = pipeline_of((*order[:at], lose, *order[at:]), {**SHIPPING[name], "lose": options})
     result = converted(losing, case)
     if isinstance(result, str):
-        assert "there is nothing to answer" in result or "drops its result, too" in result
+        assert "there is nothing to answer" in result or "left nothing to answer" in result
         return
     for fate in explain(result).fates:
         assert fate.fate != "lost", fate

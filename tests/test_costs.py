@@ -25,7 +25,7 @@ from multiturn import (
     Tokens,
     load_suite,
 )
-from multiturn.providers import tokens
+from multiturn.model import tokens
 from multiturn.providers.prices import Price, Rates
 from running import by_id, records, run, start, wait_for, write_suite
 from vendors import openai

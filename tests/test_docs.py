@@ -16,9 +16,15 @@ from batch_server import BatchServer
 from comparing import data_of, write
 from evals_server import TICKETS, EvalsServer, add_tickets
 from loopback import KEY, Server, completion, error_body
+from media_files import image
+from multiturn import Call, Media, Part, Thinking, Turn, explain
 from multiturn.documents.yaml_reader import read_documents
+from multiturn.model.turns import unpaired
 from multiturn.pipelines.contract import FACTS
-from pages import blocks, printed, said, sessions, write_files
+from multiturn.testing import conversion
+from multiturn_stages.consolidate_system import consolidate_system
+from multiturn_stages.render_question import render_question
+from pages import blocks, printed, program, said, sessions, write_files
 from repositories import commit, git
 
 ROOT = Path(__file__).parent.parent
@@ -73,6 +79,7 @@ def test_the_page_of_importing_works_as_it_stands(tmp_path: Path) -> None:
         ("costs.md", 3),
         ("explain.md", 1),
         ("formats.md", 5),
+        ("histories.md", 3),
         ("models.md", 3),
         ("own-provider.md", 4),
         ("own-servers.md", 1),
@@ -95,7 +102,72 @@ def test_a_page_works_as_it_stands(tmp_path: Path, name: str, commands: int) -> 
 def test_the_page_of_stages_works_as_it_stands(pytester: pytest.Pytester) -> None:
     assert play(page("stages.md"), pytester.path) == 5
     tested = pytester.runpytest_inprocess("-p", "no:cacheprovider", "test_house_stages.py")
-    tested.assert_outcomes(passed=4)
+    tested.assert_outcomes(passed=3)
+
+
+SHOT = Media.of(image())
+ASKED = (
+    ("system", "S"),
+    ("user", "Card 1234567812345678", Part("media", SHOT.text, media=SHOT)),
+    ("assistant", "Hm", Thinking("Two.", "s"), Call("c1", "f"), Call("c2", "f")),
+    Turn("tool", ("one",), answers="c1"),  # type: ignore[arg-type]
+    Turn("tool", ("two",), answers="c2", is_error=True),  # type: ignore[arg-type]
+    ("tool", "by the way"),
+    ("user", "Look", Part("media", SHOT.text, media=SHOT)),
+)
+IMAGE = SHOT.text
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        (
+            "redact",
+            {},
+            ["S", f"Card [redacted]\n{IMAGE}", "Hm", "one", "two", "by the way", "Look"],
+        ),
+        (
+            "translate",
+            {"texts": {"Hm": "Well", "Well": "Hm"}},
+            ["S", "Card", "Well", "one", "two", "by the way", "Look"],
+        ),
+        ("keep_last", {"exchanges": 1}, ["S", f"Look\n{IMAGE}"]),
+        ("merge_results", {}, ["S", "Card", "Hm", "one\ntwo", "by the way", "Look"]),
+        ("add_image", {}, ["S", "Card", "Hm", "one", "two", "by", f"Look\n{IMAGE}\n[image: "]),
+        ("add_header", {}, ["S", "Customer:\nC", "Hm", "one", "two", "by", "Customer:\nLook"]),
+        ("rename_role", {}, ["S", "Card", "Hm", "one", "two", "by the way", "Look"]),
+        ("drop_thinking", {}, ["S", "Card", "Hm", "one", "two", "by the way", "Look"]),
+        (
+            *("number_turns", {}),
+            ["S", "(2)\nC", "(3)\nHm", "(4)\none", "(5)\ntwo", "(6)\nby", "(7)\nLook"],
+        ),
+        ("keep_last_image", {}, ["S", "Card", "Hm", "one", "two", "by", f"Look\n{IMAGE}"]),
+    ],
+)
+def test_the_page_of_tasks_has_a_stage_for_each(
+    run_stage: Any, name: str, options: dict[str, Any], expected: list[str]
+) -> None:
+    """Each passes run_stage, loses nothing without a reason, and keeps calls with results."""
+    found: dict[str, Any] = {"__name__": name}
+    exec(compile(program(page("stage-tasks.md"), f"# {name}.py"), name, "exec"), found)
+    given = render_question(consolidate_system(conversion(*ASKED)))
+    result = run_stage(found[name], given, **options)
+    for turn, text in zip(result.turns, expected, strict=True):
+        assert turn.content.startswith(text)
+    assert unpaired(result.turns)[0] == -1
+    assert [fate for fate in explain(result).fates if fate.fate == "lost"] == []
+    roles = {turn.message: turn.role for turn in result.turns}
+    assert (roles.get(5) == "user") is (name == "rename_role")
+    images = [part.media for turn in result.turns for part in turn.parts if part.media]
+    assert len(images) == {"add_image": 3, "keep_last": 1, "keep_last_image": 1}.get(name, 2)
+    assert any(turn.thinking for turn in result.turns) is (
+        name not in ("drop_thinking", "keep_last")
+    )
+    assert any(turn.is_error for turn in result.turns) is (name != "keep_last")
+
+
+def test_the_page_of_tasks_has_ten() -> None:
+    assert len(blocks(page("stage-tasks.md"), "python")) == 10
 
 
 def test_the_page_of_stages_has_every_fact() -> None:

@@ -4,14 +4,27 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from multiturn import Case, Conversion, Part, Pipeline, TestMessage, Turn, load_pipeline, stage
+from multiturn import (
+    Call,
+    Case,
+    Conversion,
+    Part,
+    Pipeline,
+    TestMessage,
+    Turn,
+    load_pipeline,
+    stage,
+)
 from multiturn.engine.converting import ConvertedCase
 from multiturn.explaining.explanation import explain
 from multiturn.explaining.record import record_of
 from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import request_of
 from multiturn.testing import conversion, file, reference
+from multiturn_stages.consolidate_system import consolidate_system
+from multiturn_stages.render_question import render_question
 from shown import Run, contents
 
 SPEC = load_pipeline("spec")
@@ -121,3 +134,80 @@ def test_what_a_stage_takes_away_without_a_word_is_still_lost() -> None:
 
     pipeline = Pipeline([*SPEC.steps[:1], silent, *SPEC.steps[1:]])
     assert explain(pipeline(Conversion(CASE))).fates[0].fate == "lost"
+
+
+# --- calls and results go together
+
+TALK = conversion(
+    ("user", "Paris?"),
+    ("assistant", "Wait.", Call("c1", "f"), Call("c2", "f")),
+    Turn("tool", ("18",), answers="c1"),  # type: ignore[arg-type]
+    ("user", "Well?"),
+    Turn("tool", ("12",), answers="c2"),  # type: ignore[arg-type]
+    ("user", "And?"),
+)
+USER, ASKING, FIRST, BETWEEN, SECOND, LAST = TALK.turns
+
+
+@pytest.mark.parametrize(
+    ("picked", "left"),
+    [
+        pytest.param(
+            ASKING, ["Paris?", "Well?", "And?"], id="with a turn the results of its calls"
+        ),
+        pytest.param(
+            *(FIRST, ["Paris?", "Wait. c2", "Well?", "12", "And?"]),
+            id="with a result its call",
+        ),
+        pytest.param(
+            *(ASKING.calls[1], ["Paris?", "Wait. c1", "18", "Well?", "And?"]),
+            id="with a call its result",
+        ),
+        pytest.param(TALK.exchanges[0], ["And?"], id="an exchange"),
+        pytest.param([*TALK.exchanges], [], id="all exchanges"),
+    ],
+)
+def test_what_is_dropped_leaves_no_call_or_result_alone(picked: Any, left: list[str]) -> None:
+    dropped = TALK.drop(picked, WHY)
+    said = [" ".join([turn.content, *(call.id for call in turn.calls)]) for turn in dropped.turns]
+    assert said == left
+
+
+def test_turns_are_replaced_where_the_first_of_them_was() -> None:
+    one = replace(FIRST, parts=(*FIRST.parts, *SECOND.parts))
+    asked = replace(ASKING, calls=ASKING.calls[:1])
+    result = TALK.replace_turns([ASKING, FIRST, SECOND], [asked, one], "merged")
+    assert result.turns == (USER, asked, one, BETWEEN, LAST)
+    fates = {fate.where.label.partition("[")[2]: fate for fate in explain(viewing(result)).fates}
+    assert {fate.fate for fate in fates.values()} == {"shown", "dropped"}
+    assert (fates["1].tool_calls[1]"].fate, fates["1].tool_calls[1]"].why) == ("dropped", "merged")
+    assert TALK.replace_turns(TALK.turns[:5], ()).turns == (LAST,)
+
+
+def test_another_role_is_explained_by_the_reason_of_a_replacement() -> None:
+    spoken = replace(BETWEEN, role="assistant")
+    silent, said = (explain(viewing(TALK.replace_turns(BETWEEN, spoken, why))) for why in ("", WHY))
+    assert [fate.fate for fate in silent.fates if fate.fate != "shown"] == ["lost"]
+    assert [fate.why for fate in said.fates if fate.fate != "shown"] == [WHY]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (ASKING, (), "take the call 'c1' or its result away alone; give both of them"),
+        ([FIRST, LAST], LAST, "take the call 'c1' or its result away alone"),
+        (FIRST, replace(FIRST, answers="c9"), "take the call 'c1' or its result away alone"),
+        ((), LAST, "replace_turns takes turns of this Conversion"),
+        (replace(LAST, message=None), LAST, "replace_turns takes turns of this Conversion"),
+        (LAST, ["And?"], "a str in place of a Turn"),
+    ],
+)
+def test_a_replacement_that_cannot_be_says_what_would_dangle(
+    old: Any, new: Any, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        TALK.replace_turns(old, new)
+
+
+def viewing(given: Conversion) -> Conversion:
+    return render_question(consolidate_system(given))

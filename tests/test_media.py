@@ -266,7 +266,7 @@ _FILE = "{type: file, value: a.gif}"
 
 
 def test_a_path_in_place_of_bytes_is_an_error_that_says_what_to_write() -> None:
-    with pytest.raises(TypeError, match=r"takes the bytes of a file, not str; write Media\.of\("):
+    with pytest.raises(TypeError, match=r"takes bytes; write Media\.of\("):
         Media.of("a.gif")  # type: ignore[arg-type]
 
 

@@ -289,4 +289,4 @@ def test_bytes_in_a_suite_may_be_as_many_as_in_a_file() -> None:
         except MultiturnError as error:
             sizes.append(str(error).partition("content[0]: ")[2])
     assert sizes[0] == 20_000_000
-    assert str(sizes[1]).startswith("the image is larger than 20,000,000 bytes; raise")
+    assert str(sizes[1]).startswith("it is larger than 20,000,000 bytes; raise")

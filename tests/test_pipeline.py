@@ -19,6 +19,7 @@ from multiturn import (
     Part,
     Pipeline,
     PipelineError,
+    StageError,
     Step,
     TestMessage,
     Turn,
@@ -97,7 +98,7 @@ def generated(given: Conversion) -> Any:
         ),
         pytest.param(
             partial(embed_files, header="#"),
-            "a partial cannot be a stage; write Step(embed_files, {'header': '#'})",
+            "a stage is a function, not a partial; a Step gives it options",
             id="a partial",
         ),
         pytest.param(7, "a stage is a function, not an int", id="a number"),
@@ -129,9 +130,9 @@ def test_what_is_no_stage_is_said_with_what_to_write(item: Any, words: str) -> N
             lambda: stage({"turns"}),
             "facts are given by their kind; write @stage(requires={...}), or",
         ),
-        (lambda: Pipeline("spec"), "load_pipeline('spec') loads a pipeline; Pipeline takes stages"),  # type: ignore[arg-type]
-        (lambda: Pipeline(None), "Pipeline takes a list of stages, not None"),  # type: ignore[arg-type]
-        (lambda: SPEC.request(DICT), "request takes a Case, as load_suite gives them, not a dict"),
+        (lambda: Pipeline("spec"), "Pipeline takes stages, not 'spec'; load_pipeline takes a name"),  # type: ignore[arg-type]
+        (lambda: Pipeline(None), "Pipeline takes stages, not None; load_pipeline takes a name"),  # type: ignore[arg-type]
+        (lambda: SPEC.request(DICT), "of a Case, not a dict; write pipeline.request(case)"),
         (lambda: SPEC(CASE), "not a Case; write pipeline.request(case) or pipeline(Conversion("),  # type: ignore[arg-type]
         (lambda: SPEC(Conversion(DICT)), "of a Case, not a dict; write pipeline.request(case)"),
         (lambda: SPEC(Conversion(CASE, (DICT,))), "has a dict in place of a Turn; write Turn(role"),
@@ -201,6 +202,13 @@ def test_a_step_is_inserted_with_its_options_and_others() -> None:
         SPEC.insert(guard_markers, after="render_question", hedder="")
 
 
+def of_program() -> Any:
+    """Return a stage of the program itself, such as a notebook's."""
+    found: dict[str, Any] = {"__name__": "__main__", "stage": stage}
+    exec("@stage()\ndef drops(given): return given", found)
+    return found["drops"]
+
+
 TWICE = Pipeline([*SPEC.steps[:3], *SPEC.steps[1:]])
 
 
@@ -212,6 +220,7 @@ TWICE = Pipeline([*SPEC.steps[:3], *SPEC.steps[1:]])
         (lambda: SPEC.insert(guard_markers), 'either "after" or "before"'),
         (lambda: TWICE.remove("extract_guidelines"), '"extract_guidelines" is in this pipeline tw'),
         (lambda: Pipeline([lambda given: given]).to_yaml(), "cannot be named in a file"),
+        (lambda: Pipeline([of_program()]).to_yaml(), "such as my_stages.py: my_stages:drops"),
     ],
 )
 def test_an_edit_that_cannot_be_says_so(edit: Any, words: str) -> None:
@@ -344,6 +353,26 @@ def test_a_stage_that_fails_is_named_with_its_case(
     assert str(caught.value) == message.replace("LINE", line)
     assert caught.value.case_id == "a"
     assert isinstance(caught.value.__cause__, json.JSONDecodeError) == (broken is stumble)
+
+
+@stage(requires={"turns"})
+def forget(given: Conversion) -> Conversion:
+    return given.drop(given.turns, "nobody needs them")
+
+
+@stage(requires={"turns"})
+def blank(given: Conversion) -> Conversion:
+    return given.map_parts(lambda part: replace(part, text=" "))
+
+
+@pytest.mark.parametrize("silent", [forget, blank])
+def test_a_stage_that_leaves_nothing_to_answer_is_named(silent: Any) -> None:
+    with pytest.raises(StageError) as caught:
+        SPEC.insert(silent, after="resolve_segments").request(CASE)
+    assert str(caught.value) == (
+        f"a.yaml:3: case 'a': the stage {silent.__name__} left nothing to answer; let it"
+        " keep a user message"
+    )
 
 
 def test_what_is_left_out_is_logged_as_a_warning() -> None:

@@ -139,7 +139,9 @@ def test_only_so_many_files_extend_each_other(write: Write) -> None:
         write(f"extends: p{number + 1}.yaml", f"p{number}.yaml")
     write("extends: spec", "p400.yaml")
     assert steps("p381.yaml") == steps("spec")
-    what = "p20.yaml:1:10: over 20 pipelines that extend each other"
+    what = (
+        "p20.yaml:1:10: over 20 pipelines that extend each other; end the circle, if they form one"
+    )
     assert refused(Path("p0.yaml")) == what
 
 

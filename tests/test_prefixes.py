@@ -145,8 +145,8 @@ def test_memory_is_bounded_and_old_prefixes_are_forgotten(monkeypatch: pytest.Mo
     sizes = []
     for wire in wires(provider, ((words(2000, str(number // 2)), "Hi") for number in range(40))):
         prefixes.add(prefixes.text(wire))
-        sizes.append(sum(map(len, prefixes._texts)))
-        assert {*prefixes._texts} == {*prefixes._kept}
+        sizes.append(sum(map(len, prefixes.texts)))
+        assert {*prefixes.texts} == {*prefixes._kept}
     assert 60_000 < max(sizes) <= 100_000
     assert prefixes.shared > 20 * 2000  # of two equal requests, one after the other
     before = prefixes.shared

@@ -240,12 +240,12 @@ WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         "load_target takes the name of a target, not an int",
     ),
     "load_suite(None)": (
-        *(lambda: load_suite(None), TypeError),  # type: ignore[arg-type]
-        "load_suite takes paths of suites, not None",
+        *(lambda: load_suite(None), MultiturnError),  # type: ignore[arg-type]
+        "there is no suite 'None'",
     ),
     "load_suite of a list": (
-        *(lambda: load_suite(["evals"]), TypeError),  # type: ignore[arg-type]
-        "load_suite takes paths of suites, not a list",
+        *(lambda: load_suite(["evals"]), MultiturnError),  # type: ignore[arg-type]
+        "there is no suite \"['evals']\"",
     ),
     "explain(case)": (
         *(lambda: explain(CASE), TypeError),  # type: ignore[arg-type]

@@ -9,8 +9,10 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from layout import laid_out
-from multiturn import Pipeline, ProviderRequest, load_pipeline, load_suite
+from multiturn import Pipeline, ProviderRequest, Step, load_pipeline, load_suite
 from multiturn.documents.yaml_reader import read_documents
+from multiturn_stages.render_tools import render_tools
+from multiturn_stages.trim_history import trim_history
 from prompt_snapshot import SNAPSHOTS, PromptSnapshot
 
 PIPELINES = ("spec", "design", "shipped", "agentv")
@@ -60,8 +62,35 @@ def test_prompt(tmp_path: Path, pipeline: str, name: str, snapshot: SnapshotAsse
     assert found == scenario["expected"][reading], f"tests/scenarios/{name}.yaml: {reading}"
 
 
+HISTORY = SCENARIOS["a-history-with-tool-calls"]
+MORE = {
+    "trim_history": Step(trim_history, {"exchanges": 1}),
+    "render_tools": Step(render_tools, {"definition": "[Tool {name}]: "}),
+}
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "name"),
+    [
+        pytest.param(pipeline, name, id=f"{pipeline} {name}")
+        for pipeline in PIPELINES
+        for name in MORE
+    ],
+)
+def test_prompt_with(tmp_path: Path, pipeline: str, name: str, snapshot: SnapshotAssertion) -> None:
+    """Of the stages that no pipeline has, at the end of each."""
+    found = load_pipeline(pipeline)
+    found = found.insert(MORE[name], after=found.steps[-1].name)
+    shown = visible(convert(tmp_path, HISTORY, found))
+    assert {"title": HISTORY["title"], **shown} == snapshot(extension_class=PromptSnapshot)
+
+
 def test_no_snapshot_is_stale(pytestconfig: pytest.Config) -> None:
-    wanted = {SNAPSHOTS / pipeline / f"{name}.yaml" for pipeline in PIPELINES for name in SCENARIOS}
+    wanted = {
+        SNAPSHOTS / pipeline / f"{name}.yaml"
+        for pipeline in PIPELINES
+        for name in (*SCENARIOS, *MORE)
+    }
     found = [path for pipeline in PIPELINES for path in (SNAPSHOTS / pipeline).rglob("*.*")]
     stale = [path for path in found if path not in wanted]
     if pytestconfig.getoption("update_snapshots"):

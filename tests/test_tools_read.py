@@ -141,6 +141,21 @@ def test_content_after_thinking_is_called_by_its_place_in_the_suite(tmp_path: Pa
     assert [part.content for part in SPEC(Conversion(case)).turns[1].parts] == [1, 2]
 
 
+def test_a_content_may_be_one_block_of_thinking(tmp_path: Path) -> None:
+    (case,) = cases_of(
+        """\
+        id: a
+        input_messages:
+        - {role: assistant, content: {type: thinking, thinking: Hm.}}
+        - {role: user, content: hi}
+        """,
+        tmp_path,
+    )
+    first = case.input_messages[0]
+    assert (first.content, first.thinking) == ([], (Thinking("Hm.", line=3),))
+    assert SPEC.request(case).question.endswith("[User]: hi")
+
+
 # --- as other tools write them
 
 FUNCTION = {"name": "weather", "description": "D", "parameters": {"type": "object"}}

@@ -40,6 +40,7 @@ from multiturn.model.request import PreparedRequest as PreparedRequest
 from multiturn.model.request import ProviderRequest as ProviderRequest
 from multiturn.model.settings import JsonSchema as JsonSchema
 from multiturn.model.settings import RequestSettings as RequestSettings
+from multiturn.model.tokens import Tokens as Tokens
 from multiturn.model.turns import Call as Call
 from multiturn.model.turns import Part as Part
 from multiturn.model.turns import Thinking as Thinking
@@ -58,6 +59,5 @@ from multiturn.providers.results import Failure as Failure
 from multiturn.providers.results import Made as Made
 from multiturn.providers.results import RawRequest as RawRequest
 from multiturn.providers.results import Result as Result
-from multiturn.providers.tokens import Tokens as Tokens
 
 __version__: str

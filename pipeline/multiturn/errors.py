@@ -70,10 +70,6 @@ class Place(NamedTuple):
         return ": ".join(filter(None, (place, self.label)))
 
 
-def _placed(where: Place, what: str) -> str:
-    return ": ".join(filter(None, (str(where), what)))
-
-
 class MultiturnError(Exception):
     """An error in a suite, an attached file, a pipeline or an option.
 
@@ -91,7 +87,7 @@ class MultiturnError(Exception):
 
     def __str__(self) -> str:
         """Return the error in one line: its place, what is wrong, and what would be right."""
-        return _placed(self.where, self.what)
+        return ": ".join(filter(None, (str(self.where), self.what)))
 
     def at(self, where: Place, case_id: str) -> Self:
         """Place the error in a case, and return it."""
@@ -152,7 +148,7 @@ class ErrorDetail(NamedTuple):
 
     def __str__(self) -> str:
         """Return the error in one line."""
-        return _placed(self.where, self.what)
+        return str(MultiturnError(self.what, where=self.where))
 
 
 class PipelineError(MultiturnError):
@@ -168,10 +164,7 @@ class PipelineError(MultiturnError):
         self.advice = advice
         lines = [str(error) for error in self.errors]
         super().__init__("\n".join([*lines, advice] if advice else lines))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by the arguments: an exception would pass its message to ``__init__``."""
-        return type(self), (self.errors, self.advice), vars(self)
+        self.args = self.errors, advice  # which pickle passes to ``__init__``
 
 
 class ProviderError(MultiturnError):
@@ -179,20 +172,17 @@ class ProviderError(MultiturnError):
 
     Attributes:
         kind: what results call it.
-        ends_run: whether every other case would meet it, too, so that no more are sent.
         status: of HTTP; 0 if there is none.
         retries: number of retries.
         wire: the exact body, if it was sent.
     """
 
     kind = "refused"
-    ends_run = False
 
-    def __init_subclass__(cls, *, kind: str = "", ends_run: bool = False) -> None:
-        """Take what a class says of itself in its first line."""
+    def __init_subclass__(cls, *, kind: str = "") -> None:
+        """Take the kind that a class names in its first line."""
         super().__init_subclass__()
-        if kind:
-            cls.kind, cls.ends_run = kind, ends_run
+        cls.kind = kind or cls.kind
 
     def __init__(
         self,
@@ -216,7 +206,7 @@ class RefusedError(ProviderError):
     """A request breaks a rule of its vendor, and was not sent."""
 
 
-class TargetError(ProviderError, kind="target", ends_run=True):
+class TargetError(ProviderError, kind="target"):
     """The vendor refuses a setting of the target."""
 
 
@@ -224,7 +214,7 @@ class HttpStatusError(ProviderError, kind="http"):
     """The vendor answered with an HTTP status that is an error."""
 
 
-class AccessDeniedError(HttpStatusError, kind="access_denied", ends_run=True):
+class AccessDeniedError(HttpStatusError, kind="access_denied"):
     """The key is missing or wrong, or does not allow the request."""
 
 
@@ -244,7 +234,7 @@ class ConnectionFailedError(ProviderError, kind="connection"):
     """The connection ended before the answer did."""
 
 
-class UnreachableError(ConnectionFailedError, kind="unreachable", ends_run=True):
+class UnreachableError(ConnectionFailedError, kind="unreachable"):
     """There is no connection to the server."""
 
 

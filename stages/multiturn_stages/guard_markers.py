@@ -5,13 +5,13 @@ from typing import Literal
 from msgspec.structs import replace
 
 from multiturn import Conversion, MultiturnError, Notice, Part, Turn, stage
-from multiturn.model.conversion import calls_mapped
+from multiturn.model.conversion import calls_mapped, mapped
 from multiturn.text import escape_markers, forged_markers
 
 _ADVICE = "set guard_markers' mode to escape to neutralize it"
 
 
-@stage(requires={"turns", "chat", "question"}, provides={"guarded"})
+@stage(requires={"turns", "history", "chat", "question"}, provides={"guarded"})
 def guard_markers(
     conversion: Conversion, *, mode: Literal["warn", "error", "escape"] = "warn"
 ) -> Conversion:
@@ -54,20 +54,14 @@ def guard_markers(
 
 def escape_turns(turns: tuple[Turn, ...], *, markers: tuple[str, ...]) -> tuple[Turn, ...]:
     """Escape the markers in what suites and files say in a chat."""
-
-    def escape(part: Part) -> Part:
-        return replace(part, text=escape_markers(part.text, markers))
-
     escaped = (replace(turn, parts=escape_parts(turn.parts, markers=markers)) for turn in turns)
-    return tuple(calls_mapped(turn, escape) for turn in escaped)
+    return tuple(calls_mapped(turn, lambda part: _escape(part, markers)) for turn in escaped)
 
 
 def escape_parts(parts: tuple[Part, ...], *, markers: tuple[str, ...]) -> tuple[Part, ...]:
     """Escape the markers in what suites and files say in a transcript."""
+    return mapped(parts, lambda part: _escape(part, markers))
 
-    def escape(part: Part) -> Part:
-        return replace(part, text=escape_markers(part.text, markers))
 
-    return tuple(
-        part if part.stage is not None or part.media is not None else escape(part) for part in parts
-    )
+def _escape(part: Part, markers: tuple[str, ...]) -> Part:
+    return replace(part, text=escape_markers(part.text, markers))

@@ -1,14 +1,12 @@
 """Leave out the chat prompt of a lone user prompt, so that it goes the legacy way."""
 
-from typing import Any
-
 from msgspec import Struct
 
 from multiturn import Conversion, Turn, stage
-from multiturn.model.conversion import whole_chat
+from multiturn.model.conversion import ChatView, whole_chat
 
 
-@stage(requires={"chat", "question"}, provides={"chat"})
+@stage(requires={"history", "chat", "question"}, provides={"chat"})
 def omit_lone_prompt(conversion: Conversion) -> Conversion:
     """Choose no chat where one user turn is the whole conversation.
 
@@ -16,23 +14,23 @@ def omit_lone_prompt(conversion: Conversion) -> Conversion:
     message that the chat would have had, and the question as the only user message. A turn with
     images, documents or audio keeps its chat: a question is only text.
     """
-    if isinstance(conversion.chat_view, UnlessLone):
+    view = conversion.chat_view
+    if view is None or isinstance(view, UnlessLone):
         return conversion
-    return conversion.replace(chat_view=UnlessLone(conversion.chat_view))
+    return conversion.replace(chat_view=UnlessLone(view))
 
 
 class UnlessLone(Struct, frozen=True):
     """The view of the chat that ``omit_lone_prompt`` chooses: the earlier one, or no chat."""
 
-    view: Any
+    view: ChatView
 
     def __call__(self, conversion: Conversion) -> tuple[Turn, ...] | None:
         """Return what the other view shows; None for a lone user turn."""
         turns = conversion.turns
         if len(turns) == 1 and turns[0].role == "user" and not turns[0].has_media:
             return None
-        shown: tuple[Turn, ...] | None = self.view(conversion)
-        return shown
+        return self.view(conversion)
 
     def left_out(self, conversion: Conversion) -> tuple[Turn, ...] | None:
         """Return what the other view shows: its system message is sent before the question."""

@@ -48,7 +48,7 @@ _MEANT = {
 }
 
 
-@stage(provides={"turns", "files"})
+@stage(provides={"turns", "files", "history"})
 def resolve_segments(
     conversion: Conversion,
     *,
@@ -135,15 +135,8 @@ class _Reader:
             if part is not None:
                 parts.append(part)
                 self._count(part, line)
-        return Turn(
-            message.role,
-            tuple(parts),
-            index,
-            message.thinking,
-            message.calls,
-            message.answers,
-            message.is_error,
-        )
+        others = (message.thinking, message.calls, message.answers, message.is_error)
+        return Turn(message.role, tuple(parts), index, *others)
 
     def _count(self, part: Part, line: int) -> None:
         """Raise an InputError if the case is too large with a part."""

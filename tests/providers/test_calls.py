@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -11,11 +12,15 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from histories import history
-from multiturn import ChatMessage, ProviderError, ProviderRequest
+from histories import conversion_of, history
+from media_histories import media_history
+from multiturn import ChatMessage, Conversion, ProviderError, ProviderRequest
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.turns import Call, Tool
+from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.targets import batches_of
+from multiturn_stages.render_tools import render_tools
+from multiturn_stages.trim_history import trim_history
 from strict import judge_anthropic, judge_gemini, judge_openai, judge_responses
 from vendors import PROVIDERS, echo, entries
 
@@ -162,6 +167,42 @@ def test_a_vendor_takes_the_body_of_any_history_and_all_of_it_is_in_there(vendor
         assert (number, found.calls, found.results) == (number, expected.calls, expected.results)
         # A message may have moved behind results, so that the order of texts may differ.
         assert sorted(found.texts) == sorted(expected.texts)
+
+
+def without_tools(conversion: Conversion) -> Conversion:
+    chance = random.Random(len(conversion.turns))
+    choices: dict[str, Any] = {"definition": chance.choice(("", "[Tool {name}]: "))}
+    return render_tools(conversion, **choices, neighbors=chance.choice(("join", "keep")))
+
+
+def trimmed(conversion: Conversion) -> Conversion:
+    chance, number = random.Random(len(conversion.turns)), len(conversion.exchanges)
+    keep_first = chance.choice((0, 0, 1, 2))
+    return trim_history(conversion, exchanges=chance.randint(1, number), keep_first=keep_first)
+
+
+@pytest.mark.parametrize("change", [trimmed, without_tools])
+@pytest.mark.parametrize("vendor", JUDGES)
+def test_a_vendor_takes_what_stages_leave_of_any_history_that_it_takes(
+    vendor: str, change: Callable[[Conversion], Conversion]
+) -> None:
+    judge, _ = JUDGES[vendor]
+    provider, taken = PROVIDERS[vendor](), 0
+    for number in range(HISTORIES if HISTORIES > 300 else 60):
+        for request in (history(number), media_history(number, vendor)):
+            whole = conversion_of(request)
+            try:
+                judge(sent(provider, request_of(whole)))
+            except ProviderError:
+                continue
+            taken += 1
+            left = request_of(change(whole))
+            judge(sent(provider, left))
+            if change is without_tools:
+                messages = left.chat_prompt or ()
+                assert not any(m.tool_calls or m.tool_call_id for m in messages), number
+                assert not left.tools
+    assert taken > number
 
 
 @pytest.mark.parametrize("model", ["gpt-4o", "o3", "gpt-5.3-codex", "gpt-7"])

@@ -10,8 +10,8 @@ from media_files import image
 from multiturn import Call, Media, Thinking, Tool
 from multiturn.model.request import PreparedRequest, part_of
 from multiturn.model.settings import RequestSettings
+from multiturn.model.tokens import Tokenizer, Tokens, estimated_tokens, sent_of
 from multiturn.model.turns import Role, Turn
-from multiturn.providers.tokens import Tokenizer, Tokens, estimated_tokens, sent_of
 from vendors import anthropic, azure, chat, echo, gemini, openai, responses
 
 OPENAI = {"base_url": "https://api.openai.com/v1"}
@@ -149,7 +149,7 @@ def test_a_count_without_that_of_an_image_is_not_exact() -> None:
 WITHOUT_PACKAGE = """
 import sys
 sys.modules["bpe_openai"] = None
-from multiturn.providers.tokens import Tokenizer, estimated_tokens
+from multiturn.model.tokens import Tokenizer, estimated_tokens
 tokenizer = Tokenizer("o200k_base")
 text = "Some text, then."
 assert not tokenizer.is_exact

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from multiturn.providers.tokens import Tokenizer
+from multiturn.model.tokens import Tokenizer
 from vendors import anthropic
 
 ROOT = Path(__file__).parents[2]

@@ -32,8 +32,9 @@ _WITHOUT = {  # what it means that a pipeline does not give a fact
     *("text", "json", "github"),
     words="Text on standard error, JSON lines, or annotations that GitHub shows in a pull request.",
 )
+@shared.flag("--stages", help="Also run each stage twice, and name those that are not idempotent.")
 @shared.quiet_option
-def check(options: shared.SuiteOptions) -> None:
+def check(options: shared.SuiteOptions, stages: bool) -> None:
     """Check suites and pipelines; nothing is sent or written.
 
     SUITE is a suite or a folder of suites, or a pipeline: its name, or a file with stages or
@@ -53,20 +54,23 @@ def check(options: shared.SuiteOptions) -> None:
 
         protect_runner()
     findings = _Findings(options.format_, is_strict=options.strict, debug=options.failures.debug)
-    suites = []
+    suites, named = [], []
     for path in options.suites:
         is_typo = not os.path.exists(path) and nearest(path, pipeline_names()) is not None
         if is_pipeline(path) or is_typo:
-            _check_pipeline(path, findings)
+            named += _check_pipeline(path, findings)
         else:
             suites.append(path)
+    if stages and not suites:
+        raise click.UsageError("--stages runs stages on the cases of suites; name one, too")
     if suites:
         selection = options._replace(suites=tuple(suites)).select()
         chosen, provider = options.read_pipeline(), options.provider()
         has_sink = not findings.is_text or findings.is_strict
         with warnings_to(findings.warn if has_sink else None):
             try:
-                _check_cases(selection, chosen, provider, findings)
+                tried = named or [chosen] if stages else []
+                _check_cases(selection, chosen, provider, findings, tried)
             except MultiturnError as error:  # there is no case of an id that was asked for
                 findings.add(error)
     findings.finish()
@@ -111,18 +115,20 @@ class _Findings(Failures):
 
     def _print(self, error: MultiturnError, severity: "Severity") -> None:
         from multiturn.cli.annotations import annotation
-        from multiturn.cli.lines import check_line, message_without_place
+        from multiturn.cli.lines import CheckLine, message_without_place
         from multiturn.explaining.record import to_json
 
+        where, what = error.where, message_without_place(error)
         if self.format == "json":
-            echo(to_json(check_line(error, severity)), nl=False)
+            place = where.file or None, where.line or None, where.column or None
+            echo(to_json(CheckLine(severity, *place, error.case_id, what)), nl=False)
         else:
-            what = message_without_place(error)
-            echo(annotation(error.where, what, title="multiturn check", severity=severity))
+            echo(annotation(where, what, title="multiturn check", severity=severity))
 
 
-def _check_pipeline(path: str, findings: _Findings) -> None:
-    from multiturn.pipelines.ordering import facts_after
+def _check_pipeline(path: str, findings: _Findings) -> "list[Pipeline]":
+    """Add what is wrong with a pipeline; return it if nothing is."""
+    from multiturn.pipelines.ordering import facts_along
     from multiturn.pipelines.pipeline import try_out
     from multiturn.pipelines.pipeline_file import read_pipeline
 
@@ -133,28 +139,29 @@ def _check_pipeline(path: str, findings: _Findings) -> None:
             findings.add(MultiturnError(each.what, where=each.where))
         if error.advice and findings.is_text:
             click.echo(visible(error.advice), err=True)
-        return
+        return []
     except MultiturnError as error:
         findings.add(error)
-        return
-    missing = {"chat", "question"} - facts_after([step.stage for step in pipeline.steps])
+        return []
+    missing = {"chat", "question"} - facts_along([step.stage for step in pipeline.steps])[-1]
     if len(missing) == 2:
         what = (
             "the pipeline gives neither a chat prompt nor a question, so every case comes out"
             " empty; add consolidate_system or render_question"
         )
         findings.add(MultiturnError(what, where=path))
-        return
+        return []
     try:
         refusal = try_out(pipeline)
     except StageError as error:
         findings.add(error.at(Place(path, label="built-in case"), ""))
-        return
+        return []
     findings.approve(path, f"{number_of(len(pipeline.steps), 'stage')}, in a legal order")
     if refusal:
         findings.approve(path, f"a stage refuses the built-in case: {refusal}")
     for fact in missing:
         findings.approve(path, _WITHOUT[fact])
+    return [pipeline]
 
 
 def _check_cases(
@@ -162,8 +169,9 @@ def _check_cases(
     pipeline: "Pipeline",
     provider: "TargetProvider | None",
     findings: _Findings,
+    tried: "list[Pipeline]",
 ) -> None:
-    """Add what is wrong with the cases of suites; say how many cases are right."""
+    """Add what is wrong with cases, and with stages ``tried`` on them; say how many are right."""
     from multiturn.engine.converting import convert_cases
     from multiturn.explaining.explanation import explain, preview_of
     from multiturn.logs import TEXT_AS_MEDIA, debug, is_debugging
@@ -171,8 +179,8 @@ def _check_cases(
 
     right: Counter[str] = Counter()
     wrong: set[str] = set()
-    noted: dict[str, list[Key]] = {}  # the cases of each repair, or other note
-    places: dict[str, Place] = {}  # of its first case
+    noted: dict[str, tuple[Place, list[Key]]] = {}  # the first place and all cases of each note
+    unsteady: dict[str, tuple[Place, list[Key]]] = {}  # of each stage that changes its own result
     for outcome in show_progress(convert_cases(selection, pipeline), prints=not findings.is_text):
         error = outcome.error
         conversion = outcome.conversion
@@ -186,9 +194,13 @@ def _check_cases(
             except MultiturnError as refusal:
                 error = refusal
             case = conversion.case
-            for note in dict.fromkeys(notes):
-                places.setdefault(note, Place(case.file or case.suite, case.line))
-                noted.setdefault(note, []).append((case.suite, case.id))
+            try:
+                names = {name: unsteady for each in tried for name in each.unsteady(case)}
+            except MultiturnError as failure:
+                error, names = failure, {}
+            for note, kept in {**dict.fromkeys(notes, noted), **names}.items():
+                where = Place(case.file or case.suite, case.line)
+                kept.setdefault(note, (where, []))[1].append((case.suite, case.id))
         if conversion is not None and is_debugging():
             for fate in explain(conversion).fates:
                 if fate.fate == "dropped":
@@ -198,8 +210,12 @@ def _check_cases(
         else:
             wrong.add(outcome.suite)
             findings.add(error)
-    for note, cases in noted.items():
-        findings.note(places[note], f"{note} ({name_cases(cases)})")
+    for note, (where, cases) in noted.items():
+        findings.note(where, f"{note} ({name_cases(cases)})")
+    for name, (where, cases) in unsteady.items():
+        what = f"the stage {name} changes its own result when it runs twice ({name_cases(cases)});"
+        what += " let it leave alone what it has made: a stage knows its own text by part.stage"
+        findings.add(MultiturnError(what, where=where))
     for suite in selection.suites:
         if suite not in wrong:
             findings.approve(suite, f"{number_of(right[suite], 'case')}, without errors")

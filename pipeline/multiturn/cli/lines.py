@@ -22,7 +22,7 @@ _Line = Annotated[
 ]
 
 
-class CheckLine(Struct, frozen=True, kw_only=True):
+class CheckLine(Struct, frozen=True):
     """What `multiturn check` prints of an error, a warning or a note.
 
     Attributes:
@@ -221,15 +221,6 @@ class SnapshotLine(Struct, frozen=True, kw_only=True):
     growth: int | None = None
 
 
-def check_line(error: MultiturnError, severity: Severity) -> CheckLine:
-    """Return the line of an error, or of a warning."""
-    file, line, column = _known(error.where[:3])
-    what = message_without_place(error)
-    return CheckLine(
-        severity=severity, file=file, line=line, column=column, id=error.case_id, message=what
-    )
-
-
 def message_without_place(error: MultiturnError) -> str:
     """Return what is wrong, without file and line."""
     return ": ".join(filter(None, (error.where.label, error.what)))
@@ -275,9 +266,8 @@ def _span(span: Span) -> ExplainedSpan:
 
 
 def _media(media: Media) -> ExplainedMedia:
-    media_type, size, digest = _known((media.media_type, media.size, media.digest))
-    path, url, detail = media.path, media.url, media.detail
-    return ExplainedMedia(media.kind, media_type, size, digest, path, url, detail)
+    fields = ExplainedMedia.__struct_fields__
+    return ExplainedMedia(*_known(getattr(media, name) for name in fields))
 
 
 def report_lines(report: "Report") -> Iterator[ReportLine]:

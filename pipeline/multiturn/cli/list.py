@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from multiturn.model.conversion import Conversion
-    from multiturn.providers.tokens import Tokens
+    from multiturn.model.tokens import Tokens
 
 _MOST_CASES = 10
 _MOST_PARTS = 5  # of a case

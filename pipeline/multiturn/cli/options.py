@@ -327,7 +327,11 @@ class SuiteOptions(NamedTuple):
         from multiturn.engine.converting import convert_cases
 
         chosen = self.read_pipeline()
-        return self.failures.conversions(convert_cases(self.select(), chosen))
+        for outcome in convert_cases(self.select(), chosen):
+            if outcome.error is not None:
+                self.failures.add(outcome.error)
+            elif outcome.conversion is not None:
+                yield outcome.conversion
 
     def provider(self) -> "TargetProvider | None":
         """Return the provider of the target that is shown; None if none is named."""

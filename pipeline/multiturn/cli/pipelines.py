@@ -32,7 +32,8 @@ def stages(pipeline: str | None, verbose: bool) -> None:
     from multiturn.pipelines.registry import find_stage, installed_stages, name_of, stage_names
 
     shared.start_log(verbose)
-    known = {name: find_stage(name) for name in [*stage_names(), *sorted(installed_stages())]}
+    installed = installed_stages()
+    known = {name: find_stage(name) for name in [*stage_names(), *sorted(installed)]}
     steps = () if pipeline is None else read_pipeline(pipeline).steps
     shown = {name_of(step.stage): step.stage for step in steps if step.stage not in known.values()}
     if shared.is_default("pipeline"):
@@ -41,7 +42,8 @@ def stages(pipeline: str | None, verbose: bool) -> None:
         _show_order(steps)
     for name, stage in shown.items():
         contract = contract_of(stage)
-        echo(click.style(name, bold=True))
+        of_package = f" of {installed[name].dist.name}" if name in installed else ""
+        echo(click.style(name, bold=True) + of_package)
         echo(f"  {summary_of(stage)}")
         if contract:
             echo(f"  {contract.in_words()}")

@@ -15,9 +15,7 @@ from multiturn.errors import AccessError, MultiturnError, trace_of
 from multiturn.text import in_line, indented, number_of
 
 if TYPE_CHECKING:
-    from multiturn.engine.converting import ConvertedCase
     from multiturn.engine.selection import Selection
-    from multiturn.model.conversion import Conversion
 
 
 class Failures:
@@ -26,14 +24,6 @@ class Failures:
     def __init__(self, *, debug: bool = False) -> None:
         self.debug = debug
         self.count = 0
-
-    def conversions(self, outcomes: "Iterable[ConvertedCase]") -> "Iterator[Conversion]":
-        """Yield the conversions; print the errors of the other cases."""
-        for outcome in outcomes:
-            if outcome.error is not None:
-                self.add(outcome.error)
-            elif outcome.conversion is not None:
-                yield outcome.conversion
 
     def add(self, error: MultiturnError, trace: str = "") -> None:
         """Say why a case, or the rest of a suite, was skipped; another process has the trace."""
@@ -95,26 +85,24 @@ def say_written(output: str | None, cases: int) -> None:
 
 
 _T = TypeVar("_T")
+_DELAY = 1  # seconds until counts are shown
 _PAUSE = 0.1  # seconds between two counts of cases
 _A_CASE = re.compile(rb"""\b(?:input_messages|input|messages)["']?\s*:""")
 
 
 class Progress:
-    """Shows counts on standard error, if that is a terminal, ten times a second.
+    """Shows counts on standard error, if that is a terminal, ten times a second after the first.
 
     Args:
         estimate: returns the total, or None if it is unknown; it is called only to show it.
         hidden: whether nothing is shown.
-        delay: seconds until counts are shown.
     """
 
-    def __init__(
-        self, estimated_cases: Callable[[], int | None], *, hidden: bool, delay: float = 0
-    ) -> None:
-        self.estimate = estimated_cases
+    def __init__(self, estimate: Callable[[], int | None], *, hidden: bool) -> None:
+        self.estimate = estimate
         self.hidden = hidden or not sys.stderr.isatty()
         self._begun = monotonic()
-        self._due = self._begun + delay
+        self._due = self._begun + _DELAY
         self._shown: Any = None
 
     def close(self) -> None:
@@ -146,7 +134,7 @@ class Progress:
 
 
 def show_progress(cases: Iterable[_T], *, prints: bool) -> Iterator[_T]:
-    """Yield the cases, and count them on a terminal once a second has passed.
+    """Yield the cases, and count them on a terminal.
 
     Args:
         cases: to be counted.
@@ -154,7 +142,7 @@ def show_progress(cases: Iterable[_T], *, prints: bool) -> Iterator[_T]:
             the count would stand between their lines, so none is shown.
     """
     is_mixed = prints and standard_output().isatty()
-    with closing(Progress(lambda: None, hidden=is_mixed, delay=1)) as progress:
+    with closing(Progress(lambda: None, hidden=is_mixed)) as progress:
         for count, case in enumerate(cases, 1):
             yield case
             progress.update(count, number_of(count, "case"))
@@ -162,11 +150,8 @@ def show_progress(cases: Iterable[_T], *, prints: bool) -> Iterator[_T]:
 
 def estimated_cases(selection: "Selection") -> int | None:
     """Return about how many cases are selected, without loading them; None if unknown."""
-    if selection.sample is not None:
-        return selection.sample.size
-    if selection.case_ids:
-        return len(selection.case_ids)
-    if not all(map(os.path.isfile, selection.suites)):  # a pipe can be read only once
+    # A pipe can be read only once.
+    if selection.is_partial or not all(map(os.path.isfile, selection.suites)):
         return None
     count = 0
     try:

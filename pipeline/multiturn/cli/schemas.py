@@ -251,7 +251,19 @@ def pipeline_schema() -> Schema:
             ]
         },
     }
-    top, insertion = _keys_of_pipelines(names)
+    stage = {"$ref": "#/$defs/stage"}
+    # Any text is allowed: the stage may be one of one's own, in a pipeline that this one extends.
+    name = {"anyOf": [{"enum": names}, {"type": "string"}]}
+    top = _refined(
+        PipelineKeys,
+        stages={"minItems": 1, "items": stage},
+        extends={"anyOf": [{"enum": pipeline_names()}, {"type": "string"}]},
+        replace={"properties": dict.fromkeys(names, stage), "additionalProperties": stage},
+        configure={"additionalProperties": {"type": "object"}},
+        insert={"minItems": 1, "items": {"$ref": "#/$defs/inserted"}},
+        remove={"minItems": 1, "items": name},
+    )
+    insertion = _refined(Insertion, stage=stage, after=name, before=name)
     # The stages of a shipped pipeline are known, and with them the options to configure.
     return {
         **DRAFT,
@@ -271,33 +283,13 @@ def pipeline_schema() -> Schema:
     }
 
 
-def _keys_of_pipelines(names: list[str]) -> tuple[Schema, Schema]:
-    """Return the schemas of a pipeline file, and of an insertion in it."""
-    stage = {"$ref": "#/$defs/stage"}
-    # Any text is allowed: the stage may be one of one's own, in a pipeline that this one extends.
-    name = {"anyOf": [{"enum": names}, {"type": "string"}]}
-    top, insertion = struct_schema(PipelineKeys), struct_schema(Insertion)
-    for schema, values in (
-        (insertion, {"stage": stage, "after": name, "before": name}),
-        (
-            top,
-            {
-                "stages": {"minItems": 1, "items": stage},
-                "extends": {"anyOf": [{"enum": pipeline_names()}, {"type": "string"}]},
-                "replace": {
-                    "properties": dict.fromkeys(names, stage),
-                    "additionalProperties": stage,
-                },
-                "configure": {"additionalProperties": {"type": "object"}},
-                "insert": {"minItems": 1, "items": {"$ref": "#/$defs/inserted"}},
-                "remove": {"minItems": 1, "items": name},
-            },
-        ),
-    ):
-        for key, value in values.items():
-            schema["properties"][key] |= value
-            schema["properties"][key].pop("default", None)  # editors would insert it
-    return top, insertion
+def _refined(type_: type[Struct], **values: Schema) -> Schema:
+    """Return the schema of a struct with more of some keys, without defaults to insert."""
+    schema = struct_schema(type_)
+    for key, value in values.items():
+        schema["properties"][key] |= value
+        schema["properties"][key].pop("default", None)  # editors would insert it
+    return schema
 
 
 def _stage_options(names: list[str]) -> Schema:

@@ -289,7 +289,6 @@ def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
 
     is_mixed = run.path is None and standard_output().isatty()  # with answers, on the same terminal
     with closing(Progress(lambda: estimated_cases(run.selection), hidden=is_mixed)) as progress:
-        show_counts()
         try:
             asyncio.run(main(answers(run, concurrency=concurrency, order=order)))
         except (KeyboardInterrupt, asyncio.CancelledError):

@@ -87,7 +87,11 @@ def snapshot(
             f"--format {options.format_} is for --check, without --stat and --all"
         )
     modes = {"--check": check, "--resolve": resolve, "--review": review, "--accept": accepted}
-    _refuse_modes([name for name, is_given in modes.items() if is_given], options)
+    asked = [name for name, is_given in modes.items() if is_given]
+    if len(asked) > 1:
+        raise click.UsageError(f"{' and '.join(asked)} are different things; leave out all but one")
+    if asked and not check and (options.case_ids or options.sample):
+        raise click.UsageError(f"{asked[0]} writes the lists: leave out --case and --sample")
     if review:
         refuse_no_terminal()
     chosen = options.read_pipeline()
@@ -109,11 +113,3 @@ def snapshot(
         accept_changes(run, converted, options.failures, accepted)
     else:
         print_update(run, converted, options, "all" if show_all else "stat" if stat else "once")
-
-
-def _refuse_modes(modes: list[str], options: shared.SuiteOptions) -> None:
-    """Raise the error of several modes, or of one that writes the lists without all cases."""
-    if len(modes) > 1:
-        raise click.UsageError(f"{' and '.join(modes)} are different things; leave out all but one")
-    if modes and modes != ["--check"] and (options.case_ids or options.sample):
-        raise click.UsageError(f"{modes[0]} writes the lists: leave out --case and --sample")

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from typing import Literal
 
 import click
+from toolz import groupby
 
 from multiturn.cli.annotations import annotation, no_commands, protect_runner
 from multiturn.cli.lines import Severity, SnapshotCase, SnapshotLine, message_without_place
@@ -115,10 +116,8 @@ def _first_files(files: Iterable[FileChange]) -> Iterator[str]:
 
     The lists of digests are named only: findings say in words what has changed there.
     """
-    folders: dict[tuple[str, str], list[FileChange]] = {}
-    for file in files:
-        if file.state != "changed" or file.case is None:
-            folders.setdefault((file.state, os.path.dirname(file.name)), []).append(file)
+    listed = (file for file in files if file.state != "changed" or file.case is None)
+    folders = groupby(lambda file: (file.state, os.path.dirname(file.name)), listed)
     for (state, folder), those in folders.items():
         for file in those[:_NAMED]:
             is_compared = file.old and file.new  # then growth is said above the difference
@@ -312,7 +311,8 @@ def accept_changes(
         if keys:
             acceptance.accept(chosen)
         accepted = len(chosen) if keys else review_changes(acceptance)
-        say_summary(_summary(accepted, acceptance))
+        left = f"{len(acceptance.pending):,} left"
+        say_summary(f"{number_of(accepted, 'difference')} accepted, {left}")
 
 
 def review_changes(acceptance: Acceptance) -> int:
@@ -329,29 +329,20 @@ def review_changes(acceptance: Acceptance) -> int:
         heading = f"{number - len(others)} of {number:,}"
         refused = {*("A" if shown.privileges else ""), *("" if answered else "b")}
         keys = [key for key in _ANSWERS if key not in refused]
-        match _answer(keys, [*_screen(shown, acceptance, heading, len(like))]):
-            case "a":
-                chosen = [shown]
-            case "A":
-                chosen = [shown, *like]
-            case "s":
-                chosen = []
-            case "b":
-                waiting, accepted = answered.pop()
-                if accepted:
-                    acceptance.take_back()
-                continue
-            case _:
-                break
+        answer = _answer(keys, [*_screen(shown, acceptance, heading, len(like))])
+        if answer == "q":
+            break
+        if answer == "b":
+            waiting, accepted = answered.pop()
+            if accepted:
+                acceptance.take_back()
+            continue
+        chosen = {"a": [shown], "A": [shown, *like], "s": []}[answer]
         if chosen:
             acceptance.accept(chosen)
         answered.append((waiting, len(chosen)))
         waiting = [each for each in others if each not in chosen]
     return sum(accepted for _, accepted in answered)
-
-
-def _summary(accepted: int, acceptance: Acceptance) -> str:
-    return f"{number_of(accepted, 'difference')} accepted, {len(acceptance.pending):,} left"
 
 
 def _screen(change: Change, acceptance: Acceptance, heading: str, like: int) -> Iterator[str]:

@@ -66,9 +66,8 @@ def _changes(folders: set[Path]) -> Iterator[set[str]]:
         ):
             if changes or is_first:
                 paths = {path for _, path in changes}
-                # A file that came and is gone, such as an editor's, says nothing beside others.
-                came = {path for kind, path in changes if kind is watchfiles.Change.added}
-                yield {path for path in paths if path not in came or os.path.exists(path)} or paths
+                # A file that is gone, such as an editor's, says nothing beside others.
+                yield set(filter(os.path.exists, paths)) or paths
             is_first = False
     except OSError as error:  # as where the system lets nobody watch so many folders
         raise AccessError(f"cannot watch: {error}; name a smaller --root") from None

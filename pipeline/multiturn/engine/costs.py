@@ -32,6 +32,7 @@ class SharedPrefixes:
             are loaded, which take 70 MB.
 
     Attributes:
+        texts: those so far, in alphabetical order.
         shared: about how many tokens are in a prefix of an earlier text.
         written: about how many tokens are such a prefix for the first time: what an ideal cache
             keeps.
@@ -40,9 +41,9 @@ class SharedPrefixes:
     def __init__(self, provider: TargetProvider, *, estimates: bool = False) -> None:
         self.provider = provider
         self.minimum = provider.cache_minimum or ASSUMED_MINIMUM
+        self.texts: list[str] = []
         self.shared = self.written = 0
-        self._texts: list[str] = []  # in alphabetical order
-        self._size = 0  # of these, in characters
+        self._size = 0  # of the texts, in characters
         self._kept: dict[str, int] = {}  # how many tokens of each text another one shares
         tokenizer = provider.tokenizer
         self._count = lru_cache(256)(tokenizer.estimate if estimates else tokenizer.count)
@@ -63,24 +64,20 @@ class SharedPrefixes:
         tokens = self._count(prefix)
         return tokens if tokens >= self.minimum else 0
 
-    def longest(self, text: str) -> int:
-        """Return the length of the longest prefix that a text shares with one of those here."""
-        return longest_common(self._texts, text)[0]
-
     def add(self, text: str) -> None:
         """Add the text of a request, as ``text`` returns it."""
         if not text:
             return
-        length, other = longest_common(self._texts, text)
+        length, other = longest_common(self.texts, text)
         if tokens := self.tokens(text[:length]):
             self.shared += tokens
             self.written += max(tokens - self._kept[other], 0)
             self._kept[other] = max(tokens, self._kept[other])
         self._size += len(text)
         if self._size > _MOST_KEPT:
-            self._texts, self._kept, self._size = [], {}, len(text)
+            self.texts, self._kept, self._size = [], {}, len(text)
         self._kept[text] = max(tokens, self._kept.get(text, 0))
-        insort(self._texts, text)
+        insort(self.texts, text)
 
 
 def longest_common(texts: list[str], text: str) -> tuple[int, str]:

@@ -16,7 +16,6 @@ from multiturn.engine.converting import read_cases, sampled
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError, Place, cut, did_you_mean, quoted
 from multiturn.model.case import Case
-from multiturn.model.turns import kind_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, pipeline_names, read_pipeline
 
@@ -222,7 +221,7 @@ def load_suite(
             it the iterator raises the first error.
 
     Raises:
-        TypeError: no suite is given, and the project has none; or one is not a path.
+        TypeError: no suite is given, and the project has none.
         ValueError: ``sample`` is below 1.
         MultiturnError: there is no such suite or root, or a pattern is not one. The iterator
             raises it for a suite or a case that is not as the format wants it, with its place,
@@ -242,12 +241,9 @@ def load_suite(
 
 def chosen_suites(project: Defaults, example: str) -> tuple[str, ...]:
     """Return the paths of the suites of ``from_project``; the example is a call that has one."""
-    function = example.partition("(")[0]
     if not project.suites:
+        function = example.partition("(")[0]
         raise TypeError(f"{function} needs a suite; write {example}, or suites in multiturn.toml")
-    for path in project.suites:
-        if not isinstance(path, str | Path):
-            raise TypeError(f"{function} takes paths of suites, not {kind_of(path)}")
     return tuple(map(str, project.suites))
 
 

@@ -25,6 +25,7 @@ from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
 from multiturn.errors import MultiturnError, ProviderError, option
 from multiturn.model.case import Case
+from multiturn.model.tokens import Tokens
 from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers import results as results_file
@@ -32,7 +33,6 @@ from multiturn.providers import targets
 from multiturn.providers.base import Provider, ProviderResponse, TargetProvider, Wire
 from multiturn.providers.custom import complete
 from multiturn.providers.results import Failure, Made, Result, ResultsFile
-from multiturn.providers.tokens import Tokens
 from multiturn.text import utf8
 
 
@@ -228,7 +228,7 @@ class Queue:
         if not self._waits:
             return False
         length, _ = costs.longest_common(self._under_way, text)
-        if length < self._prefixes.longest(text) + _WORTH_WAITING:
+        if length < costs.longest_common(self._prefixes.texts, text)[0] + _WORTH_WAITING:
             return False
         return self._prefixes.tokens(text[:length]) > 0
 

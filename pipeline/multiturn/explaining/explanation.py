@@ -4,12 +4,14 @@ All of it is read off the finished Conversion, so a run that does not ask pays n
 """
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, structs, to_builtins
+from toolz import groupby
 
 from multiturn.errors import MultiturnError, Place, ProviderError
 from multiturn.explaining import spans
@@ -23,11 +25,11 @@ from multiturn.model.settings import SETTINGS, RequestSettings
 from multiturn.model.turns import Part, Turn, as_json, is_blank, joined, kind_of, without_lines
 from multiturn.pipelines.pipeline import request_of
 from multiturn.suites.streaming import Extent
-from multiturn.text import number_of, visible
+from multiturn.text import visible
 
 if TYPE_CHECKING:
+    from multiturn.model.tokens import Tokens
     from multiturn.providers.base import Preview, TargetProvider
-    from multiturn.providers.tokens import Tokens
 
 _Segment = tuple[int | None, int | None]  # indexes of a message and of a segment in it
 
@@ -79,33 +81,24 @@ class _Sent:
 
     def __init__(self, conversion: Conversion) -> None:
         self.conversion, self.prompt = conversion, conversion.prompt
-        self.of_segment: dict[_Segment, list[Part]] = defaultdict(list)
-        self.of_file: dict[str, list[Part]] = defaultdict(list)  # and of no message
-        self.moved: dict[str | None, list[Part]] = defaultdict(list)  # by their files
-        self.of_key: dict[str | None, list[Part]] = defaultdict(list)
-        self.merged: set[int] = set()  # the ids of parts that are in one system message
-        for turn in self.prompt:
-            for part in turn.parts:
-                self.of_key[part.key].append(part)
-                if part.stage is not None:
-                    continue
-                if part.moved_by:
-                    self.moved[part.resolved_path].append(part)
-                elif part.message is not None:
-                    self.of_segment[part.message, part.content].append(part)
-                elif part.resolved_path is not None:
-                    self.of_file[part.resolved_path].append(part)
-            if turn.role == "system" and turn.message is None:
-                self.merged.update(map(id, turn.parts))
+        parts = [part for turn in self.prompt for part in turn.parts]
+        self.of_key = groupby(attrgetter("message", "key"), parts)
+        own, by_file = [part for part in parts if part.stage is None], attrgetter("resolved_path")
+        stays = [part for part in own if not part.moved_by]
+        self.moved = groupby(by_file, (part for part in own if part.moved_by))
+        self.of_segment = groupby(attrgetter("message", "content"), stays)
+        self.of_file = groupby(by_file, (part for part in stays if part.message is None))
+        merged = (turn for turn in self.prompt if turn.role == "system" and turn.message is None)
+        self.merged = {id(part) for turn in merged for part in turn.parts}
         # Of several with one path, the first.
         self.guidelines = {each.resolved_path: each for each in reversed(conversion.guidelines)}
-        self.losses: dict[_Segment, str] = {}  # and why
-        self.noticed: dict[tuple[str, Place], _Fate] = {}  # by event and place
-        for notice in conversion.notices:
-            if notice.why:
-                self.noticed.setdefault((notice.event, notice.where), ("dropped", notice.why))
-            if notice.event in ("segment.left_out", DROPPED):
-                self.losses.setdefault((notice.message, notice.content), notice.why)
+        notices, events = conversion.notices[::-1], ("segment.left_out", DROPPED)  # the first wins
+        self.losses: dict[_Segment, str] = {
+            (each.message, each.content): each.why for each in notices if each.event in events
+        }
+        self.noticed: dict[tuple[str, Place], _Fate] = {
+            (each.event, each.where): ("dropped", each.why) for each in notices if each.why
+        }
         self.dropped_by = {(message, at): stage for message, at, stage in conversion.dropped}
         # Without a chat, the question has the calls.
         said = self.prompt if conversion.chat is not None else conversion.turns
@@ -114,8 +107,8 @@ class _Sent:
 
     def fate_of_key(self, where: Place, key: str, text: str) -> _Fate | None:
         """Return the fate of a text beside the messages; None if it is there as it was written."""
-        if key in self.of_key:
-            return _as_written(self.of_key[key], text)
+        if shown := self.of_key.get((None, key)):
+            return _as_written(shown, text)
         if is_blank(text):
             return "dropped", "blank text is no content (rule 2)"
         if fate := self.noticed.get((DROPPED, where)):
@@ -151,7 +144,9 @@ class _Sent:
         for at, call in enumerate(message.calls):
             where, sent = case.where(call.line, f"{key}.tool_calls[{at}]"), self.calls.get(call.id)
             fate = _SHOWN
-            if sent is None:
+            if shown := self.of_key.get((index, f"tool_calls[{at}]")):
+                fate = "changed", f"by {shown[0].changed_by}"
+            elif sent is None:
                 fate = self.noticed.get((DROPPED, where)) or self._gone(index)
             elif sent.changed_by is not None:
                 fate = "changed", f"by {sent.changed_by}"
@@ -162,11 +157,12 @@ class _Sent:
         case, now = self.conversion.case, {tool.name: tool for tool in self.conversion.tools}
         for at, tool in enumerate(case.tools):
             where = case.where(tool.line, f"tools[{at}]")
-            stage = self.conversion.altered.get((None, tool.name))
-            if tool.name not in now:
+            text = self.of_key.get((None, f"tools[{at}]"))
+            stage = text[0].changed_by if text else self.conversion.altered.get((None, tool.name))
+            if tool.name not in now and not text:
                 lost = f"no rule explains it; {_who(stage)} took the tool away"
                 yield Fate(where, *self.noticed.get((DROPPED, where), ("lost", lost)))
-            elif now[tool.name] != tool:
+            elif now.get(tool.name) != tool:
                 yield Fate(where, "changed", f"by {stage or 'a stage'}")
 
     def _fate_of_guideline(self, segment: tuple[int, int], content: object, path: str) -> _Fate:
@@ -222,17 +218,19 @@ def _fates_of_roles(conversion: Conversion) -> Iterator[Fate]:
     whys = {each.message: each.why for each in about if each.event != "thinking.dropped"}
     messages = dict(enumerate(case.input_messages))
     found = [
-        (conversion.altered.get((at, what)), at, what, turn)
+        (conversion.altered.get((at, what)), "", at, what, turn)
         for at, what, turn in conversions.altered(messages, conversion.turns)
     ]
     for edit in conversions.edits_of(conversion.chat_view):
         below = conversions.by_message(edit.view(conversion) or ())
-        found += ((edit.stage, *it) for it in conversions.altered(below, edit(conversion) or ()))
-    for stage, at, what, turn in found:
+        now = conversions.altered(below, edit(conversion) or ())
+        found += ((edit.stage, edit.why, *it) for it in now)
+    for stage, meant, at, what, turn in found:
         did = f"made it a message of the {turn.role}" if what == "role" else f"cleared {what}"
         lost: _Fate = ("lost", f"{_who(stage)} {did}, and does not say why")
         where = case.where(messages[at].line, f"{case.message_key(at)}.{what}")
-        yield Fate(where, *(("changed", whys[at]) if whys.get(at) else lost))
+        why = whys.get(at) or meant
+        yield Fate(where, *(("changed", why) if why else lost))
 
 
 def _has_own_system(prompt: Iterable[Turn]) -> bool:
@@ -348,10 +346,7 @@ class Explanation(Struct, frozen=True):
     def __repr__(self) -> str:
         """Return one line: a notebook shows ``_repr_html_``, and ``print`` shows all of it."""
         case = " · ".join(filter(None, (self.suite, self.id)))
-        parts = ["no chat prompt" if self.chat is None else number_of(len(self.chat), "message")]
-        if lost := sum(fate.fate == "lost" for fate in self.fates):
-            parts.append(f"{number_of(lost, 'text')} lost")
-        return f"<Explanation of {visible(case)!r}: {', '.join(parts)}; print() shows it>"
+        return f"<Explanation of {visible(case)!r}; print() shows it>"
 
     def _repr_html_(self) -> str:
         """Return the text for a notebook, which would break its lines otherwise."""
@@ -471,19 +466,13 @@ def size_of(
         ProviderError: the target would refuse it; with its place in the suite.
     """
     found: Counter[str] = Counter()
-    for what, span in _spans(conversion, provider):
-        found[what] += count(span.text)
-    tokens = provider.tokens(provider.wire(request_of(conversion)))
-    return tokens, {what: number for what, number in found.most_common() if number}
-
-
-def _spans(conversion: Conversion, provider: "TargetProvider") -> Iterator[tuple[str, Span]]:
-    """Yield each text of a prompt, and what it belongs to."""
     guidelines = {file.resolved_path for file in conversion.input_files if file.guideline}
     turns = preview_of(conversion, provider).messages
     for message in spans.in_spans(conversion.sent if turns is None else turns, conversion.case):
         for span in (each for each in message.shown if each.media is None):
             kind = "guideline" if span.path in guidelines else "file"
-            yield f"{kind} {span.path}" if span.path else f"{message.role} messages", span
-    for definition in spans.definitions_of(conversion):
-        yield from (("tools", span) for span in definition.spans)
+            what = f"{kind} {span.path}" if span.path else f"{message.role} messages"
+            found[what] += count(span.text)
+    found["tools"] = sum(count(tool.text) for tool in conversion.tools)
+    tokens = provider.tokens(provider.wire(request_of(conversion)))
+    return tokens, {what: number for what, number in found.most_common() if number}

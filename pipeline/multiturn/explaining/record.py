@@ -1,7 +1,6 @@
 """A converted case as JSON, or as YAML for diffs."""
 
 import json
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -85,12 +84,8 @@ def to_json(record: Any) -> bytes:
         text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
         line = utf8(text).encode() + b"\n"
     if may_have_unseen(line):
-        return unseen().sub(_escape, line.decode()).encode()
+        return unseen().sub(lambda match: json.dumps(match[0])[1:-1], line.decode()).encode()
     return line
-
-
-def _escape(match: re.Match[str]) -> str:
-    return json.dumps(match[0])[1:-1] if match[0] != "\x7f" else "\\u007f"
 
 
 def to_yaml(record: Record) -> bytes:

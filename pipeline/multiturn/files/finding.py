@@ -85,11 +85,7 @@ class Files:
         return resolved
 
     def read(
-        self,
-        resolved_path: str,
-        max_bytes: int,
-        trailing_newlines: bool = False,
-        written: str = "",
+        self, resolved_path: str, max_bytes: int, trailing_newlines: bool = False, written: str = ""
     ) -> str:
         """Return a file's text: no byte-order mark, LF line ends, no trailing newlines (rule 3).
 
@@ -205,6 +201,7 @@ class Files:
     def _hint(self, written: str, folders: list[str]) -> str:
         """Return where a missing file was looked for, and what may be wrong with its path."""
         looked = ", ".join(f"{os.path.relpath(folder, self.root)}/" for folder in folders)
+        hint = ""
         if "://" in written:
             hint = "; only files can be attached, not URLs"
         elif "\\" in written:
@@ -217,8 +214,6 @@ class Files:
             hint = f", the root {from_here(self.root)!r}; for another root, use {option('root')}"
         elif self.folders == [self.root] and not os.path.exists(os.path.join(self.root, ".git")):
             hint = f", the root: no folder above has .git; for another root, use {option('root')}"
-        else:
-            hint = ""
         return f"Looked in {looked}{hint}"
 
     def _near(self, written: str, folders: list[str]) -> str | None:

@@ -105,26 +105,18 @@ MAX_MEDIA_OF_CASE = 50_000_000
 _LONGEST_NAME = 255  # characters, as file systems have it
 TYPES = "PNG, JPEG, GIF, WebP, PDF, WAV or MP3"
 
-# How each type begins, and what stands from the ninth byte on.
-_SIGNATURES: tuple[tuple[tuple[bytes, ...], bytes, str], ...] = (
-    ((b"\x89PNG\r\n\x1a\n",), b"", "image/png"),
-    ((b"\xff\xd8\xff",), b"", "image/jpeg"),
-    ((b"GIF87a", b"GIF89a"), b"", "image/gif"),
-    ((b"RIFF",), b"WEBP", "image/webp"),
-    ((b"%PDF-",), b"", "application/pdf"),
-    ((b"RIFF",), b"WAVE", "audio/wav"),
-    ((b"ID3\x02\x00", b"ID3\x03\x00", b"ID3\x04\x00"), b"", "audio/mpeg"),
-    (tuple(bytes([0xFF, second]) for second in b"\xe2\xe3\xf2\xf3\xfa\xfb"), b"", "audio/mpeg"),
+_MPEG = tuple(bytes([0xFF, second]) for second in b"\xe2\xe3\xf2\xf3\xfa\xfb")
+# How each type begins, what stands from the ninth byte on, and the extension of its files.
+_SIGNATURES: tuple[tuple[tuple[bytes, ...], bytes, str, str], ...] = (
+    ((b"\x89PNG\r\n\x1a\n",), b"", "image/png", "png"),
+    ((b"\xff\xd8\xff",), b"", "image/jpeg", "jpg"),
+    ((b"GIF87a", b"GIF89a"), b"", "image/gif", "gif"),
+    ((b"RIFF",), b"WEBP", "image/webp", "webp"),
+    ((b"%PDF-",), b"", "application/pdf", "pdf"),
+    ((b"RIFF",), b"WAVE", "audio/wav", "wav"),
+    ((b"ID3\x02\x00", b"ID3\x03\x00", b"ID3\x04\x00", *_MPEG), b"", "audio/mpeg", "mp3"),
 )
-EXTENSIONS = {
-    "image/png": "png",
-    "image/jpeg": "jpg",
-    "image/gif": "gif",
-    "image/webp": "webp",
-    "application/pdf": "pdf",
-    "audio/wav": "wav",
-    "audio/mpeg": "mp3",
-}
+EXTENSIONS = {media_type: extension for _, _, media_type, extension in _SIGNATURES}
 # Patterns are compiled when a suite has media: most have none.
 _DATA = r"(?ai)data:([\w.+/-]*)((?:;[\w.+-]+=[\w.+-]+)*)(;base64)?,"
 _WITH_USER = r"(?a)\w+://[^/?#]*@"
@@ -138,7 +130,7 @@ def type_of(head: bytes) -> str | None:
     >>> type_of(b"%PDF-1.7"), type_of(b"<svg>")
     ('application/pdf', None)
     """
-    for starts, inner, media_type in _SIGNATURES:
+    for starts, inner, media_type, _ in _SIGNATURES:
         if head.startswith(starts) and head[8:].startswith(inner):
             return media_type
     return None
@@ -195,10 +187,7 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
             TypeError: a path in place of the bytes.
         """
         if not isinstance(data, bytes):
-            hint = "write Media.of(Path(path).read_bytes(), path)"
-            raise TypeError(
-                f"Media.of takes the bytes of a file, not {type(data).__name__}; {hint}"
-            )
+            raise TypeError("Media.of takes bytes; write Media.of(Path(path).read_bytes(), path)")
         media_type, shown = type_of(data[:HEAD]), quoted(path) if path else "it"
         if media_type is None:
             raise AttachmentError(f"{shown} is not {TYPES}")
@@ -216,8 +205,7 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
         changed.__dict__.update(self.__dict__)
         return changed
 
-    def __copy__(self) -> "Media":
-        return self.replace()
+    __copy__ = replace
 
     def __deepcopy__(self, memo: Any) -> "Media":
         return self.replace()
@@ -311,8 +299,6 @@ def given_media(
         raise AttachmentError(f"the name {quoted(name)} has a control character")
     shown = quoted(name) if name else f"the {kind}"
     declared, data = _decoded(value, shown)
-    if len(data) > max_bytes:
-        raise too_large(shown, max_bytes, "max_media_bytes")
     media = Media.of(data, name, detail=detail, store=store, max_bytes=max_bytes)
     check_kind(media, kind, shown)
     is_known = declared.startswith(("image/", "audio/")) or declared in EXTENSIONS

@@ -1,6 +1,6 @@
 """What travels through a pipeline: immutable structs, from the suite's case to the request."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import FunctionType
 from typing import Any
@@ -25,6 +25,7 @@ class Edited(Struct, frozen=True):
     edit: Callable[..., Any]
     options: Mapping[str, Any] = {}
     stage: str = ""
+    why: str = ""  # the reason for what it does to roles of messages, which explain shows
 
     def __call__(self, conversion: Any) -> Any:
         """Return what the view shows, edited; None where it shows nothing."""
@@ -122,13 +123,11 @@ def calls_of(turns: Iterable[Turn]) -> dict[str, Call]:
 
 def signed_turn(turn: Turn, texts: Said, calls: Mapping[str, Call], stage: str) -> Turn:
     """Return a turn with a stage's name on each text and call that was not there before."""
-    if turn.calls:
-        new = (
-            call if call == calls.get(call.id) else structs.replace(call, changed_by=stage)
-            for call in turn.calls
-        )
-        turn = structs.replace(turn, calls=tuple(new))
-    return structs.replace(turn, parts=signed(turn.parts, texts, stage))
+    new = (
+        call if call == calls.get(call.id) else structs.replace(call, changed_by=stage)
+        for call in turn.calls
+    )
+    return structs.replace(turn, calls=tuple(new), parts=signed(turn.parts, texts, stage))
 
 
 def mapped(parts: Parts, function: Callable[[Part], Part]) -> Parts:
@@ -169,8 +168,6 @@ def calls_mapped(turn: Turn, function: Callable[[Part], Part]) -> Turn:
         TypeError: the function changed more than a part's text.
         ValueError: two keys become one.
     """
-    if not turn.calls:
-        return turn
 
     def ask(path: str, text: str) -> str:
         part = Part("argument", text, message=turn.message, line=call.line, key=path)
@@ -329,26 +326,44 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
             TypeError: the function returned something else than a part.
             ValueError: two keys of a call's arguments become one.
         """
-        result = changed(self, lambda parts: mapped(parts, function))
-        if self.tools or any(turn.calls or turn.thinking for turn in self.turns):
-            return _with_calls_mapped(result, function)
-        return result
+        return _mapped(self, function)
 
-    def drop(self, dropped: "Droppable | Iterable[Droppable]", why: str) -> "Conversion":
+    @property
+    def exchanges(self) -> tuple[Turns, ...]:
+        """The turns in groups: each a turn of the user, and what follows until the next one.
+
+        A call is never apart from its result, so a user's turn between the two begins no group.
+        What comes before the first turn of the user is in the first group, and system messages are
+        in none.
+        """
+        groups: list[list[Turn]] = []
+        answered, waiting, is_begun = {turn.answers for turn in self.turns}, set[str](), False
+        for turn in (turn for turn in self.turns if turn.role != "system"):
+            is_asking = turn.role == "user"
+            if not groups or (is_asking and is_begun and not waiting):
+                groups.append([])
+            groups[-1].append(turn)
+            is_begun |= is_asking
+            waiting |= {call.id for call in turn.calls if call.id in answered}
+            waiting -= {turn.answers or ""}
+        return tuple(map(tuple, groups))
+
+    def drop(self, dropped: "Droppable | Iterable[Droppable | Turns]", why: str) -> "Conversion":
         """Return a copy without some turns, parts, calls or tools, which says why they are gone.
 
         ``explain`` gives the reason and the stage, a record has them among its ``notices``, and
-        ``--strict`` does not take them for lost. With a guideline, its references go, and with a
-        call its result.
+        ``--strict`` does not take them for lost. With a guideline, its references go; with a call
+        its result, and with a result its call.
 
         Args:
-            dropped: turns, parts, calls or tools of this Conversion.
+            dropped: turns, parts, calls or tools of this Conversion; or some of its exchanges.
             why: the reason, such as ``only the last 10 messages are kept``.
 
         Raises:
             ValueError: one of them is not in this Conversion, or there is no reason.
         """
-        items = [dropped] if isinstance(dropped, Turn | Part | Call | Tool) else [*dropped]
+        given = (dropped,) if isinstance(dropped, Turn | Part | Call | Tool) else dropped
+        items = [item for each in given for item in (each if isinstance(each, tuple) else (each,))]
         calls = (call for turn in self.turns for call in turn.calls)
         inside = {id(item) for item in (*self.turns, *parts_of(self), *calls, *self.tools)}
         if not all(id(item) in inside for item in items):
@@ -359,6 +374,37 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         return _without(self, items).replace(
             notices=(*self.notices, *(_notice(self, item, why) for item in items))
         )
+
+    def replace_turns(
+        self, old: Turn | Iterable[Turn], new: Turn | Iterable[Turn], why: str = ""
+    ) -> "Conversion":
+        """Return a copy with other turns in the place of some: joined, rewritten, or taken away.
+
+        ``explain`` finds a text by the ``message`` and the ``content`` of its part, so let parts
+        that move keep them.
+
+        Args:
+            old: turns of this Conversion, such as those of an exchange.
+            new: what stands where the first of them was.
+            why: the reason for what only ``old`` has, such as a call or a role; else it is lost.
+
+        Raises:
+            ValueError: a turn is not in this Conversion, or a call would be without its result, or
+                a result without its call.
+        """
+        gone, made = ((each,) if isinstance(each, Turn) else (*each,) for each in (old, new))
+        model.check_turns(made)
+        ids = set(map(id, gone))
+        if not gone or not ids.issubset(map(id, self.turns)):
+            raise ValueError("replace_turns takes turns of this Conversion")
+        turns = [turn for turn in self.turns if id(turn) not in ids]
+        at = next(at for at, turn in enumerate(self.turns) if id(turn) in ids)
+        turns[at:at] = made
+        if apart := _apart(turns) - _apart(self.turns):
+            what = f"replace_turns would take the call {min(apart)!r} or its result away alone"
+            raise ValueError(f"{what}; give both of them, as an exchange has them")
+        notices = (_notice(self, turn, why) for turn in gone if why)
+        return structs.replace(self, turns=tuple(turns), notices=(*self.notices, *notices))
 
     def edit_chat(self, function: Callable[..., Turns], **options: Any) -> "Conversion":
         """Return a copy whose chat, and nothing else, is what a function makes of it.
@@ -383,9 +429,9 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         return structs.replace(self, question_view=view)
 
 
-def _with_calls_mapped(conversion: Conversion, function: Callable[[Part], Part]) -> Conversion:
-    """Return a conversion with the texts of calls, thinking and tools changed by a function."""
-    notices = list(conversion.notices)
+def _mapped(conversion: Conversion, function: Callable[[Part], Part]) -> Conversion:
+    """Return a conversion with all texts of the suite and of files changed by a function."""
+    notices, prompt = list(conversion.notices), conversion.system_prompt
 
     def stays(turn: Turn, at: int, block: Thinking) -> bool:
         key = f"thinking[{at}]"
@@ -399,8 +445,9 @@ def _with_calls_mapped(conversion: Conversion, function: Callable[[Part], Part])
         return False
 
     def change(turn: Turn) -> Turn:
+        parts = mapped(turn.parts, function)
         kept = tuple(each for at, each in enumerate(turn.thinking) if stays(turn, at, each))
-        return calls_mapped(structs.replace(turn, thinking=kept), function)
+        return calls_mapped(structs.replace(turn, parts=parts, thinking=kept), function)
 
     def describe(path: str, text: str) -> str:
         return asked(function, Part("description", text, line=tool.line, key=path))
@@ -408,7 +455,14 @@ def _with_calls_mapped(conversion: Conversion, function: Callable[[Part], Part])
     turns, tools = tuple(map(change, conversion.turns)), []
     for at, tool in enumerate(conversion.tools):
         tools.append(model.mapped_tool(tool, f"tools[{at}]", describe))
-    return structs.replace(conversion, turns=turns, tools=tuple(tools), notices=tuple(notices))
+    return structs.replace(
+        conversion,
+        turns=turns,
+        guidelines=mapped(conversion.guidelines, function),
+        system_prompt=None if prompt is None else mapped((prompt,), function)[0],
+        tools=tuple(tools),
+        notices=tuple(notices),
+    )
 
 
 def parts_of(conversion: Conversion) -> Iterator[Part]:
@@ -418,6 +472,11 @@ def parts_of(conversion: Conversion) -> Iterator[Part]:
     yield from conversion.guidelines
     if conversion.system_prompt is not None:
         yield conversion.system_prompt
+
+
+def _apart(turns: Sequence[Turn]) -> set[str]:
+    """Return the ids of calls without a result, and of results without a call."""
+    return {*calls_of(turns)} ^ {turn.answers for turn in turns if turn.answers is not None}
 
 
 Droppable = Turn | Part | Call | Tool
@@ -448,15 +507,20 @@ def _without(conversion: Conversion, items: Iterable[Droppable]) -> Conversion:
     )
 
 
-def _following(items: Iterable[Droppable], conversion: Conversion) -> list[Droppable]:
-    """Return the references to those items that are guidelines, and the results of calls."""
+def _following(items: Iterable[Droppable], conversion: Conversion) -> Iterator[Droppable]:
+    """Yield the references to those items that are guidelines; results of calls; and calls."""
     given = {id(item): item for item in items}
     paths = {part.resolved_path for part in conversion.guidelines if id(part) in given} - {None}
-    parts = [part for turn in conversion.turns for part in turn.parts]
-    calls = {item.id for item in given.values() if isinstance(item, Call)}
-    results = [turn for turn in conversion.turns if turn.answers in calls and id(turn) not in given]
-    references = [each for each in parts if each.kind == "reference"]
-    return [*(each for each in references if each.resolved_path in paths), *results]
+    turns = [item for item in given.values() if isinstance(item, Turn)]
+    calls = {item.id for item in given.values() if isinstance(item, Call)} | {*calls_of(turns)}
+    answered = {turn.answers for turn in turns}
+    for turn in (turn for turn in conversion.turns if id(turn) not in given):
+        if turn.answers in calls:
+            yield turn
+        yield from (call for call in turn.calls if call.id in answered and id(call) not in given)
+        for part in turn.parts:
+            if part.kind == "reference" and part.resolved_path in paths:
+                yield part
 
 
 def _notice(conversion: Conversion, item: Droppable, why: str) -> Notice:
@@ -513,14 +577,3 @@ def altered(
                 yield at, "role", now
             if was.is_error and not now.is_error:
                 yield at, "is_error", now
-
-
-def changed(conversion: Conversion, change: Callable[[Parts], Parts]) -> Conversion:
-    """Return a conversion with the parts of its turns, guidelines and system prompt changed."""
-    prompt = conversion.system_prompt
-    return structs.replace(
-        conversion,
-        turns=tuple(structs.replace(t, parts=change(t.parts)) for t in conversion.turns),
-        guidelines=change(conversion.guidelines),
-        system_prompt=None if prompt is None else change((prompt,))[0],
-    )

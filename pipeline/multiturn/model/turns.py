@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
-from msgspec import Struct, structs
+from msgspec import Struct, ValidationError, convert, structs
 
 from multiturn.files.media import Media
 
@@ -349,7 +348,6 @@ Parts = tuple[Part, ...]
 
 
 _KINDS: tuple[str, ...] = get_args(InTurn)
-_OTHERS: Mapping[str, type] = {"message": int, "content": int, "line": int, "media": Media}
 
 
 def check_turns(turns: Any, *, wholly: bool = False) -> None:
@@ -406,10 +404,13 @@ def check_parts(parts: Any, *, wholly: bool = False) -> None:
 
 def _check_fields(part: Part) -> None:
     """Raise a ValueError that names the first field of a part that has a wrong type."""
-    wrong = _wrong_field(tuple(map(type, structs.astuple(part))))
-    if wrong:
-        raise ValueError(f"a Part whose {wrong} is {kind_of(getattr(part, wrong))}")
-    if (part.kind == "media") is not (part.media is not None):
+    try:
+        convert(structs.asdict(part) | {"kind": "text", "media": None}, Part)
+    except ValidationError as error:
+        wrong = str(error).rpartition("$.")[2].rstrip("`")
+        raise ValueError(f"a Part whose {wrong} is {kind_of(getattr(part, wrong))}") from None
+    is_other = not isinstance(part.media, Media | None)
+    if is_other or (part.kind == "media") is not (part.media is not None):
         raise ValueError(f"a Part of the kind {part.kind!r} whose media is {kind_of(part.media)}")
     if part.kind not in _KINDS:
         raise ValueError(f"a Part of the kind {part.kind!r}; choose from: {', '.join(_KINDS)}")
@@ -418,17 +419,6 @@ def _check_fields(part: Part) -> None:
             f"{part.media.text} without its bytes;"
             " to change media, use media.replace() or Media.of()"
         )
-
-
-@cache
-def _wrong_field(types: tuple[type, ...]) -> str:
-    """Return the first field of a Part that has a wrong type; empty if all types are right."""
-    for name, found in zip(Part.__struct_fields__, types, strict=True):
-        expected = _OTHERS.get(name, str)
-        is_unset = found is NoneType and name not in ("kind", "text", "separator", "line")
-        if not (issubclass(found, expected) or is_unset):
-            return name
-    return ""
 
 
 def kind_of(value: object) -> str:

@@ -26,6 +26,7 @@ _NAME = "[A-Za-z_][A-Za-z0-9_]*"
 FACTS = {
     "turns": "taken them away",
     "files": "turned them into text",
+    "history": "trimmed it",
     "guidelines": "used them up",
     "text": "taken it away",
     "chat": "left it out",
@@ -51,10 +52,8 @@ class Contract(msgspec.Struct, frozen=True):
 
     def in_words(self) -> str:
         """Return ``requires ...; provides ...; consumes ...``, the facts in their order."""
-        parts = {"requires": self.requires, "provides": self.provides, "consumes": self.consumes}
-        return "; ".join(
-            f"{verb} {', '.join(ordered_facts(facts))}" for verb, facts in parts.items() if facts
-        )
+        parts = msgspec.structs.asdict(self).items()
+        return "; ".join(f"{verb} {', '.join(ordered_facts(each))}" for verb, each in parts if each)
 
 
 def stage(
@@ -265,6 +264,8 @@ def _wrong_value(type_: Any, value: Any, error: str) -> str:
         near = nearest(unknown[1], choices)
         hint = "" if near is None else f'; did you mean "{near}"?'
         return f'"{cut(unknown[1])}" is not one of {", ".join(choices)}{hint}'
+    if least := re.fullmatch("Expected `int` >= (.*)", what):
+        what = f"this must be {least[1]} or more"
     if types := re.fullmatch("Expected `(.*)`, got `(.*)`", what):
         what = f"this {must_be(*types.groups())}"
     return what + (f"; choose from: {', '.join(choices)}" if choices else "")

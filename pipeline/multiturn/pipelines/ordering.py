@@ -17,10 +17,9 @@ def order_errors(stages: Sequence[Stage]) -> Iterator[ErrorDetail]:
     A stage without a contract is unchecked: after it, every fact is taken to be true, and the end
     of the pipeline is not checked.
     """
-    known, facts = _known_facts(stages), _Facts()
+    along, is_right = facts_along(stages), True
     consumers: dict[str, int] = {}
-    is_right = True
-    for number, stage in enumerate(stages):
+    for number, (stage, facts) in enumerate(zip(stages, along, strict=False)):
         contract = contract_of(stage)
         if contract is not None:
             for what in _missing(
@@ -29,20 +28,19 @@ def order_errors(stages: Sequence[Stage]) -> Iterator[ErrorDetail]:
                 is_right = False
                 yield ErrorDetail(what, number)
             consumers |= dict.fromkeys(contract.consumes & facts, number)
-        facts = _after(contract, facts, known)
-    if is_right and not _is_end(stages, facts):
+    if is_right and not _is_end(stages, along[-1]):
         yield ErrorDetail(
             "attached files are left, and no stage turns them into text; add embed_files, or"
             ' a stage of your own that declares consumes={"files"}'
         )
 
 
-def facts_after(stages: Sequence[Stage]) -> frozenset[str]:
-    """Return the facts that are true once an order of stages has run."""
-    known, facts = _known_facts(stages), _Facts()
+def facts_along(stages: Sequence[Stage]) -> list[frozenset[str]]:
+    """Return the facts that are true before each stage of an order, and after the last."""
+    known, along = _known_facts(stages), [_Facts()]
     for stage in stages:
-        facts = _after(contract_of(stage), facts, known)
-    return facts
+        along.append(_after(contract_of(stage), along[-1], known))
+    return along
 
 
 def legal_order(stages: Sequence[Stage]) -> list[Stage] | None:

@@ -1,8 +1,9 @@
 """Pipelines: stages composed into one function."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from contextlib import suppress
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from itertools import chain
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -55,13 +56,8 @@ def prepared(stages: Iterable[Stage | Step]) -> tuple[tuple[Step, ...], tuple[st
         order = legal_order(functions) if misplaced else None
         names = ", ".join(stage.__name__ for stage in order or ())
         raise PipelineError([*found, *misplaced], f"a legal order: {names}" if names else "")
-    texts = (
-        text
-        for step in steps
-        for _, begun in markers_of(step.stage, step.options)
-        for text in begun
-    )
-    return tuple(steps), tuple(dict.fromkeys((*texts, *media.MARKERS)))
+    begun = (texts for step in steps for _, texts in markers_of(step.stage, step.options))
+    return tuple(steps), tuple(dict.fromkeys((*chain.from_iterable(begun), *media.MARKERS)))
 
 
 def _unguarded(steps: list[Step]) -> Iterator[ErrorDetail]:
@@ -85,12 +81,9 @@ def _no_stage(item: Any) -> str:
         if item in stage_names():
             advice = f"write from multiturn_stages.{item} import {item}"
         return f"{item!r} is a name, and Pipeline takes functions; {advice}"
-    if isinstance(item, partial):
-        name = getattr(item.func, "__name__", "stage")
-        return f"a partial cannot be a stage; write Step({name}, {item.keywords!r})"
     if isinstance(item, FunctionType):
         return f"{item.__name__} does not return at once; write it with def, and without yield"
-    return f"a stage is a function, not {model.kind_of(item)}"
+    return f"a stage is a function, not {model.kind_of(item)}; a Step gives it options"
 
 
 _Run = Callable[[Conversion], Conversion]
@@ -113,10 +106,8 @@ class Pipeline:
     """
 
     def __init__(self, stages: Iterable[Stage | Step], *, name: str = "pipeline") -> None:
-        if isinstance(stages, str):
-            raise TypeError(f"load_pipeline({stages!r}) loads a pipeline; Pipeline takes stages")
-        if not isinstance(stages, Iterable):
-            raise TypeError(f"Pipeline takes a list of stages, not {model.kind_of(stages)}")
+        if isinstance(stages, str) or not isinstance(stages, Iterable):
+            raise TypeError(f"Pipeline takes stages, not {stages!r}; load_pipeline takes a name")
         self.name = name
         # Where a file has each stage, which is the option "", and each option; by stage and option.
         self.places: Mapping[tuple[str, str], Place] = {}
@@ -148,19 +139,17 @@ class Pipeline:
         conversion = structs.replace(conversion, markers=self.markers)
         result = (self._run_and_log if is_debugging() else self._run)(conversion)
         try:
-            _show(result)
+            _show(result, result)
         except MultiturnError as error:
             raise placed_in_case(error, conversion.case) from error.__cause__
         except (Exception, SystemExit) as error:
-            step = self._chooser(conversion, result)
+            found = self._first(conversion, lambda at: _show(result, at))
+            step = found[0] if found else self.steps[-1]
             raise stage_failure(step, error, conversion.case) from error
         if what := _unpaired(result):
             raise self._unpaired_by(conversion, what)
         if not _asks(result):
-            raise InputError(
-                "there is nothing to answer: only system messages have content, if any has;"
-                " add a user message"
-            ).at(result.case.where(), result.case.id)
+            raise self._silenced_by(conversion)
         for notice in result.notices:
             if notice.is_warning:
                 warn(structs.replace(notice, case_id=conversion.case.id))
@@ -172,27 +161,45 @@ class Pipeline:
         if wrong:
             where = case.where(case.input_messages[at].line, case.message_key(at))
             return InputError(f"the call {name!r} {wrong}").at(where, case.id)
-        for step in self.steps:
-            conversion = step(conversion)
-            if found := _unpaired(conversion):
-                what = (
-                    f"the stage {step.name} left a chat in which {found};"
-                    " a stage that drops a turn with a call drops its result, too"
-                )
-                break
+        if found := self._first(conversion, _unpaired):
+            what = (
+                f"the stage {found[0].name} left a chat in which {found[1]};"
+                " conversion.drop and conversion.replace_turns keep calls and results together"
+            )
         return errors.StageError(what).at(case.where(), case.id)
 
-    def _chooser(self, conversion: Conversion, result: Conversion) -> Step:
-        """Return the first step after which the chat or the question fails for a result."""
+    def _silenced_by(self, conversion: Conversion) -> MultiturnError:
+        """Return the error for a case in which there is nothing to answer."""
+        case, found = conversion.case, self._first(conversion, lambda at: not _says_something(at))
+        if found is None or found[0] is self.steps[0]:
+            what = "there is nothing to answer: only system messages have content, if any has"
+            return InputError(f"{what}; add a user message").at(case.where(), case.id)
+        what = f"the stage {found[0].name} left nothing to answer; let it keep a user message"
+        return errors.StageError(what).at(case.where(), case.id)
+
+    def _first(
+        self, conversion: Conversion, wrong: Callable[[Conversion], Any]
+    ) -> tuple[Step, Any] | None:
+        """Return the first step after which something is wrong, and what, by running them again."""
         for step in self.steps:
             conversion = step(conversion)
-            views = {"chat_view": conversion.chat_view, "question_view": conversion.question_view}
-            shown = structs.replace(result, **views)
             try:
-                _show(shown)
-            except (Exception, SystemExit):
-                return step
-        return self.steps[-1]
+                what = wrong(conversion)
+            except (Exception, SystemExit) as error:
+                what = error
+            if what:
+                return step, what
+        return None
+
+    def unsteady(self, case: Case) -> Iterator[str]:
+        """Yield each stage that changes its own result; a MultiturnError if the case fails."""
+        conversion = Conversion(case, markers=self.markers)
+        for step in self.steps:
+            conversion = step.run(conversion)
+            with suppress(MultiturnError):
+                if step.run(conversion) == conversion:
+                    continue
+            yield step.name
 
     def request(self, case: Case) -> ProviderRequest:
         """Convert a case to the request that a provider gets.
@@ -200,10 +207,6 @@ class Pipeline:
         Raises:
             MultiturnError: the case cannot be converted; with its place in the suite.
         """
-        if not isinstance(case, Case):
-            raise TypeError(
-                f"request takes a Case, as load_suite gives them, not {model.kind_of(case)}"
-            )
         return request_of(self(Conversion(case)))
 
     def replace(self, name: str, stage: Stage | Step) -> "Pipeline":
@@ -272,11 +275,14 @@ class Pipeline:
         return Pipeline(steps, name=self.name)
 
 
-def _show(conversion: Conversion) -> None:
-    """Make the chat and the question of a finished conversion, which keeps them.
+def _show(conversion: Conversion, chosen: Conversion) -> None:
+    """Make the chat and the question of a finished conversion, by the views of another or its own.
 
-    A ValueError says what a view made, if that is not turns or parts.
+    It keeps those of its own. A ValueError says what a view made, if that is not turns or parts.
     """
+    if chosen is not conversion:
+        views = {"chat_view": chosen.chat_view, "question_view": chosen.question_view}
+        conversion = structs.replace(conversion, **views)
     chat, transcript = conversion.chat, conversion.transcript
     try:
         if chat is not None:
@@ -334,12 +340,17 @@ def _asks(conversion: Conversion) -> bool:
     """Return whether a conversion has anything to answer (rule 11), or shows nothing at all."""
     if conversion.chat_view is None and conversion.question_view is None:
         return True
-    turns = conversion.turns or conversion.chat or ()
-    return (
-        any(turn.role != "system" and turn.says_something for turn in turns)
-        or any(part.moved_by for part in conversion.guidelines)
-        or (not turns and not model.is_blank(conversion.question))
+    has_turns = conversion.turns or conversion.chat
+    return _says_something(conversion) or (
+        not has_turns and not model.is_blank(conversion.question)
     )
+
+
+def _says_something(conversion: Conversion) -> bool:
+    """Return whether a message other than the system's has content, or has attached a guideline."""
+    turns = conversion.turns or conversion.chat or ()
+    is_said = any(turn.role != "system" and turn.says_something for turn in turns)
+    return is_said or any(part.moved_by for part in conversion.guidelines)
 
 
 def request_of(conversion: Conversion) -> ProviderRequest:

@@ -1,5 +1,6 @@
 """Pipelines as YAML: a list of stages, or another pipeline and what is different."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,7 +65,7 @@ SUITE_KEYS = frozenset((*CASES_KEYS, *MESSAGES_KEYS, "prompts", "turns"))
 
 DEFAULT_PIPELINE = "spec"
 _SHIPPED = Path(__file__).parent
-_MAX_TRAIL = 20  # files that extend each other
+_MOST_FILES = 20  # that extend each other
 _A_SUITE = "this is a suite, not a pipeline; multiturn convert takes it"
 
 
@@ -104,14 +105,14 @@ def read_pipeline(source: str | Path) -> Pipeline:
     """
     if not isinstance(source, str | Path):
         raise TypeError(f"load_pipeline takes a name or a path, not {source!r}")
-    return _load(source, ())
+    return _load(source, 0)
 
 
-def _load(source: str | Path, trail: tuple[Path, ...]) -> Pipeline:
+def _load(source: str | Path, depth: int) -> Pipeline:
     names = pipeline_names()
     if source in names:
         path = _SHIPPED / f"{source}.yaml"
-        return _PipelineFile(str(source), path, trail).read(path.read_bytes())
+        return _PipelineFile(str(source), path, depth).read(path.read_bytes())
     check_path(str(source))
     path = Path(source)
     if not str(source) or not path.exists():
@@ -119,7 +120,7 @@ def _load(source: str | Path, trail: tuple[Path, ...]) -> Pipeline:
         hint = f'did you mean "{near}"?' if near else f"choose from: {', '.join(names)}, or a file"
         raise InputError(f"no pipeline {str(source)!r}; {hint}")
     data = _read(str(source))
-    return _PipelineFile(str(source), path.resolve(), trail).read(data)
+    return _PipelineFile(str(source), path.resolve(), depth).read(data)
 
 
 def _read(path: str) -> bytes:
@@ -135,10 +136,10 @@ class _Entry(Step, frozen=True):
 class _PipelineFile:
     """One pipeline file on its way to a Pipeline."""
 
-    def __init__(self, name: str, path: Path, trail: tuple[Path, ...]) -> None:
+    def __init__(self, name: str, path: Path, depth: int) -> None:
         self.name = name
         self.path = path
-        self.trail = trail
+        self.depth = depth  # how many files extend each other before it
         self.errors: list[ErrorDetail] = []
         self.places: dict[tuple[str, str], Place] = {}
 
@@ -218,7 +219,9 @@ class _PipelineFile:
         try:
             read_as(top, PipelineKeys, where=self.name)
         except MultiturnError as error:
-            raise self.stop(error.what, error.where) from None
+            is_bare = re.match(r"insert\[\d+\] must be a mapping", error.what)
+            hint = "; write {stage: my_stages:mine, after: resolve_segments}" if is_bare else ""
+            raise self.stop(error.what + hint, error.where) from None
         return top
 
     def entry(self, node: Node) -> _Entry:
@@ -242,17 +245,13 @@ class _PipelineFile:
         """Return the entries of the pipeline that this one extends."""
         with self.collect(node.place(self.name)):
             base: str | Path = node.value
-            trail = self.trail
             if base not in pipeline_names():
                 check_path(node.value)
                 base = Path(self.name).parent / base
-                trail = (*trail, self.path)
-                if len(trail) > _MAX_TRAIL:
-                    raise InputError(f"over {_MAX_TRAIL} pipelines that extend each other")
-                if base.resolve() in trail:
-                    circle = " -> ".join(path.name for path in (*trail, base.resolve()))
-                    raise InputError(f"pipelines extend each other in a circle: {circle}")
-            pipeline = _load(base, trail)
+                if self.depth >= _MOST_FILES:
+                    what = f"over {_MOST_FILES} pipelines that extend each other"
+                    raise InputError(f"{what}; end the circle, if they form one")
+            pipeline = _load(base, self.depth + 1)
             here = Place(self.name, node.line)
             is_file = base not in pipeline_names()
             self.places |= {key: p if is_file else here for key, p in pipeline.places.items()}

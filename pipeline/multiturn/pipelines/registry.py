@@ -43,9 +43,7 @@ def find_stage(name: str, folder: Path = Path()) -> Stage:
             names = [*stage_names(), *installed]
             hint = did_you_mean(name, names)
             if nearest(name, names) is None:
-                module, _, function = name.rpartition(".")
-                path = f"{module or 'my_module'}:{function}"
-                hint += f"; a function of your own is named by its import path, as in {path}"
+                hint += "; a function of your own is named by its import path, module:function"
             raise InputError(f'unknown stage "{name}"; {hint}')
         found = load(name, installed[name].load)
     if not is_declared(found):
@@ -55,10 +53,13 @@ def find_stage(name: str, folder: Path = Path()) -> Stage:
 
 
 def name_of(stage: Stage) -> str:
-    """Return the name by which ``find_stage`` finds a stage."""
+    """Return the name by which ``find_stage`` finds a stage; a PipelineError if it has none."""
     module, name = stage.__module__, stage.__qualname__
     if module == f"multiturn_stages.{name}":
         return name
+    if module == "__main__":
+        what = f"{name} is in the program itself, which no file can import; move it into a module"
+        raise PipelineError([ErrorDetail(f"{what}, such as my_stages.py: my_stages:{name}")])
     if not name.isidentifier() or contract_of(stage) is None:
         what = f"{name} cannot be named in a file: a stage is at the top of a module, with @stage"
         raise PipelineError([ErrorDetail(what)])
@@ -70,10 +71,9 @@ def pickled_stage(stage: Stage) -> Any:
 
     A stage that another process could not import is returned itself; pickling it may fail.
     """
-    if stage.__module__ == "__main__" or not stage.__qualname__.isidentifier():
-        return stage
     module = sys.modules[stage.__module__]
-    if module.__file__ is None:
+    is_inside = stage.__module__ == "__main__" or not stage.__qualname__.isidentifier()
+    if is_inside or module.__file__ is None:
         return stage
     folder = Path(module.__file__).absolute().parents[module.__name__.count(".")]
     return name_of(stage), folder

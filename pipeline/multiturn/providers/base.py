@@ -24,12 +24,12 @@ from multiturn.model.request import (
     prompt_of,
 )
 from multiturn.model.settings import Number, RequestSettings, SettingsKeys
+from multiturn.model.tokens import Overhead, Sent, Tokenizer, Tokens, sent_of
 from multiturn.model.turns import Call, Turns
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities
 from multiturn.providers.rules import RULES, Rule, broken
 from multiturn.providers.secrets import hide
-from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_of
 from multiturn.text import brief
 
 
@@ -260,9 +260,8 @@ class TargetProvider:
         """Return how many input tokens a request is; about, where that is not known."""
         sent, texts = self.reads(wire), self.tokenizer
         is_known = self.is_overhead_known and texts.is_exact
-        added = self.overhead.request + self.overhead.message * sent.messages
         return Tokens(
-            sum(map(texts.count, sent.texts)) + added,
+            sent.size(texts.count, self.overhead),
             is_exact=is_known and not (sent.has_data or sent.media),
             media=sent.media,
             most_output=sent.most_output,

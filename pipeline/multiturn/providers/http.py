@@ -14,6 +14,7 @@ from multiturn.errors import ENDS_RUN, ProviderError, did_you_mean
 from multiturn.files.media import with_bytes
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.model.settings import RequestSettings
+from multiturn.model.tokens import Tokens
 from multiturn.providers.base import ChatProvider, ChatSettings, ProviderResponse, Seconds, Wire
 from multiturn.providers.client import Client, Reply, Upload
 from multiturn.providers.layout import Layout, Names, media_in, want_names
@@ -22,7 +23,6 @@ from multiturn.providers.reading import BodyForm
 from multiturn.providers.replies import InputTokens, lesson_of, receive
 from multiturn.providers.secrets import hide, is_secret, passwords_in
 from multiturn.providers.settings import in_words, wrong_body
-from multiturn.providers.tokens import Tokens
 from multiturn.text import has_host
 
 _S = TypeVar("_S")

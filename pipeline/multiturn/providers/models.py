@@ -14,8 +14,8 @@ from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.model.settings import SETTINGS, RequestSettings
+from multiturn.model.tokens import Tokenizer
 from multiturn.providers.settings import in_words
-from multiturn.providers.tokens import Tokenizer
 
 SERVERS = "servers"  # the key of models.yaml for other servers with OpenAI's API
 

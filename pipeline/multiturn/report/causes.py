@@ -49,11 +49,6 @@ class Cause(Struct, frozen=True):
     edit: Callable[[Case], Case] | None = None  # gives the case without this change
     undo: Callable[[Steps], Steps] | None = None  # gives the stages without this change
 
-    @property
-    def can_be_undone(self) -> bool:
-        """Whether the case can be converted without this change."""
-        return bool(self.file or self.edit or self.undo)
-
 
 class Undoing:
     """Converts cases as they are, with some changes undone.
@@ -181,8 +176,8 @@ def causes_with_effect(
         now: the digest of the case as it is.
         then: that of the case before.
     """
-    undoable = [each for each in possible if each.can_be_undone]
-    fixed = [each for each in possible if not each.can_be_undone]
+    undoable = [each for each in possible if each.file or each.edit or each.undo]
+    fixed = [each for each in possible if each not in undoable]
     alone, others = undoable[:_MOST], undoable[_MOST:]
     found = [each for each in alone if digest([each]) != now]
     yield from ([each] for each in found)

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from multiturn.errors import quoted
 from multiturn.files.media import Media
+from multiturn.model.tokens import estimated_tokens
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
-from multiturn.providers.tokens import estimated_tokens
 from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, causes, pipeline_changes
 from multiturn.report.sides import CaseSummary, ReportSide
 from multiturn.snapshots import attached_files, changes, privilege, snapshot_file
@@ -98,27 +98,20 @@ class Report(Struct):
 
         Its cause is one that all of these have, and one of them has no other.
         """
-        changes: dict[object, list[PrivilegeChange]] = {}
-        places: dict[object, set[int]] = {}
+        changes: dict[object, tuple[list[PrivilegeChange], set[int]]] = {}
         for at, comparison in enumerate(self.comparisons):
             for change in comparison.privileges:
-                changes.setdefault(change.identity, []).append(change)
-                places.setdefault(change.identity, set()).add(at)
+                same, places = changes.setdefault(change.identity, ([], set()))
+                same.append(change)
+                places.add(at)
         found: dict[str, set[int]] = {}
         # Files that get a privilege come first.
-        for identity, same in sorted(changes.items(), key=lambda item: not item[1][0].is_new):
+        for same, places in sorted(changes.values(), key=lambda each: not each[0][0].is_new):
             change = min(same, key=lambda each: len(each.causes))
             if not all(set(change.causes) <= {*each.causes} for each in same):
                 change = replace(change, causes=())
-            found.setdefault(str(change), set()).update(places[identity])
+            found.setdefault(str(change), set()).update(places)
         return found
-
-    def removed_suites(self) -> list[str]:
-        """Return the suites of which no case is left."""
-        left = {c.case.suite for c in self.comparisons if c.status != "removed"}
-        return list(
-            dict.fromkeys(c.case.suite for c in self.comparisons if c.case.suite not in left)
-        )
 
 
 def compare(
@@ -174,10 +167,9 @@ def _comparisons(now: ReportSide, then: ReportSide, undoing: Undoing) -> Iterato
             new = now.read(case)
             paths = sorted({entry.path for entry in case.promoted} & promoted_files.keys())
             privileges = [promoted_files[path] for path in paths]
-            for at, each in enumerate(privileges):
-                if each.is_new:
-                    text = attached_files.text_to_review(new.files.get(each.path, ""))
-                    privileges[at] = replace(each, text=text)
+            texts = (attached_files.text_to_review(new.files.get(path, "")) for path in paths)
+            pairs = zip(privileges, texts, strict=True)
+            privileges = [replace(p, text=text) if p.is_new else p for p, text in pairs]
             if was is None:
                 yield Comparison("added", case, privileges=tuple(privileges))
                 continue

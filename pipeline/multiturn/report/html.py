@@ -101,7 +101,6 @@ class _Data:
                 for privilege, places in report.privileges().items()
             ],
             "most": MOST_PRIVILEGES,
-            "removed": report.removed_suites(),
             "comparison": self.comparison(),
             "differences": [self.difference(*each) for each in titled(changes)],
             "growth": total_in_words(each.growth for each in changes),

@@ -117,8 +117,6 @@ def _title(report: Report) -> str:
     (status, number), *others = counts or [("changed", 0)]
     title = f"{number_of(number, 'case')} {status}"
     title += "".join(f", {number} {status}" for status, number in others)
-    if suites := report.removed_suites():
-        title += f"; all cases of {first_of([*map(_code, suites)])} removed"
     causes = dict.fromkeys(cause for comparison in found for cause in comparison.causes)
     if len(causes) == 1:
         title += f"; 1 cause: {_code(next(iter(causes)))}"

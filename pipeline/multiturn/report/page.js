@@ -125,14 +125,13 @@ function showOrigin(event) {
   byId("origin").replaceChildren(...(origin ? visible(origin) : [HINT]));
 }
 
-/** Say what has changed in one sentence; what was removed cannot be seen otherwise. */
+/** Say what has changed in one sentence. */
 function summary(counts) {
   const about = `pipeline ${data.pipeline}${data.sample ? ` · ${data.sample}` : ""}`;
   if (!data.against) return about;
   const found = [...counts].filter(([status]) => status !== "same")
     .map(([status, cases], at) => `${at ? cases.toLocaleString("en") : counted(cases, "case")} ${status}`).join(", ");
-  const suites = data.removed.length ? `; all cases of ${data.removed.join(", ")} removed` : "";
-  return `${about} · compared with ${data.against} · ${found || "0 cases changed"}${suites}${data.growth ? ` · ${data.growth}` : ""}`;
+  return `${about} · compared with ${data.against} · ${found || "0 cases changed"}${data.growth ? ` · ${data.growth}` : ""}`;
 }
 
 /** Return a button that shows the cases of one status, or hides them again. */

@@ -5,6 +5,7 @@ import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,6 +33,7 @@ from multiturn.snapshots.reviewed_case import ReviewedCase, review_outcome
 from multiturn.snapshots.snapshot_file import snapshot_record
 from multiturn.suites.suite_reader import STDIN
 
+TargetThen = Callable[[], tuple[TargetProvider, str]]  # provider_then of a target
 _SHIPPED = os.path.realpath(multiturn_stages.__path__[0])
 
 
@@ -149,30 +151,29 @@ def side_items(
             yield entry, pickle.dumps(case)
 
 
-class TargetThen(Struct, frozen=True):
-    """The target whose prompts a report shows, as a revision describes it."""
+def provider_then(name: str, file: str | None, now: str | None) -> tuple[TargetProvider, str]:
+    """Return the provider of a target in the folder of a revision, or why it is today's.
 
-    name: str
-    file: str | None  # path of the targets file from the current folder; None for the nearest
-    now: str | None  # absolute path of today's file, for a revision that has no such target
-
-    def provider(self) -> tuple[TargetProvider, str]:
-        """Return its provider, in the folder as it was then, or why it is today's."""
-        if self.now is None or self.name == DEFAULT:
-            return load_target(self.name), ""
-        today = Path(self.now)
-        try:
-            then = find_targets(self.file)
-            if then is None:
-                raise MultiturnError("there was no targets file")
-            # .env is seldom committed; today's says what the revision does not.
-            variables = environment(today)
-            provider, why = read_target(then, self.name, sends=False, variables=variables), ""
-        except MultiturnError as error:
-            why = f"{error}; the prompts of that time are shown for the target as it is now"
-            provider = read_target(today, self.name, sends=False)
-        provider.default_system = find_defaults()[0].default_system
-        return provider, why
+    Args:
+        name: of the target.
+        file: path of the targets file from the current folder; None for the nearest.
+        now: absolute path of today's file, for a revision that has no such target.
+    """
+    if now is None or name == DEFAULT:
+        return load_target(name), ""
+    today = Path(now)
+    try:
+        then = find_targets(file)
+        if then is None:
+            raise MultiturnError("there was no targets file")
+        # .env is seldom committed; today's says what the revision does not.
+        variables = environment(today)
+        provider, why = read_target(then, name, sends=False, variables=variables), ""
+    except MultiturnError as error:
+        why = f"{error}; the prompts of that time are shown for the target as it is now"
+        provider = read_target(today, name, sends=False)
+    provider.default_system = find_defaults()[0].default_system
+    return provider, why
 
 
 def target_then(name: str | None, file: str | None) -> TargetThen | None:
@@ -183,14 +184,14 @@ def target_then(name: str | None, file: str | None) -> TargetThen | None:
     if file is not None:
         is_inside = is_below(os.path.realpath(file), git("rev-parse", "--show-toplevel"))
         file = (os.path.relpath if is_inside else os.path.abspath)(file)  # no revision has others
-    return TargetThen(name, file, None if now is None else os.path.abspath(now))
+    return partial(provider_then, name, file, None if now is None else os.path.abspath(now))
 
 
 def side_items_at(
     revision: Revision, target: TargetThen | None = None, *, has_images: bool = False
 ) -> Iterator[SideItem]:
     """Yield the items of a revision, in the process that reads it; its errors are none now."""
-    provider, why = (None, "") if target is None else target.provider()
+    provider, why = (None, "") if target is None else target()
     yield from side_items(
         *(revision.cases, revision.selection, revision.pipeline, lambda _: None, provider),
         has_images=has_images,

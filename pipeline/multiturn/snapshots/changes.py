@@ -17,17 +17,18 @@ import hashlib
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
-from toolz import unique
+from toolz import groupby, unique
 
 from multiturn.errors import Place
 from multiturn.explaining.record import to_json
 from multiturn.explaining.spans import Message, Span
 from multiturn.files.media import Media
-from multiturn.providers.tokens import estimated_tokens
+from multiturn.model.tokens import estimated_tokens
 from multiturn.snapshots import snapshot_file
 from multiturn.snapshots.attached_files import Attached, text_to_review
 from multiturn.snapshots.locations import Key, location_of
@@ -167,28 +168,23 @@ def attached_file_change(
     )
 
 
-class _Group:
-    """Snapshots that differ in the same way."""
+def _change(lines: Iterable[str], files: Sequence[FileChange], key: hashlib.blake2b) -> Change:
+    """Return the change of snapshots that differ in the same way."""
+    first, cases = files[0], tuple(each.case for each in files if each.case)
+    return Change(
+        key=key.hexdigest(),
+        kind=first.state,
+        cases=cases,
+        lines=tuple(lines),
+        privileges=tuple(unique(chain(*(each.privileges for each in files)))),
+        causes=tuple(unique(chain(*(each.causes for each in files)))),
+        growth=total_growth(each.growth for each in files) if cases else None,
+        files=tuple(files),
+        is_compared=bool(first.old and first.new),
+    )
 
-    def __init__(self, lines: list[str]) -> None:
-        self.lines = lines
-        self.files: list[FileChange] = []
-        self.key = hashlib.blake2b(digest_size=8)
 
-    def change(self) -> Change:
-        files, first = self.files, self.files[0]
-        cases = tuple(each.case for each in files if each.case)
-        return Change(
-            key=self.key.hexdigest(),
-            kind=first.state,
-            cases=cases,
-            lines=tuple(self.lines),
-            privileges=tuple(unique(chain(*(each.privileges for each in files)))),
-            causes=tuple(unique(chain(*(each.causes for each in files)))),
-            growth=total_growth(each.growth for each in files) if cases else None,
-            files=tuple(files),
-            is_compared=bool(first.old and first.new),
-        )
+_Group = tuple[list[str], list[FileChange], hashlib.blake2b]  # lines, files, hash
 
 
 class ChangeGroups:
@@ -211,12 +207,13 @@ class ChangeGroups:
 
     def _group(self, file: FileChange, old: str, new: str) -> None:
         identity, lines = _compare(file, old, new)
-        group = self._groups.setdefault(identity, _Group(snapshot_file.with_short_digests(lines)))
-        group.files.append(file)
+        group: _Group = snapshot_file.with_short_digests(lines), [], hashlib.blake2b(digest_size=8)
+        _, files, key = self._groups.setdefault(identity, group)
+        files.append(file)
         # A report has target.lock for each case that it changes.
         case = None if file.name.endswith(".lock") else file.case
-        if case or len(group.files) == 1:
-            _add(group.key, case, *((old, new) if old != new else ()))
+        if case or len(files) == 1:
+            _add(key, case, *((old, new) if old != new else ()))
 
     def changes(self, attached: Iterable[Change]) -> list[Change]:
         """Return each change once: the dangerous ones first, then those of most cases.
@@ -237,7 +234,7 @@ class ChangeGroups:
             else:
                 files[path].append(file)
         changes = [replace(each, files=tuple(files[path])) for path, each in found.items()]
-        changes += (group.change() for group in self._groups.values())
+        changes += (_change(*group) for group in self._groups.values())
         return sorted(changes, key=_rank)
 
 
@@ -266,10 +263,8 @@ def name_cases(cases: Sequence[Key]) -> str:
     >>> name_cases([("a.yaml", "one"), ("a.yaml", "two"), ("b.yaml", "one"), ("b.yaml", "two")])
     '4 cases, such as a.yaml: one, two; b.yaml: one'
     """
-    suites: dict[str, list[str]] = {}
-    for suite, case_id in cases[:_NAMED]:
-        suites.setdefault(suite, []).append(case_id)
-    names = "; ".join(f"{suite}: {', '.join(ids)}" for suite, ids in suites.items())
+    suites = groupby(itemgetter(0), cases[:_NAMED]).items()
+    names = "; ".join(f"{suite}: {', '.join(id_ for _, id_ in those)}" for suite, those in suites)
     return names if len(cases) <= _NAMED else f"{len(cases):,} cases, such as {names}"
 
 

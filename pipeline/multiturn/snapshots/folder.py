@@ -94,32 +94,18 @@ class SnapshotFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Wait for other processes that do this, and keep them waiting; nothing on Windows.
-
-        The folder is made if it is missing, and removed again if it stays empty.
-        """
+        """Wait for other processes that do this, and keep them waiting; nothing on Windows."""
         if os.open not in os.supports_dir_fd:  # Windows opens no folder
             yield
             return
         with self._refusing("", "written"):
-            opened = self._lock()
-        try:
-            yield
-        finally:
-            with suppress(OSError):  # something is in it
-                os.rmdir(self._real)
-            os.close(opened)
-
-    def _lock(self) -> int:
-        while True:
             os.makedirs(self._real, exist_ok=True)
             opened = os.open(self._real, os.O_RDONLY)
+        try:
             with suppress(OSError):  # the file system has no locks
                 lock(opened)
-            # Whoever had the lock may have removed the empty folder.
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(opened), os.stat(self._real)):
-                    return opened
+            yield
+        finally:
             os.close(opened)
 
     def snapshots(self, folder: str, *, below: bool = False) -> Iterator[str]:

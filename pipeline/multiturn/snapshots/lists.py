@@ -24,9 +24,9 @@ from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, ProviderError
 from multiturn.explaining.record import to_json
 from multiturn.files.media import Media
+from multiturn.model.tokens import estimated_tokens
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.secrets import hide
-from multiturn.providers.tokens import estimated_tokens
 from multiturn.snapshots import attached_files, changes, privilege
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.changes import Change, FileChange

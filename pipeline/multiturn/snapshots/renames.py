@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import TypeVar
 
 from multiturn.snapshots.locations import Key
@@ -66,16 +66,17 @@ def _words(text: str) -> frozenset[str]:
 
 def _words_of_suites(
     side: Mapping[Key, str], other: Mapping[Key, str]
-) -> dict[tuple[str], frozenset[str]]:
+) -> dict[tuple[str], set[str]]:
     """Return the words of each suite that only one side has."""
-    suites: dict[str, list[str]] = {}
-    for (suite, _), text in side.items():
-        suites.setdefault(suite, []).append(text)
+    suites: dict[tuple[str], set[str]] = {}
     both = {suite for suite, _ in other}
-    return {(suite,): _words("\n".join(t)) for suite, t in suites.items() if suite not in both}
+    for (suite, _), text in side.items():
+        if suite not in both:
+            suites.setdefault((suite,), set()).update(_words(text))
+    return suites
 
 
-def _similar(old: Mapping[_K, frozenset[str]], new: Mapping[_K, frozenset[str]]) -> dict[_K, _K]:
+def _similar(old: Mapping[_K, Set[str]], new: Mapping[_K, Set[str]]) -> dict[_K, _K]:
     """Return pairs of sets that have enough in common, the most similar ones first.
 
     Each set is compared with a few that share its rarest words, so the time is proportional to the

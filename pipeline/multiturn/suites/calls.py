@@ -106,14 +106,12 @@ def no_tool(name: str, names: Iterable[str]) -> str:
 
 def check_name(written: Node, key: str, name: str, label: str) -> None:
     """Refuse an id or a name that is blank, or that a transcript cannot show in a line."""
-    text = written.value
-    what = ""
-    if not text.strip():
-        what = f"{key} is blank; write it"
-    elif in_line(text) != text or "\t" in text:
-        what = f"{key} has a line break or a character that nobody sees; remove it"
-    if what:
-        raise MultiturnError(what, where=written.place(name, label))
+    text, what = written.value, "is blank; write it"
+    if text.strip():
+        if in_line(text) == text and "\t" not in text:
+            return
+        what = "has a line break or a character that nobody sees; remove it"
+    raise MultiturnError(f"{key} {what}", where=written.place(name, label))
 
 
 def _call(call: Node, check: KeyCheck, label: str) -> Call:
@@ -170,8 +168,7 @@ def check_choice(
     names = [tool.name for tool in tools]
     if choice["name"] not in names:
         execution = case.children.get("execution")
-        own = execution.children if execution is not None else None
-        place = own["tool_choice"] if own and "tool_choice" in own else case
+        place = execution.members.get("tool_choice", case) if execution is not None else case
         what = f"tool_choice: {no_tool(choice['name'], names)}"
         raise MultiturnError(what, where=place.place(check.name, label))
 

@@ -90,7 +90,7 @@ class Globs:
 
 LINES = (".jsonl", ".csv")  # a case stands on a line of these, and needs no id
 _FORMATS = ("", ".yaml", ".yml", ".json", *LINES)
-_CASE_FILES = ("case.yaml", "case.yml")
+_CASE_FILES = ("case.yml", "case.yaml")  # of both, the second
 # Of promptfoo: what is asserted of the answer, and what else does not concern the prompt.
 _IRRELEVANT = ("__expected", "__metric", "__threshold", "__provider", "__metadata:", "__config:")
 _KEYS = {"__prefix": "prefix", "__suffix": "suffix"}
@@ -105,17 +105,15 @@ def files_at(files: Files, path: str) -> Iterator[tuple[str, str]]:
     if not os.path.isdir(top):
         yield path, ""
         return
-    is_empty = True
-    for name in sorted(os.listdir(top)):
-        found = [file for file in _CASE_FILES if os.path.isfile(os.path.join(top, name, file))]
-        if found:
-            is_empty = False
-            yield files.find(f"/{path}/{name}/{found[0]}"), name
-    if is_empty:
+    inside = [(name, file) for name in sorted(os.listdir(top)) for file in _CASE_FILES]
+    found = {name: file for name, file in inside if os.path.isfile(os.path.join(top, name, file))}
+    if not found:
         raise InputError(
             f"the folder {quoted(path)} has no folders with a case.yaml;"
             f" for its files, name {path}/*.yaml"
         )
+    for name, file in found.items():
+        yield files.find(f"/{path}/{name}/{file}"), name
 
 
 def cases_in_file(

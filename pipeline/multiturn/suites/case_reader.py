@@ -77,18 +77,12 @@ class CaseReader:
 
         Without a head, the case is a bare one, which has the suite's keys itself.
         """
-        case = Case(
-            id="",
-            input_messages=(),
-            suite=suite,
-            file=self.name,
-            guideline_patterns=patterns,
-            files=self.files,
-        )
-        if head is None:
-            return case
-        self.keys.check(head, "suite")
-        return structs.replace(case, **self._given(head, case, ""))
+        case = Case(id="", input_messages=(), suite=suite, file=self.name, files=self.files)
+        given = {}
+        if head is not None:
+            self.keys.check(head, "suite")
+            given = self._given(head, case, "")
+        return structs.replace(case, guideline_patterns=patterns, **given)
 
     def case_id(self, node: Node, label: str) -> str | None:
         """Return a case's id as it is written; None if it has none."""
@@ -183,7 +177,7 @@ class CaseReader:
                 "the last message is the assistant's, and stays in the prompt;"
                 " write an answer to compare with as expected_messages"
             )
-            self.keys.warn_once("suite.answer_in_prompt", line.place(self.name), what)
+            self.keys.warn("suite.answer_in_prompt", line.place(self.name), what, once=True)
 
     def _messages(
         self, nodes: list[Node], contents: list[Any], wording: Wording, tools: tuple[Tool, ...]
@@ -223,7 +217,7 @@ class CaseReader:
             made = calls.read_calls(node, self.keys, wording, index)
         return TestMessage(
             role.scalar,
-            values if is_list else values[0],
+            values[0] if values and not is_list else values,
             node.mark.line + 1,
             tuple([segment.mark.line + 1 for segment in segments]),
             wording.moved(index),

@@ -71,10 +71,9 @@ def _texts(keys: Mapping[str, Node]) -> list[Template]:
     for key in ("input", "input_messages", "guidelines", "expected_messages"):
         if key in keys:
             _add_texts(keys[key], found)
-    metadata = _children(keys.get("metadata"))
-    for key in ("systemPrompt", "system_prompt"):
-        if key in metadata:
-            _add_texts(metadata[key], found)
+    for key in ("systemPrompt", "system_prompt") if "metadata" in keys else ():
+        if key in keys["metadata"].members:
+            _add_texts(keys["metadata"].members[key], found)
     return found
 
 
@@ -262,17 +261,13 @@ def _no_prompts(given: Node, suite: str, label: str) -> MultiturnError:
 
 def _check_plain(given: Node, name: str, suite: str, label: str) -> None:
     """Refuse what promptfoo reads from a file, or makes several tests of."""
-    what = ""
+    where = given.place(suite, label)
     if isinstance(given.scalar, str) and given.scalar.startswith("file://"):
-        what = f"vars.{name} is a file; write the text itself"
-    elif isinstance(given.children, list) and not all(
-        isinstance(each.children, dict) for each in given.children
-    ):
-        what = (
-            f"vars.{name} is a list, of which promptfoo makes several tests; write each as a test"
-        )
-    if what:
-        raise InputError(what, where=given.place(suite, label))
+        raise InputError(f"vars.{name} is a file; write the text itself", where=where)
+    listed = given.children if isinstance(given.children, list) else []
+    if not all(isinstance(each.children, dict) for each in listed):
+        what = "is a list, of which promptfoo makes several tests; write each as a test"
+        raise InputError(f"vars.{name} {what}", where=where)
 
 
 _WITH_INPUT = {**words.CASE_NAMES, **words.ANSWER_NAMES}

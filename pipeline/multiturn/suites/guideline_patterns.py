@@ -21,7 +21,7 @@ from multiturn.errors import InputError, MultiturnError, quoted
 from multiturn.files.finding import Files
 from multiturn.files.media import FILE_TYPES, is_address
 from multiturn.logs import Notice
-from multiturn.model.case import Case
+from multiturn.model.case import Case, segments_of
 from multiturn.suites.schema import ConfigKeys, SuiteKeys
 
 MAX_LENGTH = 1000  # of one pattern
@@ -234,8 +234,7 @@ class UnusedPatterns:
             self._left.clear()
             return
         for message in found.input_messages if self._left else ():
-            content = message.content
-            for segment in content if isinstance(content, list) else [content]:
+            for _, segment, _ in segments_of(message):
                 match segment:
                     case {"type": str(kind), "value": str(path)} if kind in FILE_TYPES:
                         if found.files is not None and not is_address(path, kind):

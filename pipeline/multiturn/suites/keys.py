@@ -259,24 +259,21 @@ class KeyCheck:
     def __init__(self, name: str) -> None:
         self.name = name
         self._warnings: list[Notice] = []
-        self._warned: set[str] = set()  # the events that were warned of once
+        self._warned: set[str] = set()  # the events that were warned of
         self._unknown: dict[tuple[frozenset[str], str], tuple[Place, str]] = {}  # with advice
         self._times: Counter[tuple[frozenset[str], str]] = Counter()
         self._count = 0
         # Keys that resemble none of the prompt's: each case may have the same, by a merge key.
         self._unlike: dict[tuple[frozenset[str], frozenset[str]], set[str]] = {}
 
-    def warn(self, event: str, where: Place, why: str) -> None:
-        """Hold a warning, or count it if it is one of too many."""
+    def warn(self, event: str, where: Place, why: str, *, once: bool = False) -> None:
+        """Hold a warning, or count it if it is one of too many; of some, hold only the first."""
+        if once and event in self._warned:
+            return
+        self._warned.add(event)
         self._count += 1
         if self._count <= MAX_WARNED:
             self._warnings.append(Notice(event, where, why))
-
-    def warn_once(self, event: str, where: Place, why: str) -> None:
-        """Hold a warning, if it is the first of its event."""
-        if event not in self._warned:
-            self._warned.add(event)
-            self.warn(event, where, why)
 
     def warnings(self) -> Iterator[Notice]:
         """Yield the warnings since the last call."""

@@ -91,7 +91,7 @@ def _without_citations(block: Node, check: KeyCheck) -> Node:
     citations = block.children["citations"]
     if citations.value not in _NO_CITATIONS:
         what = "citations are not asked for; they are left out"
-        check.warn_once("suite.citations_left_out", citations.key_place(check.name), what)
+        check.warn("suite.citations_left_out", citations.key_place(check.name), what, once=True)
     return with_keys(block, {k: each for k, each in block.children.items() if k != "citations"})
 
 

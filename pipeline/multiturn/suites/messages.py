@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import suppress
 from typing import Any, TypeGuard
 
 import msgspec
@@ -142,13 +143,10 @@ def take_tools(keys: dict[str, Node], key: str, check: KeyCheck, label: str) -> 
 def needs_text(files: Node, suite: str, label: str) -> MultiturnError:
     """Return the error for files beside what is not a text."""
     paths = [path for path in files.value if isinstance(path, str)]
+    what = "input_files stand before an input that is text"
+    what += "; attach files in the messages, as {type: file, value: PATH}"
     if any(path.rpartition("/")[2] == PROMPT_FILE for path in paths):
         what = f"{PROMPT_FILE} is not read as the input; write its text as input"
-    else:
-        what = (
-            "input_files stand before an input that is text;"
-            " attach files in the messages, as {type: file, value: PATH}"
-        )
     return InputError(what, where=files.key_place(suite, label))
 
 
@@ -203,14 +201,10 @@ def _are_messages(given: Node | None) -> TypeGuard[Node]:
 def _are_messages_in(text: str) -> bool:
     """Return whether a text is a JSON list of messages."""
     # msgspec refuses half of a character, which is for ``read_json`` to say.
-    return text.lstrip()[:1] == "[" and (_is_list(text) or _is_list(re.sub(_HALF, "", text)))
-
-
-def _is_list(text: str) -> bool:
-    try:
-        return bool(msgspec.json.decode(text, type=list[_Message]))
-    except (msgspec.MsgspecError, RecursionError):
-        return False
+    for known in (text, re.sub(_HALF, "", text)) if text.lstrip()[:1] == "[" else ():
+        with suppress(msgspec.MsgspecError, RecursionError):
+            return bool(msgspec.json.decode(known, type=list[_Message]))
+    return False
 
 
 def as_ours(

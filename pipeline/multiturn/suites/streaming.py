@@ -37,11 +37,7 @@ def open_suite(path: str, name: str) -> Iterator[BinaryIO]:
 
 
 def suite_documents(
-    file: BinaryIO,
-    path: str,
-    name: str,
-    lines: Lines | None = None,
-    repeats: Repeats | None = None,
+    file: BinaryIO, path: str, name: str, lines: Lines | None = None, repeats: Repeats | None = None
 ) -> Iterator[Document]:
     """Yield the documents of a suite, each with all of its keys.
 

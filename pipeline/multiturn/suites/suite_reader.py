@@ -22,6 +22,7 @@ from multiturn.suites.case_files import LINES, Globs, cases_in_file, files_at
 from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.guideline_patterns import UnusedPatterns, patterns_of
+from multiturn.suites.keys import value_at
 from multiturn.suites.schema import SuiteKeys
 from multiturn.suites.streaming import Document, open_suite, suite_documents
 from multiturn.text import utf8
@@ -123,13 +124,11 @@ class SuiteReader:
         is_case = not {*MESSAGES_KEYS, "turns"}.isdisjoint(head.members)
         if is_case == (suite.evalcases is not None):
             raise self.no_cases(head, "both" if is_case else "neither")
-        patterns = self.given_patterns
+        patterns, own = self.given_patterns, None
         if patterns is None:
             patterns = patterns_of(head, suite, self.files, self.name)
-        is_own = self.given_patterns is None and suite.guideline_patterns is not None
-        self.unused = UnusedPatterns(
-            head.children["guideline_patterns"] if is_own else None, self.name
-        )
+            own = head.children.get("guideline_patterns")
+        self.unused = UnusedPatterns(own, self.name)
         if suite.evalcases is None:
             name = "stdin" if self.source == "-" else Path(self.source).name
             file_id = utf8(re.sub(r"(?i)(\.eval)?\.(ya?ml|json)$", "", name))
@@ -195,7 +194,7 @@ class SuiteReader:
 
     def check_line(self, node: Node, reader: CaseReader) -> None:
         """Refuse a line without messages: it may be of any data set."""
-        keys = node.children if isinstance(node.children, dict) else {}
+        keys = node.members
         if keys.keys().isdisjoint(_OF_A_LINE):
             reader.keys.refuse_misspelled(node, MESSAGES_KEYS)
             found = ", ".join(f'"{cut(key)}"' for key in [*keys][:5]) or "no keys"
@@ -209,8 +208,7 @@ class SuiteReader:
             reader.keys.refuse(node, "case", label=label)
             where = node.place(reader.name, label)
             raise InputError("the case has no id; add one", where=where)
-        described = node.children.get("description")
-        name = described.value if described is not None else None
+        name = value_at(node.children, "description")
         if has_vars and isinstance(name, str) and name.strip() and name not in self.lines:
             return name
         return str(self.count if label else node.line)

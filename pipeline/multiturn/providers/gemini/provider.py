@@ -13,6 +13,7 @@ from msgspec import Struct
 from multiturn.errors import ContentFilterError
 from multiturn.files.media import with_bytes
 from multiturn.model.request import PreparedRequest, ProviderRequest
+from multiturn.model.tokens import Overhead
 from multiturn.model.turns import Call
 from multiturn.providers import layout as rules
 from multiturn.providers.base import ProviderResponse, UpTo2
@@ -20,7 +21,6 @@ from multiturn.providers.gemini.contents import FORM
 from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.providers.replies import TokenCount, counts
-from multiturn.providers.tokens import Overhead
 
 # Reasons to stop that are filters' (types.FinishReason of the SDK).
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")

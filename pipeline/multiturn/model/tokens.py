@@ -5,6 +5,7 @@ no time. docs/costs.md says how far it is off.
 """
 
 import importlib.util
+from collections.abc import Callable
 from functools import cache
 from importlib.machinery import PathFinder
 from typing import Any, NamedTuple
@@ -144,6 +145,10 @@ class Sent(NamedTuple):
     media: int = 0
     has_data: bool = False
     most_output: int | None = None
+
+    def size(self, count: Callable[[str], int], overhead: Overhead) -> int:
+        """Return how many input tokens it is; ``count`` counts those of a text."""
+        return sum(map(count, self.texts)) + overhead.request + overhead.message * self.messages
 
 
 def sent_of(request: PreparedRequest) -> Sent:

@@ -1,0 +1,93 @@
+"""Show calls of tools and their results as text, for a model or a template without tools."""
+
+from itertools import takewhile
+from typing import Annotated, Any, Literal
+
+from msgspec.structs import replace
+
+from multiturn import Conversion, Part, Turn, marker_text, stage
+from multiturn.model.conversion import Edited, item_key
+from multiturn.model.turns import separate_first
+
+_WHY = "the chat has calls and results as text (the stage render_tools)"
+
+
+@stage(requires={"turns", "history", "chat"}, provides={"turns", "chat"})
+def render_tools(
+    conversion: Conversion,
+    *,
+    call: Annotated[str, marker_text("id")] = "[Tool call {id}]: ",
+    result: Annotated[str, marker_text("id")] = "[Tool result {id}]: ",
+    definition: Annotated[str, marker_text("name")] = "",
+    neighbors: Literal["join", "keep"] = "join",
+) -> Conversion:
+    """Make the calls of the chat text of the assistant's, and their results text of the user's.
+
+    The words are those of the transcript, which has its own options. Put it after
+    ``consolidate_system``; all stages that edit the chat, before or after it, see the text. The
+    tools are not sent. Images in results stay.
+
+    Args:
+        call: the text before each call, which has a line of its own.
+        result: the text before the result of a call.
+        definition: the text before each tool's definition in the system message, such as
+            ``[Tool {name}]: ``. Empty: the definitions are left out.
+        neighbors: ``join`` makes one message of a result, or a message with calls, and a neighbor
+            of the same role, with a blank line between; not of one that begins with thinking.
+    """
+    options = {"call": call, "result": result, "joins": neighbors == "join"}
+    view = _innermost(conversion.chat_view, options)
+    if view == conversion.chat_view:
+        return conversion
+    defined: list[Part] = []
+    for tool in conversion.tools if definition else ():
+        defined.append(_added(definition.replace("{name}", tool.name)))
+        key = item_key(conversion.case, tool) or None
+        defined.append(Part("text", tool.text, "", line=tool.line, key=key))
+    leading = tuple(takewhile(lambda turn: turn.role == "system", conversion.turns))
+    system = (Turn("system", tuple(defined)),) if defined else ()
+    turns = (*leading, *system, *conversion.turns[len(leading) :])
+    left = conversion.replace(turns=turns, chat_view=view)
+    return left.drop(left.tools, _WHY)
+
+
+def _innermost(view: Any, options: dict[str, Any]) -> Any:
+    """Return a chat view with ``as_text`` below all its edits, so that each of them sees the text.
+
+    Else the guard of markers, put before this stage, would look at calls that are no text yet.
+    """
+    if isinstance(view, Edited) and view.edit is as_text:
+        return view
+    inner = getattr(view, "view", None)
+    if inner is None:
+        return Edited("chat", view, as_text, options, "render_tools", _WHY)
+    return replace(view, view=_innermost(inner, options))
+
+
+def as_text(turns: tuple[Turn, ...], *, call: str, result: str, joins: bool) -> tuple[Turn, ...]:
+    """Return a chat's turns with calls and results as text."""
+    made: list[Turn] = []
+    was_tool = False
+    for turn in turns:
+        parts = list(turn.parts)
+        if turn.answers is not None:
+            text = result.replace("{id}", turn.answers) + "error: " * turn.is_error
+            parts = [_added(text), *separate_first("", turn.parts)]
+        for each, shown in zip(turn.calls, turn.calls_shown, strict=True):
+            parts.append(_added(call.replace("{id}", each.id)))
+            parts.append(replace(shown, separator="", changed_by="render_tools"))
+        is_tool = turn.answers is not None or bool(turn.calls)
+        role = turn.role if turn.answers is None else "user"
+        spoken = Turn(role, tuple(parts), turn.message, turn.thinking) if is_tool else turn
+        is_neighbor = made and made[-1].role == role and not turn.thinking
+        if joins and is_neighbor and (is_tool or was_tool):
+            parts = [*made[-1].parts, *separate_first("\n\n", spoken.parts)]
+            made[-1] = replace(made[-1], parts=tuple(parts))
+        else:
+            made.append(spoken)
+        was_tool = is_tool
+    return tuple(made)
+
+
+def _added(text: str) -> Part:
+    return Part("text", text, stage="render_tools")
