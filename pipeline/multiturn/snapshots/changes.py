@@ -253,8 +253,10 @@ def _compare(file: FileChange, old: str, new: str) -> tuple[Hashable, list[str]]
     if state == "new":
         written = without_repeated_question(new.split("\n")[:-1])
         return (state, file.name), [f"+{line}" for line in written]
-    identity, lines = compare_texts(old, new)
-    return (state, identity, suite if not lines else ""), lines
+    # Each change of privilege is decided on alone: no other difference joins it.
+    is_dangerous = bool(file.privileges)
+    identity, lines = compare_texts(old, new, but_for_paths=not is_dangerous)
+    return (state, identity, is_dangerous, suite if not lines else ""), lines
 
 
 def name_cases(cases: Sequence[Key]) -> str:

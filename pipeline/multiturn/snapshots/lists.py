@@ -265,7 +265,11 @@ class Lists:
             return {}
         now = privilege.promotions_by_path(chain(*self._promoting.values()))
         found = privilege.promotion_changes(self.recorded.promoted, now)
-        return {change: _each_once(self._promoting[change.path]) for change in found}
+        return {change: self._cases_of(change) for change in found}
+
+    def _cases_of(self, change: PrivilegeChange) -> list[Key]:
+        found = self._promoting[change.path].items()
+        return _each_once({each: cases for each, cases in found if each in change.promotions})
 
     def unrecorded(self, promoted: Mapping[str, Container[Key]], *, with_new: bool) -> list[Change]:
         """Return each file that snapshots name, whose text is not a recorded one, in words.
@@ -314,7 +318,8 @@ class Lists:
     ) -> Iterator[Change]:
         """Yield each file whose entries are not the recorded ones, for a reviewer to decide on."""
         before, found = (list(locks.values()) for locks in self._locks())
-        privileges = {change.path: change.words for change in promoted}
+        # Of a text that has changed, this is said first; a new way to get there is its cases' own.
+        privileges = {change.path: change for change in reversed(list(promoted))}
         for path in sorted({*found[0], *found[1]}):
             # A list loses a file when no snapshot names it any more, whatever else is accepted.
             kept = [number for number, side in enumerate(found) if path in side]
@@ -331,6 +336,8 @@ class Lists:
             if new is not None and digest(new.file) in self.recorded.digests(path):
                 # A file whose text is as recorded concerns only the cases that promote it.
                 cases, old = _each_once(promoting), new.file
+                if path in privileges:
+                    cases = self._cases_of(privileges[path])
             elif new is not None:
                 old, causes = self._old(path, new), (path,)
                 if isinstance(old, str) and isinstance(new.file, str):
@@ -343,7 +350,7 @@ class Lists:
                 *(path, old, new.file if new else ""),
                 *(known_of(chain(*was)), known_of(chain(*wanted))),
                 what=what,
-                privilege=privileges.get(path),
+                privilege=privileges[path].words if path in privileges else None,
                 cases=tuple(cases),
                 growth=growth,
                 causes=causes,

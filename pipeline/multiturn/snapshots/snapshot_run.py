@@ -281,10 +281,11 @@ class SnapshotUpdate:
         """Find what is to be said of the files, and, for a check, what a reviewer decides on."""
         check, is_partial = self.run.check, self.run.selection.is_partial
         promoted, groups = self.lists.privileges(), ChangeGroups()
-        listed = {change.path: set(cases) for change, cases in promoted.items()}
+        listed = dict[str, set[Key]]()
         named = {(each.words, each.path): [*cases] for each, cases in promoted.items()}
         new_files: dict[Key | None, list[str]] = {}
         for change, cases in promoted.items():
+            listed.setdefault(change.path, set()).update(cases)
             for case in cases if change.is_new else ():
                 new_files.setdefault(case, []).append(change.words)
         for at, file in enumerate(self.files):
