@@ -8,7 +8,8 @@ line is between them. So each digest has a line of its own, and a blank line end
 
 import os
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from itertools import chain
 from typing import Any, TypeVar
@@ -52,6 +53,7 @@ TARGET_COMMENT = """\
 """
 _VERSIONS = ("api_version", "version")  # of the vendor's API: what a target has beside its settings
 _LINES = r"(?:(?!<<<<<<< |\|{7}(?!\|)|=======\n|>>>>>>> ).*\n)*+"
+_PATH = re.compile(r"^ *(?:- )?(?:resolved_)?path: (.+)$", re.MULTILINE)
 _CONFLICT = re.compile(
     rf"^<<<<<<< .*\n(?P<ours>{_LINES})(?:\|{{7}}(?!\|).*\n{_LINES})?"
     rf"=======\n(?P<theirs>{_LINES})>>>>>>> .*\n",
@@ -152,17 +154,46 @@ class OtherSuites(Struct):
 
 
 def other_suites(
-    folder: SnapshotFolder, covered: Iterable[str], stale: Iterable[Key]
+    folder: SnapshotFolder,
+    covered: Iterable[str],
+    stale: Iterable[Key],
+    wanted: Set[tuple[str, str]],
+    *,
+    has_all: bool = False,
 ) -> OtherSuites:
-    """Read the recorded snapshots that are neither of covered suites nor stale."""
+    """Read the recorded snapshots that are neither of covered suites nor stale.
+
+    Args:
+        folder: which has them.
+        covered: the suites of the run.
+        stale: cases whose snapshots will be removed.
+        wanted: the entries that are asked for, by list and path; without any, nothing is read.
+        has_all: find all suites of an entry, not only one.
+    """
     found, known, gone = OtherSuites(), {folder_of(suite) for suite in covered}, set(stale)
-    for name in folder.snapshots("", below=True):
+    paths, folders = {path for _, path in wanted}, Counter[str]()
+
+    def turn(name: str) -> int:
+        """Let the first snapshot of each suite come before all others: it often has its files."""
+        folders[os.path.dirname(name)] += 1
+        return folders[os.path.dirname(name)]
+
+    for name in sorted(folder.snapshots("", below=True), key=turn) if wanted else ():
         if os.path.dirname(name) in known:
             continue
         text = folder.read(name) or ""
+        # To parse a snapshot takes ten times longer than to see that it has none of the files.
+        written = set(_PATH.findall(text))
+        if paths.isdisjoint(written) and not any(path[0] in "\"'|>" for path in written):
+            continue
         case = recorded_case(text)
         if case is not None and case not in gone and location_of(*case) == name:
             found.add(case[0], text)
+            known_of_list = {PROMOTED: found.promoting, FILES: found.attaching}
+            if not has_all:
+                paths = {path for name, path in wanted if path not in known_of_list[name]}
+        if not paths:
+            break
     return found
 
 
@@ -253,11 +284,15 @@ class Lists:
             if text.rstrip("\n") != (old or "").rstrip("\n"):
                 yield FileChange(self._folder.shown(name), None, old or "", text)
 
-    def also_of(self, others: OtherSuites) -> set[str]:
-        """Return the other suites that have a file whose entry is new or changed."""
+    def left(self) -> set[tuple[str, str]]:
+        """Return the recorded entries that no case of the run has, by list and path."""
+        before, found = self._locks()
+        return {(name, path) for name in before for path in before[name].keys() - found[name]}
+
+    def changed(self) -> set[tuple[str, str]]:
+        """Return the entries of attached files that are new or changed, by list and path."""
         before, found = (locks[FILES] for locks in self._locks())
-        changed = (path for path in found if found[path] != before.get(path))
-        return set().union(*(others.attaching.get(path, set()) for path in changed))
+        return {(FILES, path) for path in found if found[path] != before.get(path)}
 
     def privileges(self) -> dict[PrivilegeChange, list[Key]]:
         """Return each new or changed file in system messages; none if nothing is recorded."""

@@ -5,7 +5,7 @@ What differs may be accepted one by one: each is written whole, and the lists fo
 
 import os
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence, Set
 from contextlib import nullcontext
 
 from msgspec import Struct
@@ -228,9 +228,12 @@ class SnapshotUpdate:
             self.stale = dict(self._stale())
         self.files = list(self._with_renames())
         if not is_partial:
-            others = self.uncovered_suites()
-            self.files += self.lists.changes(others)
-            self._others = len(self.lists.also_of(others) - self._broken)
+            self.files += self.lists.changes(self.uncovered_suites(self.lists.left()))
+            if not run.check:
+                changed = self.lists.changed()
+                also = self.uncovered_suites(changed, has_all=True).attaching
+                suites = set().union(*(also.get(path, set()) for _, path in changed))
+                self._others = len(suites - self._broken)
             old = self.folder.read(lists.TARGET) or ""
             new = lists.target_text(run.provider) if run.provider else ""
             if old != new:
@@ -245,10 +248,12 @@ class SnapshotUpdate:
         if file.old_name or not file.new:
             self.folder.remove(file.old_location)
 
-    def uncovered_suites(self) -> lists.OtherSuites:
-        """Return the files of suites that this run does not cover."""
+    def uncovered_suites(
+        self, wanted: Set[tuple[str, str]], *, has_all: bool = False
+    ) -> lists.OtherSuites:
+        """Return the files of suites that this run does not cover, as ``other_suites`` does."""
         covered = set(self.run.scope.names.values()) - self._broken
-        return lists.other_suites(self.folder, covered, self.stale)
+        return lists.other_suites(self.folder, covered, self.stale, wanted, has_all=has_all)
 
     def _stale(self) -> Iterator[tuple[Key, str]]:
         """Yield the snapshots of cases that are gone; none of a suite that has an error."""
@@ -491,7 +496,7 @@ class Acceptance(SnapshotUpdate):
 
     def _left(self) -> lists.OtherSuites:
         """Return the files of other suites, and of snapshots that are left as they were."""
-        others = self.uncovered_suites()
+        others = self.uncovered_suites(self.lists.left())
         for file in _files_of(self.pending):
             if file.case:
                 others.add(file.case[0], file.old)
