@@ -34,7 +34,7 @@ from multiturn.report.sides import ReportSide, side_items
 from multiturn.snapshots.lists import PROMOTED, lock_text, read_promoted
 from multiturn.suites.guideline_patterns import guideline_matcher
 from multiturn.suites.keys import IRRELEVANT
-from multiturn.traces.suite import Attached, Imported, answered, imported, suite_text
+from multiturn.traces.suite import Attached, Imported, imported, suite_text
 from multiturn.traces.telemetry import INPUT
 
 _temporary = TemporaryDirectory()
@@ -296,7 +296,10 @@ def traces(data: bytes) -> None:
     path = _written("t.jsonl", data if body is None else json.dumps(body).encode())
     if body is not None:
         _check_kept(body, [*imported([str(path)], Attached(None, ""))])
-    for found in (imported([str(path)], Attached(None, "")), answered([str(path)])):
+    for found in (
+        imported([str(path)], Attached(None, "")),
+        imported([str(path)], Attached(None, ""), answers=True),
+    ):
         cases = []
         for each in found:
             if isinstance(each, MultiturnError):

@@ -34,6 +34,7 @@ root = '.'
 suites = ["evals", "a\\u0001b"]
 snapshots = "kept"
 inline_snapshots = true
+allow_hidden_characters = ["a", "b"]
 target = "t"
 """
 STATE = (

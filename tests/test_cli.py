@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -177,6 +178,9 @@ def test_on_a_terminal_text_is_the_default(
         assert ids((folder / "out").read_text()) == ["one", "002"]
 
 
+@pytest.mark.skipif(
+    version("click").startswith("8.3."), reason="click suggests commands from 8.4 on"
+)
 def test_a_misspelled_command_is_told_which_one_it_may_be(tmp_path: Path) -> None:
     done = run("snapshoot", "a.eval.yaml", folder=tmp_path)
     assert done.returncode == 2
@@ -222,12 +226,6 @@ def test_cases_are_counted_ten_times_a_second_however_many_there_are(
     assert list(printing.show_progress(range(5_000), prints=False)) == list(range(5_000))
     assert 1_000 <= shown[0] <= 1_010
     assert 35 <= len(shown) <= 41  # in four seconds
-    shown.clear()
-    of_run = printing.Progress(lambda: 5_000, hidden=False)
-    for done in range(5_000):
-        of_run.update(done, "done")
-    assert shown[0] == 0
-    assert 45 <= len(shown) <= 51
 
 
 def test_verbose_logs_each_stage_with_its_case_and_time(folder: Path) -> None:

@@ -4,8 +4,10 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,6 @@ from multiturn.providers.targets import KINDS, read_target
 from multiturn.traces.suite import (
     Attached,
     Imported,
-    answered,
     attached_for,
     imported,
     named_targets,
@@ -279,6 +280,14 @@ def test_messages_of_opentelemetry_become_a_case(line: Values, tmp_path: Path) -
     cases, said = cases_of(written(tmp_path, [line]))
     assert [(each.case, each.target) for each in cases] == [({**CASE, "id": "bodies-1"}, TARGET)]
     assert said == []
+
+
+def test_a_body_whose_schema_has_attributes_is_no_span(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"attributes": {"type": "object"}}}
+    tools = [{"type": "function", "function": {"name": "now", "parameters": schema}}]
+    path = written(tmp_path, [{"custom_id": "x", "body": {**HELLO, "tools": tools}}])
+    ((case, *_),), said = cases_of(path)
+    assert (case["id"], case["tools"][0]["parameters"], said) == ("x", schema, [])
 
 
 def test_messages_alone_become_a_case(tmp_path: Path) -> None:
@@ -594,6 +603,108 @@ def test_media_are_written_through_no_link(
     assert [*(tmp_path / "elsewhere").iterdir()] == []
 
 
+def remove_suite(folder: Path, stem: str) -> None:
+    """Remove a suite and its targets, and leave its media."""
+    for path in [*folder.glob(f"{stem}*.yaml")]:
+        path.unlink()
+
+
+@pytest.mark.parametrize("there", ["changed", "a FIFO", "a folder"])
+def test_a_file_of_media_that_is_there_must_have_the_same_bytes(there: str, tmp_path: Path) -> None:
+    write(tmp_path, {"a.jsonl": json.dumps({"messages": [{"role": "user", "content": [image()]}]})})
+    command = ("import", "a.jsonl", "--output", "new.eval.yaml")
+    assert run(*command, folder=tmp_path).returncode == 0
+    remove_suite(tmp_path, "new")
+    assert run(*command, folder=tmp_path).returncode == 0  # the same bytes are no error
+    remove_suite(tmp_path, "new")
+    (file,) = (tmp_path / "new.media").iterdir()
+    if there == "changed":
+        file.write_bytes(base64.b64decode(PIXEL) + b"!")
+    else:
+        file.unlink()
+        os.mkfifo(file) if there == "a FIFO" else file.mkdir()
+    done = run(*command, folder=tmp_path)
+    what = f"'{file.relative_to(tmp_path)}' does not have the bytes that its name says"
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"Error: {what}; remove it, or name another output\n",
+    )
+    assert not (tmp_path / "new.eval.yaml").exists()
+    assert [*(tmp_path / "new.media").iterdir()] == [file]
+
+
+def test_without_a_suite_no_folder_of_media_stays(tmp_path: Path) -> None:
+    """The second of two files is in the way, after the first was written."""
+    contents = [image(), image(base64.b64encode(b"\x89PNG\r\n\x1a\n!").decode())]
+    write(tmp_path, {"a.jsonl": json.dumps({"messages": [{"role": "user", "content": contents}]})})
+    assert run("import", "a.jsonl", "--output", "a.yaml", folder=tmp_path).returncode == 0
+    first, second = sorted((tmp_path / "a.media").iterdir())
+    first.unlink()
+    second.write_bytes(b"mine")
+    assert run("import", "a.jsonl", "--output", "b.yaml", folder=tmp_path).returncode == 0
+    remove_suite(tmp_path, "a")
+    assert run("import", "a.jsonl", "--output", "a.yaml", folder=tmp_path).returncode == 2
+    assert [*(tmp_path / "a.media").iterdir()] == [second]
+    second.unlink()
+    (tmp_path / "a.media").rmdir()
+    attached = Attached(tmp_path / "b", "a.media")
+    shutil.copytree(tmp_path / "b.media", tmp_path / "b" / "a.media")
+    with pytest.raises(OSError, match="no room"), attached_to(tmp_path / "a.yaml", attached):
+        raise OSError("no room")
+    assert not (tmp_path / "a.media").exists()
+
+
+@contextmanager
+def attached_to(suite: Path, attached: Attached) -> Iterator[None]:
+    """Write a suite, whose media are there when the block begins."""
+    keep = attached.keep
+
+    def kept(folder: Path) -> None:
+        keep(folder)
+        assert len([*(folder / "a.media").iterdir()]) == 2
+        raise OSError("no room")
+
+    attached.keep = kept  # type: ignore[method-assign]
+    write_suite([Imported({"id": "a", "input_messages": []}, {})], str(suite), attached)
+    yield
+
+
+def test_a_name_of_a_file_is_at_most_255_bytes(tmp_path: Path) -> None:
+    uri = f"data:application/pdf;base64,{base64.b64encode(b'%PDF-1.7').decode()}"
+    names = ["請" * 83 + "求.pdf", "請" * 89 + ".pdf"]  # 256 and 271 bytes
+    names.append("請" * 83 + ".pdf")  # 253
+    files = [{"type": "file", "file": {"filename": name, "file_data": uri}} for name in names]
+    write(tmp_path, {"a.jsonl": json.dumps({"messages": [{"role": "user", "content": files}]})})
+    done = run("import", "a.jsonl", "--output", "a.eval.yaml", folder=tmp_path)
+    assert done.returncode == 0
+    (case,) = load_suite(tmp_path / "a.eval.yaml")
+    digest = hashlib.sha256(b"%PDF-1.7").hexdigest()
+    assert [
+        each["value"].removeprefix(f"a.media/{digest}") for each in case.input_messages[0].content
+    ] == [
+        *(".pdf", ".pdf"),
+        f"/{names[2]}",
+    ]
+
+
+def test_ids_that_collide_get_numbers(tmp_path: Path) -> None:
+    colliding = ["a" + "-2" * levels for levels in range(3000)]
+    path = written(tmp_path, [{"id": each, **HELLO} for each in (*colliding, "a", "a")])
+    cases, said = cases_of(path)
+    assert said == []
+    assert [each.case["id"] for each in cases] == [*colliding, "a-3", "a-4"]
+
+
+def test_an_empty_list_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("[]")
+    done = run("import", "a.json", folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        "a.json: the list is empty; it has no request body\n",
+    )
+
+
 def test_without_an_output_media_stay_in_the_suite(tmp_path: Path) -> None:
     write(tmp_path, {"a.jsonl": json.dumps({"messages": [{"role": "user", "content": [image()]}]})})
     done = run("import", "a.jsonl", folder=tmp_path)
@@ -671,7 +782,7 @@ GOES_ON = [
 
 def answers_of(path: Path) -> tuple[list[Values], list[str]]:
     cases, said = [], []
-    for each in answered([str(path)]):
+    for each in imported([str(path)], Attached(None, ""), answers=True):
         if isinstance(each, Imported):
             cases.append(each.case)
         else:
@@ -690,6 +801,25 @@ def test_a_case_goes_on_after_the_answer(tmp_path: Path) -> None:
     }
 
 
+def test_a_case_that_goes_on_has_the_settings_of_what_was_asked(tmp_path: Path) -> None:
+    execution = {
+        "temperature": 0.5,
+        "max_output_tokens": 100,
+        "response_format": {"schema": {"type": "object", "properties": {"a": {}}}},
+        "body": {"of_ours": {"x": 1}},
+    }
+    suite = {"id": "a", "execution": execution, "input": "Hi"}
+    (tmp_path / "a.yaml").write_text(json.dumps(suite))
+    assert run("run", "a.yaml", "--output", "r.jsonl", folder=tmp_path).returncode == 0
+    done = run("import", "r.jsonl", "--answers", "--output", "b.yaml", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    text = (tmp_path / "b.yaml").read_text().replace("null", "And then?")
+    (tmp_path / "b.yaml").write_text(text)
+    (asked,), (again_,) = load_suite(tmp_path / "a.yaml"), load_suite(tmp_path / "b.yaml")
+    assert again_.settings == asked.settings
+    assert again_.settings.temperature == 0.5
+
+
 def test_after_calls_their_results_are_to_be_filled_in(tmp_path: Path) -> None:
     calls = [{"id": "c2", "name": "now", "arguments": {"a": 1}}, {"id": "c3", "name": "now"}]
     (case,), _ = answers_of(written(tmp_path, [{**ANSWER, "response": "", "tool_calls": calls}]))
@@ -705,7 +835,7 @@ def test_media_of_an_answered_prompt_keep_their_path_or_address(tmp_path: Path) 
         {"kind": "image", "media_type": "image/png", "size": 9, "digest": "0a", "path": "a/b.png"},
         {"kind": "image", "url": "https://example.com/b.png", "detail": "low"},
     ]
-    asked = {"question": "See", "chat_prompt": [{"role": "user", "content": shown}]}
+    asked = {**ANSWER["raw_request"], "chat_prompt": [{"role": "user", "content": shown}]}
     (case,), said = answers_of(written(tmp_path, [{**ANSWER, "raw_request": asked}]))
     assert said == []
     assert case["input_messages"][0]["content"] == [

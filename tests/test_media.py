@@ -3,6 +3,7 @@
 import base64
 import gc
 import hashlib
+import io
 import logging
 import os
 import pickle
@@ -22,7 +23,7 @@ from msgspec.structs import replace
 from commands import full_disk, start
 from comparing import write
 from limits import limited
-from media_files import image, pdf, wav
+from media_files import image, padded, pdf, wav
 from multiturn import (
     Case,
     Conversion,
@@ -36,8 +37,11 @@ from multiturn import (
     load_suite,
     stage,
 )
+from multiturn.engine.converting import convert_cases
+from multiturn.engine.selection import select
 from multiturn.errors import AttachmentError, OutsideRootError
-from multiturn.files.media import HEAD, MAX_MEDIA_SIZE, Store, type_of
+from multiturn.files.media import HEAD, MAX_MEDIA_SIZE, SmallPickler, Store, type_of
+from multiturn.report.sides import side_items
 from multiturn_stages.guard_markers import guard_markers
 
 GIF = b"GIF89a"
@@ -295,7 +299,7 @@ def test_a_copy_of_a_case_that_was_converted_attaches_the_same_again(
     assert [each.data for each in prompt.content if isinstance(each, Media)] == [GIF]
 
 
-def test_bytes_are_in_no_repr_pickle_or_json(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_bytes_are_in_no_repr_log_or_json(root: Path, caplog: pytest.LogCaptureFixture) -> None:
     canary = b"CANARY" * 20
     (root / "a.gif").write_bytes(GIF + canary)
     message = TestMessage("user", ["Look:", {"type": "file", "value": "a.gif"}])
@@ -306,13 +310,83 @@ def test_bytes_are_in_no_repr_pickle_or_json(root: Path, caplog: pytest.LogCaptu
         request = load_pipeline("spec").request(conversion.case)
     media = request.chat_prompt[0].content[1]  # type: ignore[index]
     told = [repr(each) for each in (media, request, conversion, conversion.case.files)]
-    told += [pickle.dumps(each).decode("latin-1") for each in (media, request, conversion)]
+    told += [small(each).decode("latin-1") for each in (media, request, conversion)]
     told += [msgspec.json.encode(request).decode(), caplog.text]
     encoded = base64.b64encode(canary).decode()[:20]
     assert not any(leak in text for text in told for leak in ("CANARY", encoded))
-    elsewhere = pickle.loads(pickle.dumps(media))
-    assert elsewhere == media
-    with pytest.raises(AttachmentError, match=re.escape("[image: a.gif]: it was read by another")):
+
+
+# Pickles
+
+
+def small(value: Any) -> bytes:
+    """Return what our own processes hand each other."""
+    file = io.BytesIO()
+    SmallPickler(file).dump(value)
+    return file.getvalue()
+
+
+READ = """
+import pickle, sys
+from multiturn import Media, load_pipeline
+given = pickle.load(open(sys.argv[1], "rb"))
+request = given["request"], load_pipeline("spec").request(given["case"])
+parts = [part.media for turn in given["conversion"].chat for part in turn.parts if part.media]
+found = [each for one in request for each in one.chat_prompt[0].content if isinstance(each, Media)]
+print([(each.size, len(each.data)) for each in (*found, *parts)])
+"""
+
+
+def test_another_process_gets_the_bytes_in_a_pickle(root: Path) -> None:
+    """The bytes are in it once, and the file is not read again."""
+    size = 300_000
+    (root / "a.gif").write_bytes(padded(GIF, size))
+    message = TestMessage("user", [{"type": "image", "value": "a.gif"}])
+    conversion = load_pipeline("spec")(
+        Conversion(Case(id="a", input_messages=(message,), files=Files(root, root)))
+    )
+    request = load_pipeline("spec").request(conversion.case)
+    given = {"request": request, "case": conversion.case, "conversion": conversion}
+    for each in given.values():
+        assert size < len(pickle.dumps(each)) < size + 10_000
+        assert len(small(each)) < 10_000
+    (root / "given.pickle").write_bytes(pickle.dumps(given))
+    (root / "a.gif").unlink()
+    command = [sys.executable, "-c", READ, str(root / "given.pickle")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{[(size, size)] * 3}\n"
+
+
+def test_a_pickled_case_has_no_media_of_other_cases(root: Path) -> None:
+    files, sizes = Files(root, root), (100_000, 200_000)
+    for size in sizes:
+        (root / f"{size}.gif").write_bytes(padded(GIF, size))
+    messages = [TestMessage("user", {"type": "image", "value": f"{size}.gif"}) for size in sizes]
+    cases = [Case(id="a", input_messages=(each,), files=files) for each in messages]
+    conversions = [load_pipeline("spec")(Conversion(case)) for case in cases]
+    for size, case, conversion in zip(sizes, cases, conversions, strict=True):
+        assert size < len(pickle.dumps(case)) < size + 10_000
+        assert size < len(pickle.dumps(conversion)) < size + 10_000
+        assert pickle.loads(pickle.dumps(case)).input_messages == case.input_messages
+
+
+def test_a_side_of_a_report_has_no_bytes_in_its_cases(root: Path) -> None:
+    (root / "a.gif").write_bytes(padded(GIF, 300_000))
+    message = "[{role: user, content: [{type: image, value: a.gif}]}]"
+    write(root, {"a.eval.yaml": f"evalcases: [{{id: a, input_messages: {message}}}]\n"})
+    selection, pipeline = select([str(root / "a.eval.yaml")], root=str(root)), load_pipeline("spec")
+    found = convert_cases(selection, pipeline)
+    _, item = side_items(found, selection, pipeline, lambda _: None)
+    assert isinstance(item, tuple)
+    assert len(item[1]) < 10_000
+
+
+def test_without_its_bytes_a_pickled_image_is_still_the_same(root: Path) -> None:
+    media = Media.of(GIF, "a.gif")
+    elsewhere = pickle.loads(small(media))
+    assert (elsewhere, elsewhere.has_bytes) == (media, False)
+    assert pickle.loads(pickle.dumps(media)) == media
+    with pytest.raises(AttachmentError, match=re.escape("it was copied other than by Media")):
         _ = elsewhere.data
 
 

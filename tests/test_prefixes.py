@@ -154,6 +154,24 @@ def test_memory_is_bounded_and_old_prefixes_are_forgotten(monkeypatch: pytest.Mo
     assert prefixes.shared == before
 
 
+def test_prefixes_in_use_are_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multiturn.engine.costs._MOST_KEPT", 100_000)
+    provider = openai()
+    prompts = ((text, words(500, str(at))) for at in range(10) for text in (A, B))
+    requests = wires(provider, prompts)
+    assert sum(len(wire.shown) for wire in requests) > 400_000
+    expected = 9 * provider.tokenizer.count(A) + 9 * provider.tokenizer.count(B)
+    assert sum(shared(provider, requests)) == pytest.approx(expected, rel=0.01)
+
+
+def test_equal_texts_count_once_among_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multiturn.engine.costs._MOST_KEPT", 100_000)
+    provider = openai()
+    other, *same = wires(provider, [(B, "1"), *[(A, "2")] * 9])
+    found = shared(provider, [other, *same, other])
+    assert found[-1] == pytest.approx(provider.tokenizer.count(B), rel=0.01)
+
+
 def write_priced(folder: Path, prices: str, **settings: Any) -> None:
     """Write a suite of eleven cases with a long system message, a target, and prices."""
     messages = [{"role": "system", "content": " a" * 5000}, {"role": "user", "content": "Hi"}]

@@ -128,6 +128,14 @@ def test_each_difference_is_a_screen_the_dangerous_ones_first(folder: Path) -> N
     assert changed(folder) == []
 
 
+def test_a_character_that_nobody_sees_is_a_code_on_its_screen(folder: Path) -> None:
+    replace(folder, TONE, "Three, or four.", "Three ∀\ufe0f.\u202e")
+    terminal = Terminal(folder)
+    assert "+Three ∀\\ufe0f.\\u202e\n" in plain(terminal.screen())
+    terminal.answer("q")
+    assert terminal.end() == 0
+
+
 def test_back_takes_the_last_answer_back(folder: Path) -> None:
     replace(folder, SHOP, "id: hours", "id: opening-hours")
     committed = files_of(folder)

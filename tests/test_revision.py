@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from comparing import run, run_process, summary, title, write
+from multiturn import Media
 from multiturn.engine import revision
 from multiturn.engine.revision import reading_at, requests_of
 from multiturn.engine.selection import select
@@ -231,6 +232,22 @@ def test_no_variable_of_git_changes_what_a_revision_is(
     }.items():
         monkeypatch.setenv(name, value)
     assert ": 1 changed, 2 same.\n" in summary(repository)
+
+
+def test_no_bytes_of_media_come_from_the_other_process(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    suite = ONE.replace("content: One", "content: [{type: image, value: a.gif}]")
+    (repository / "evals" / "b.eval.yaml").write_text(suite)
+    (repository / "evals" / "a.gif").write_bytes(b"GIF89a")
+    commit(repository)
+    suites = select([str(repository / "evals" / "b.eval.yaml")])
+    with reading_at("HEAD", requests_of, suites, "spec", is_default=True) as then:
+        (request,) = then
+    assert request.chat_prompt is not None
+    (media,) = (each for each in request.chat_prompt[0].content if isinstance(each, Media))
+    assert (media.size, media.has_bytes) == (6, False)
 
 
 OPENING = re.compile(r"\bwith |TemporaryDirectory|Popen|callback")  # lines that begin something

@@ -7,6 +7,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
+from multiturn.hidden import hidden_in
+
 _EMOJI = "©®‼⁉™ℹ←-\u27ff\u2900-⯿〰〽㊗㊙\U0001f000-\U0001faff"  # noqa: RUF001 - as they are
 _WIDEST = 88  # of a line of a repr
 _SEEN_ASCII = bytes([*b"\t\n", *range(0x20, 0x7F)])
@@ -36,10 +38,13 @@ UNSEEN = (
 )
 
 
-@cache
-def unseen() -> "re.Pattern[str]":
-    """Return UNSEEN compiled, which takes some milliseconds: most texts are plain."""
-    return re.compile(UNSEEN)
+def unseen(*texts: str) -> "re.Pattern[str]":
+    """Return UNSEEN compiled, with what is hidden in texts beside an emoji or a letter."""
+    hidden = set()
+    for text, at in ((each, at) for each in texts for at in hidden_in(each)):
+        if not re.compile(UNSEEN).match(text, at):
+            hidden.add(f"(?<=[{text[at - 1]}]){text[at]}")
+    return re.compile("|".join([UNSEEN, *sorted(hidden)]))
 
 
 def may_have_unseen(text: bytes) -> bool:
@@ -76,7 +81,7 @@ def visible(text: str) -> str:
     # Nearly all texts are plain, and these two tests are much faster than the pattern.
     if text.isascii() and text.isprintable():
         return text
-    return unseen().sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    return unseen(text).sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def escape(match: re.Match[str]) -> str:

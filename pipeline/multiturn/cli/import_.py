@@ -5,8 +5,9 @@ import re
 import click
 
 from multiturn.cli import options as shared
-from multiturn.cli.printing import Failures, say_written, writing
+from multiturn.cli.printing import Failures, say, say_written, writing
 from multiturn.errors import MultiturnError, OptionError
+from multiturn.text import indented
 
 
 @click.command("import", cls=shared.MultiturnCommand)
@@ -18,6 +19,10 @@ from multiturn.errors import MultiturnError, OptionError
 )
 @shared.output_option("Write to this new file, whole or not at all.  [default: standard output]")
 @shared.flag(
+    "--redact",
+    help="Replace what looks like a key by ***, and say where; without it, it is an error.",
+)
+@shared.flag(
     "--strict", help="Treat what cannot be kept as an error, and write nothing after an error."
 )
 @shared.debug_option
@@ -26,6 +31,7 @@ def import_(
     files: tuple[str, ...],
     answers: bool,
     output: str | None,
+    redact: bool,
     strict: bool,
     debug: bool,
     verbose: bool,
@@ -40,7 +46,7 @@ def import_(
     """
     from multiturn.documents.json_lines import is_json_lines
     from multiturn.logs import Notice, fail, warn, warnings_to
-    from multiturn.traces.suite import answered, attached_for, imported, write_suite
+    from multiturn.traces.suite import attached_for, imported, write_suite
 
     shared.start_log(verbose)
     if output is not None and is_json_lines(output):
@@ -49,12 +55,12 @@ def import_(
     failures = Failures(debug=debug)
     cases = []
     with warnings_to(fail if strict else None), attached_for(output) as attached:
-        for each in answered(files) if answers else imported(files, attached):
+        for each in imported(files, attached, answers=answers, redact=redact):
             try:
                 if isinstance(each, MultiturnError):
                     raise each
                 if isinstance(each, Notice):
-                    warn(each)
+                    warn(each) if each.is_warning else say(indented(f"{each.where}: {each.why}"))
                 else:
                     cases.append(each)
             except MultiturnError as error:

@@ -47,7 +47,7 @@ def _after(value: Any, indent: str) -> str:
         return "\n" + "".join(f"{indent}-{_item(item, indent + '  ')}" for item in value)
     if isinstance(value, str) and "\n" in value.strip("\n"):
         data = value.encode("utf-8", "surrogatepass")
-        has_unseen = may_have_unseen(data) and unseen().search(value)
+        has_unseen = may_have_unseen(data) and unseen(value).search(value)
         return f" {_lines(value, indent)}\n" if has_unseen else _block(value, indent)
     return f" {_scalar(value)}\n"
 
@@ -98,7 +98,7 @@ def _lines(text: str, indent: str) -> str:
 
 def _escaped(text: str) -> str:
     """Return a text as it stands between quotes."""
-    return unseen().sub(escape, json.dumps(text, ensure_ascii=False)[1:-1])
+    return unseen(line := json.dumps(text, ensure_ascii=False)[1:-1]).sub(escape, line)
 
 
 def _scalar(value: Any) -> str:

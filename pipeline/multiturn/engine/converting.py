@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct, field, structs
 
 from multiturn.documents.json_lines import Lines, is_json_lines, split_lines
+from multiturn.engine.hidden_texts import warn_of_hidden
 from multiturn.engine.selection import Sample, Selection
 from multiturn.errors import MultiturnError, Place, option, options_as, spelling, trace_of
 from multiturn.files.finding import Texts
@@ -71,6 +72,7 @@ def convert_case(case: Case, pipeline: Pipeline, *, strict: bool) -> Conversion:
         if lost:
             more = f"; {len(lost) - 1} more: see multiturn explain" if lost[1:] else ""
             raise MultiturnError(f"lost: {lost[0].why}{more}", where=lost[0].where)
+    warn_of_hidden(conversion)
     for guideline in conversion.guidelines:
         if guideline.resolved_path is not None and case.files is not None:
             case.files.warn_of_conflict(guideline.resolved_path, guideline.text)
@@ -341,7 +343,7 @@ def checked_slices(
                 merged = unknown_key(new.key, where, new.advice, times + new.times)
                 keys[new.key, new.advice] = merged
             elif (item.error or item.notice) and has(item.case_id):
-                what = str(item.error) if item.notice is None else item.notice.why
+                what = str(item.error or item.notice)
                 if item.case_id is not None or what not in said:
                     items.append(item)
                 said.add(what)

@@ -18,7 +18,7 @@ ASSUMED_MINIMUM = 1024  # tokens, where it is not known from how many on the ven
 # Before each part of a request, so that equal texts of different roles are no common prefix. The
 # model reads something of the kind, too.
 _MARK = "\x1d"
-_MOST_KEPT = 16 * 2**20  # characters of texts; then all are forgotten, as caches do
+_MOST_KEPT = 16 * 2**20  # characters of texts; then the oldest are forgotten, as caches do
 
 
 class SharedPrefixes:
@@ -44,7 +44,7 @@ class SharedPrefixes:
         self.texts: list[str] = []
         self.shared = self.written = 0
         self._size = 0  # of the texts, in characters
-        self._kept: dict[str, int] = {}  # how many tokens of each text another one shares
+        self._kept: dict[str, int] = {}  # how many tokens of each text others share; oldest first
         tokenizer = provider.tokenizer
         self._count = lru_cache(256)(tokenizer.estimate if estimates else tokenizer.count)
 
@@ -73,11 +73,14 @@ class SharedPrefixes:
             self.shared += tokens
             self.written += max(tokens - self._kept[other], 0)
             self._kept[other] = max(tokens, self._kept[other])
-        self._size += len(text)
-        if self._size > _MOST_KEPT:
-            self.texts, self._kept, self._size = [], {}, len(text)
-        self._kept[text] = max(tokens, self._kept.get(text, 0))
-        insort(self.texts, text)
+        if text not in self._kept:
+            insort(self.texts, text)
+            self._size += len(text)
+        self._kept[text] = max(tokens, self._kept.pop(text, 0))
+        while self._size > _MOST_KEPT:
+            oldest = next(iter(self._kept))
+            del self._kept[oldest], self.texts[bisect_left(self.texts, oldest)]
+            self._size -= len(oldest)
 
 
 def longest_common(texts: list[str], text: str) -> tuple[int, str]:

@@ -34,6 +34,7 @@ class Defaults(Struct, frozen=True):
     root: str | None = None  # attached files are read inside it only
     suites: tuple[str, ...] = ()  # files or folders
     snapshots: str | None = None  # the folder of the snapshots
+    allow_hidden_characters: tuple[str, ...] = ()  # files and folders where they are meant
     inline_snapshots: bool = False  # snapshots repeat the texts of files
     snapshot_target: str | None = None  # the target whose prompts snapshots record, too
     target: str | None = None  # the name of a target
@@ -139,6 +140,7 @@ def _read(values: dict[str, Any], folder: Path) -> Defaults:
     return structs.replace(
         read,
         suites=tuple(map(from_here, read.suites)),
+        allow_hidden_characters=tuple(map(from_here, read.allow_hidden_characters)),
         root=from_here(read.root),
         snapshots=from_here(read.snapshots),
         pipeline=read.pipeline if read.pipeline in pipeline_names() else from_here(read.pipeline),

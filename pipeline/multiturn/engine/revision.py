@@ -20,6 +20,7 @@ from multiturn.engine.processes import masked
 from multiturn.engine.project import find_defaults
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError, option, options_as, spelling
+from multiturn.files.media import SmallPickler
 from multiturn.files.paths import is_below
 from multiturn.logs import LogSettings, configure
 from multiturn.model.request import ProviderRequest
@@ -258,7 +259,7 @@ def run_child(folder: str) -> None:
             found = _named_as_now(checkout, convert_cases(selection, chosen, seen=set()))
             notes = tuple(f"{name}: it led out of the repository" for name in outside)
             for item in job.read(Revision(found, selection, chosen, notes)):
-                pickle.dump(item, file)
+                SmallPickler(file).dump(item)
         except MultiturnError as error:
             pickle.dump(MultiturnError(f"{option('against')}: as it was then, {error}"), file)
     os.replace(f"{items}.part", items)

@@ -225,8 +225,6 @@ class Queue:
 
     def _must_wait(self, text: str) -> bool:
         """Return whether a request under way will bring more of a text into the cache."""
-        if not self._waits:
-            return False
         length, _ = costs.longest_common(self._under_way, text)
         if length < costs.longest_common(self._prefixes.texts, text)[0] + _WORTH_WAITING:
             return False
@@ -464,9 +462,8 @@ class Run:
     def keep(self, case: RunCase) -> None:
         """Write the result of a case into the file, if there is one, and add up what it cost."""
         self.budget.end(case)
-        result = case.result
-        if self.results is not None and result.id:
-            self.results.append(result)
+        if self.results is not None and case.result.id:
+            self.results.append(case.result)
 
     def results_path(self) -> str | None:
         """Return the path of the results file; another one if the file was removed or replaced."""

@@ -84,7 +84,7 @@ def to_json(record: Any) -> bytes:
         text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
         line = utf8(text).encode() + b"\n"
     if may_have_unseen(line):
-        return unseen().sub(lambda match: json.dumps(match[0])[1:-1], line.decode()).encode()
+        return unseen(text := line.decode()).sub(lambda it: json.dumps(it[0])[1:-1], text).encode()
     return line
 
 

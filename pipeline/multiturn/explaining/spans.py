@@ -147,8 +147,7 @@ def suite_key(part: Part, case: Case) -> str:
     if part.message is None or part.key is not None:
         message = "" if part.message is None else f"{case.message_key(part.message)}."
         return f"{message}{part.key}" if part.key else ""
-    is_list = isinstance(case.input_messages[part.message].content, list)
-    segment = f"content[{part.content}]" if is_list else "content"
+    segment = case.input_messages[part.message].segment_key(part.content)
     return f"{case.message_key(part.message)}.{segment}"
 
 

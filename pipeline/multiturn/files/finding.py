@@ -4,7 +4,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ class Texts(dict[str, tuple[int, str, str]]):
         super().__init__(*known)
         self.media: dict[str, Media] = {}  # images, documents and audio, by the same paths
         self.store = Store()  # of their bytes
-        self.unmerged: set[str] = set()  # the files that were warned of
+        self.warned: set[errors.Place | str] = set()  # places; of merge conflicts, the files
 
 
 class Files:
@@ -47,6 +47,7 @@ class Files:
     def __init__(self, folder: Path, root: Path, texts: Texts | None = None) -> None:
         self.root = real_path(root)
         self._texts = Texts() if texts is None else texts
+        self.warned = self._texts.warned
         self._found: dict[str, str] = {}
         self._folder = folder_path = real_path(folder)
         self.folders = []
@@ -61,8 +62,21 @@ class Files:
         return f"Files({self.folders[0]!r}, {self.root!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave out what was read: another process reads it again, as no pickle has media."""
+        """Leave out what was read: another process reads it again, but media in its case."""
         return Files, (Path(self._folder), Path(self.root)), {"suite": self.suite}
+
+    def read_media(self, names: Iterable[str]) -> dict[str, tuple[str, Media]]:
+        """Return, of files by the names in a suite, resolved path and media, if they were read."""
+        found = {name: self._found[name] for name in names if name in self._found}
+        read = ((name, path, self.known(path)) for name, path in found.items())
+        return {name: (path, each) for name, path, each in read if isinstance(each, Media)}
+
+    def add_media(self, read: Mapping[str, tuple[str, Media]]) -> None:
+        """Know what ``read_media`` has returned in another process."""
+        for name, (path, media) in read.items():
+            if media.has_bytes:
+                self._found[name] = path
+                self._texts.media[self._path(path)] = media
 
     def find(self, written: str) -> str:
         """Return the path, relative to the root and with ``/``, of a file as a suite names it.
@@ -148,9 +162,9 @@ class Files:
     def warn_of_conflict(self, resolved_path: str, text: str) -> None:
         """Warn of the lines of a merge conflict in a file, once in a run."""
         path = self._path(resolved_path)
-        if path in self._texts.unmerged or not has_conflict(text):
+        if path in self.warned or not has_conflict(text):
             return
-        self._texts.unmerged.add(path)
+        self.warned.add(path)
         why = "it has lines of a merge conflict; if it is one, merge it, and run this again"
         warn(Notice("file.conflict", errors.Place(resolved_path), why))
 

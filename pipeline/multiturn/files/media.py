@@ -2,6 +2,7 @@
 
 import binascii
 import os
+import pickle
 import re
 from contextlib import suppress
 from threading import RLock
@@ -150,7 +151,7 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
     """An image, a document or audio in a message.
 
     Its bytes are not in it: they lie in a store, in the process that has read them, and are in no
-    pickle, record or log. ``Media.of`` makes one of bytes.
+    record or log. A pickle carries them. ``Media.of`` makes one of bytes.
 
     Attributes:
         kind: what it is.
@@ -205,6 +206,13 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
         changed.__dict__.update(self.__dict__)
         return changed
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Media, structs.astuple(self), self.data if self.has_bytes else None
+
+    def __setstate__(self, data: bytes) -> None:
+        self.__dict__["store"] = store = Store()
+        store.add(data)
+
     __copy__ = replace
 
     def __deepcopy__(self, memo: Any) -> "Media":
@@ -212,7 +220,7 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
 
     @property
     def has_bytes(self) -> bool:
-        """Whether its bytes can be read: not those of an address, and not after a pickle."""
+        """Whether its bytes can be read: not those of an address."""
         return "store" in self.__dict__
 
     @property
@@ -220,12 +228,11 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
         """The bytes.
 
         Raises:
-            AttachmentError: it is an address, or came out of a pickle.
+            AttachmentError: it is an address, or was copied other than by ``replace``.
         """
         store: Store | None = self.__dict__.get("store")
         if store is None:
-            why = "was read by another process, or copied other than by Media.replace"
-            why = "is only an address" if self.url else why
+            why = "is only an address" if self.url else "was copied other than by Media.replace"
             raise AttachmentError(f"there are no bytes of {self.text}: it {why}")
         return store.read(self.digest)
 
@@ -262,6 +269,16 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
     def text(self) -> str:
         """What stands for it where only text can, such as ``[image: shots/checkout.png]``."""
         return f"[{self.kind}: {self.name}]"
+
+
+class SmallPickler(pickle.Pickler):
+    """Pickles for our own processes, which need no bytes of media: it leaves them out."""
+
+    def reducer_override(self, value: Any) -> Any:
+        """Return how media are pickled; all else is pickled as usual."""
+        if type(value) is Media:
+            return Media, structs.astuple(value)
+        return NotImplemented
 
 
 def given_media(

@@ -1,12 +1,13 @@
 """A case, as its suite has it."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from multiturn.errors import Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
+from multiturn.files.media import Media
 from multiturn.model.settings import RequestSettings
 from multiturn.model.turns import ROLES, Call, Role, Thinking, Tool
 from multiturn.text import brief, tuple_of_texts
@@ -52,7 +53,7 @@ class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     def __repr__(self) -> str:
         return cut(super().__repr__())  # its text may be a whole image
 
-    def segment_key(self, index: int) -> str:
+    def segment_key(self, index: int | None) -> str:
         """Return what errors call a segment of the content."""
         return f"content[{index}]" if isinstance(self.content, list) else "content"
 
@@ -85,6 +86,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         expected_messages: the answer a grader compares with, as the suite wrote it.
         execution: settings for a run of the case: the suite's, overlaid with the case's.
         settings: those of ``execution`` that shape the answer.
+        hidden_characters: ``allow`` where the suite means characters that nobody sees.
         files: finds and reads attached files; None where nothing can be attached.
         places: where the suite has each text that is in no message, by its key.
     """
@@ -104,6 +106,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     expected_messages: Any = None
     execution: Any = None
     settings: RequestSettings = RequestSettings()
+    hidden_characters: Literal["allow"] | None = None
     files: Files | None = None
     places: Mapping[str, Place] = {}
 
@@ -124,6 +127,18 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
             raise TypeError("settings are a RequestSettings; write RequestSettings(temperature=0)")
         tuple_of_texts("guidelines", self.guidelines)
         tuple_of_texts("guideline_patterns", self.guideline_patterns)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Carry the media that were read for this case, and not those of the whole suite."""
+        messages = self.input_messages if self.files else ()
+        segments = [each for message in messages for _, each, _ in segments_of(message)]
+        names = {str(each.get("value")) for each in segments if isinstance(each, dict)}
+        media = self.files.read_media(names) if self.files else None
+        return _case_of, (structs.asdict(self),), media
+
+    def __setstate__(self, media: dict[str, tuple[str, Media]]) -> None:
+        if self.files is not None:
+            self.files.add_media(media)
 
     @property
     def keyed_texts(self) -> dict[str, str]:
@@ -159,3 +174,7 @@ def first_other(case: Case) -> int:
         if message.role != "system":
             return at
     return len(case.input_messages)
+
+
+def _case_of(fields: dict[str, Any]) -> Case:
+    return Case(**fields)

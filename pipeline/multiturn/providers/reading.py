@@ -68,8 +68,8 @@ def same_spelling(
 
     def spelled(value: Any, key: str) -> Any:
         match value:
-            case str() if key in contents:
-                return blocks(value)
+            case str() | {"type": str()} if key in contents:
+                return [spelled(each, "") for each in blocks(value)]
             case str() if key == "type":
                 return types.get(value, value)
             case str() if key == "arguments":
@@ -159,9 +159,11 @@ def texts(pieces: Iterable[Any]) -> list[str]:
 
 
 def blocks(content: Any) -> list[Any]:
-    """Return a content as a list of blocks: a text stands for one, and no text for none."""
+    """Return a content as a list of blocks: a text or a mapping stands for one."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
+    if isinstance(content, dict):
+        return [content]
     return content if isinstance(content, list) else []
 
 

@@ -11,30 +11,82 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct, structs
 
+from multiturn.errors import cut
+
 _T = TypeVar("_T")
 _SECRET_NAME = re.compile(
     r"(?:^|[_-])[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?[0-9]*"
     r"(?:[_-]|$)",
     re.IGNORECASE,
 )
-# How keys begin, and how long they are, by the rules of gitleaks 8 (seen on 2026-11-22).
+# How keys begin, and how long they are at least. By the rules of gitleaks (its repository on
+# GitHub, config/gitleaks.toml and cmd/generate/config/rules; seen on 2026-11-23), but wider for
+# sk-, as others with OpenAI's API have it:
 _KEYS = {
-    "OpenAI": r"sk-(?:[a-z]{2,12}-)?[A-Za-z0-9_]{20}",
-    "Anthropic": r"sk-ant-[A-Za-z0-9_-]{20}",
-    "Google": r"AIza[A-Za-z0-9_-]{35}",
-    "AWS": r"A(?:KI|SI)A[A-Z0-9]{16}(?![A-Za-z0-9])",
-    "GitHub": r"gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{40}",
-    "GitLab": r"glpat-[A-Za-z0-9_-]{20}",
-    "Slack": r"xox[abeoprs]-[A-Za-z0-9-]{10}",
-    "Hugging Face": r"hf_[A-Za-z]{34}",
-    "Stripe": r"[rs]k_live_[A-Za-z0-9]{20}",
-    "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY",
-    "a JSON Web Token": r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10}",
+    "OpenAI": r"sk-(?:(?:proj|svcacct|admin)-[\w-]{40,}|(?:[a-z]{2,12}-)?\w{20,})",
+    "Anthropic": r"sk-ant-[\w-]{20,}",
+    "AWS": r"A(?:3T[A-Z0-9]|(?:KI|SI|BI|CC)A)[A-Z0-9]{16}(?![A-Za-z0-9])"
+    r"|ABSK[A-Za-z0-9+/]{109,}=*|bedrock-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t[A-Za-z0-9+/=]*",
+    "Alibaba": r"LTAI[A-Za-z0-9]{20}",
+    "Perplexity": r"pplx-[A-Za-z0-9]{48}",
+    "OpenRouter": r"sk-or-(?:v\d+-)?[0-9a-f]{64}",
+    "xAI": r"xai-\w{80}",
+    "Groq": r"gsk_[A-Za-z0-9]{48,}",
+    "Replicate": r"r8_[\w-]{37,}",
+    "LangSmith": r"lsv2_(?:pt|sk)_[a-z0-9]{32}_[a-z0-9]{10}",
+    "Hugging Face": r"(?:hf|api_org)_[A-Za-z0-9]{34}",
+    "GitHub": r"gh[pousr]_[A-Za-z0-9]{36,}|github_pat_\w{40,}",
+    "GitLab": r"(?:gl(?:pat|ptt|rt|dt|cbt|oas|soat|ft|ffct|imt|agent)-|GR1348941)[\w-]{20,}"
+    r"(?:\.[0-9a-z]{9})?",
+    "npm": r"npm_[A-Za-z0-9]{36}",
+    "PyPI": r"pypi-AgEIcHlwaS5vcmc[\w-]{50,}",
+    "RubyGems": r"rubygems_[a-f0-9]{48}",
+    "Slack": r"xox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{8,}|xapp-\d-[A-Z0-9]+-\d+-[A-Za-z0-9]+",
+    "Stripe": r"[rs]k_(?:live|test|prod)_[A-Za-z0-9]{10,}",
+    "SendGrid": r"SG\.[\w=.-]{66}",
+    "Twilio": r"SK[0-9a-fA-F]{32}(?![A-Za-z0-9])",
+    "Shopify": r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
+    "DigitalOcean": r"do[opr]_v1_[a-f0-9]{64}",
+    "Databricks": r"dapi[a-f0-9]{32}",
+    "Grafana": r"(?:gl(?:sa|c)_|eyJrIjoi)[A-Za-z0-9+/_]{32,}=*",
+    "Sentry": r"sntry[su]_[A-Za-z0-9+/=_-]{60,}",
+    "Vault": r"hv[sb]\.[\w-]{24,}",
+    "Linear": r"lin_api_[A-Za-z0-9]{40}",
+    "Notion": r"ntn_[A-Za-z0-9]{40,}",
+    "Postman": r"PMAK-[a-fA-F0-9]{24}-[a-fA-F0-9]{34}",
+    "1Password": r"ops_eyJ[A-Za-z0-9+/]{200,}=*"
+    r"|A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}",
+    "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\+[nr])*"
+    r"[A-Za-z0-9+/=:, -]{16}[\s\S]*?(?:-----END [A-Z ]+-----|\Z)",
+    # Not inside of words: each would be read to its end, in time of its square.
+    "a JSON Web Token": r"(?:(?<![\w+/-])|(?<=\\[nrt]))ey[\w-]{11,}\.ey[\w-]{11,}\.[\w-]{10,}",
+    # By those of TruffleHog (pkg/detectors; seen on 2026-11-23):
+    "Langfuse": r"[sp]k-lf-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    "NVIDIA": r"nvapi-[\w-]{60,}",
+    "Docker": r"dckr_(?:pat|oat)_[\w-]{27,}",
+    "Tavily": r"tvly-(?:(?:dev|prod)-)?[A-Za-z0-9]{20,}",
+    # AIza by gitleaks, ya29 by TruffleHog; GOCSPX, and AQ for keys of Gemini since June 2026, only
+    # as users show them (public code and articles; seen on 2026-11-23).
+    "Google": r"AIza[\w-]{35}|AQ\.[\w-]{40,}|GOCSPX-[\w-]{28}|ya29\.[\w-]{30,}",
 }
-_KEY = re.compile(
-    "(?<![A-Za-z0-9])(?:" + "|".join(f"({pattern})" for pattern in _KEYS.values()) + ")"
+_IN_WORD = re.compile(r"(?<!\\)[A-Za-z0-9]\Z")  # a letter before a key, and none of ``\n``
+_PLACEHOLDER = re.compile(r"EXAMPLE|[xX]{8}")
+_RANDOM = r"[A-Za-z0-9_+/.~-]{20,}={0,2}"
+# ``NAME=value``, ``"name": "value"`` and ``Bearer value``, also as JSON in a text has them. What is
+# looked at for a value is not consumed: it may be the name of the next.
+_NAMED = re.compile(
+    r"(?a)(?<![\w:])(?<!\w-)"
+    r"(?:(?P<name>[A-Za-z][\w-]{0,79})[\\\"']{0,4}\s{0,3}:?[=:]>?\s{0,3}|[Bb]earer )"
+    rf"[\\\"'`]{{0,4}}(?=(?P<value>{_RANDOM})(?![\w(\[]))"
 )
-_RANDOM = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+/=.~-]{20,}")
+# Bytes in base64, also as a data: URI, and not a key: in many of them, some look like one.
+_BYTES = re.compile(r"(?:data:[^,]{0,100},)?[A-Za-z0-9+/_-]{200,}=*")
+_NO_KEY = "prompt_cache_key"  # a setting of OpenAI's
+# Names of tokens and keys that open nothing: of pages, caches and databases.
+_HARMLESS = re.compile(
+    r"(?i)next|page|continu|change|cache|request|action|sort|partition|primary|foreign|pub|socket"
+    r"|^keys?[0-9]*$"
+)
 _SHORTEST_SECRET = 4  # replacing shorter values would damage ordinary words
 _SHORTEST_ENCODED = 8  # likewise of what is found in base64
 
@@ -44,15 +96,67 @@ def is_secret(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
-def key_in(text: str, name: str = "") -> str:
-    """Return what key a text has in it, by its form or by its name; empty for none.
+def _is_random(value: str) -> bool:
+    """Return whether a text looks made by chance, not of words: digits and cases alternate.
 
-    >>> key_in("Use ghp_" + "0aB1cD2eF3gH" * 3), key_in("Use skimage"), key_in("0f" * 16, "API_KEY")
-    ('GitHub', '', 'API_KEY')
+    >>> _is_random("9f86d081884c7d659a2f"), _is_random("my-deployment-2026-11-23")
+    (True, False)
     """
-    if found := _KEY.search(text):
-        return [*_KEYS][(found.lastindex or 1) - 1]
-    return name if is_secret(name) and _RANDOM.fullmatch(text) else ""
+    digits = len(re.findall(r"[0-9](?=[A-Za-z])|[A-Za-z](?=[0-9])", value))
+    cases = len(re.findall(r"[a-z](?=[A-Z])|[A-Z](?=[a-z])", value))
+    size = len(value)
+    return digits > 0 and (digits >= 0.14 * size or digits + cases >= 0.4 * size)
+
+
+def _keys_in(text: str, name: str) -> Iterator[tuple[int, int, str]]:
+    """Yield where each key in a text, or the value of its name, begins and ends, and its kind."""
+    is_bytes = _BYTES.fullmatch(text) is not None
+    text = text[:2000] if is_bytes else text  # no key is longer
+    for kind, pattern in _KEYS.items():
+        for found in re.finditer(pattern, text, re.ASCII):
+            before = text[max(0, found.start() - 2) : found.start()]
+            is_inside = (is_bytes and before) or _IN_WORD.search(before)
+            if not is_inside and not _PLACEHOLDER.search(found[0]):
+                yield *found.span(), kind
+    if is_secret(name) and re.fullmatch(_RANDOM, text) and _is_random(text):
+        yield 0, len(text), name
+    for found in _NAMED.finditer(text):
+        word = found["name"] or "Bearer"
+        is_named = word == "Bearer" or (is_secret(word) and not _HARMLESS.search(word))
+        if is_named and _is_random(found["value"]) and not _PLACEHOLDER.search(found["value"]):
+            yield *found.span("value"), word
+
+
+def without_keys(value: Any, path: str = "") -> tuple[Any, list[tuple[str, str]]]:
+    """Return decoded JSON with ``***`` for what looks like a key, and where each was and its kind.
+
+    >>> without_keys({"a": ["API_KEY=" + "0f" * 16]})
+    ({'a': ['API_KEY=***']}, [('a[0]', 'API_KEY')])
+    """
+    found: list[tuple[str, str]] = []
+
+    def hidden(value: Any, name: str, path: str) -> Any:
+        if isinstance(value, str):
+            shown, done = "", 0
+            keys = sorted(_keys_in(value, name), key=lambda key: (key[0], -key[1]))
+            for start, end, kind in keys:
+                if start >= done:  # else it is a part of one that was found, or goes on after it
+                    shown += value[done:start] + "***"
+                    found.append((path, kind))
+                done = max(done, end)
+            return shown + value[done:]
+        if isinstance(value, list | tuple):
+            return [hidden(each, "", f"{path}[{at}]") for at, each in enumerate(value)]
+        if isinstance(value, dict):
+            kept: dict[str, Any] = {}
+            for step, child in value.items():
+                shown = hidden(step, "", f"a name in {path or 'the case'}")
+                below = f"{path}.{cut(shown)}".removeprefix(".")
+                kept[shown] = hidden(child, "" if step == _NO_KEY else step, below)
+            return kept
+        return value
+
+    return hidden(value, "", path), found
 
 
 def secrets_among(values: Mapping[str, Any]) -> list[str]:

@@ -24,7 +24,7 @@ from multiturn.report.payloads import Payload, Pieces, payloads_of, sample_provi
 from multiturn.report.sides import spans_shown
 from multiturn.snapshots.changes import Change, total_in_words
 from multiturn.snapshots.reviewed_case import ReviewedCase, SentPrompt
-from multiturn.text import UNSEEN
+from multiturn.text import unseen
 
 _HERE = Path(__file__).parent
 _LEVEL = 5  # of zlib: level 6 takes twice the time, for a page that is a tenth smaller
@@ -97,7 +97,7 @@ class _Data:
         """Return what the page knows without the texts."""
         report, target = self.report, self.report.now.pipeline.target
         return {
-            "unseen": UNSEEN,
+            "unseen": unseen(*self.numbers).pattern,
             "pipeline": report.shown,
             "against": report.against,
             "sample": report.sample,

@@ -216,7 +216,7 @@ def _fenced(text: str, language: str, longest: int) -> str:
 
 
 def _shown(text: str) -> str:
-    return unseen().sub(lambda match: f"\\u{{{ord(match[0]):x}}}", utf8(text))
+    return unseen(text).sub(lambda match: f"\\u{{{ord(match[0]):x}}}", utf8(text))
 
 
 def _code(text: str) -> str:

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,6 +22,7 @@ from multiturn.engine.target import load_target
 from multiturn.errors import MultiturnError
 from multiturn.explaining.record import to_json
 from multiturn.explaining.spans import Spans
+from multiturn.files.media import SmallPickler
 from multiturn.files.paths import is_below, root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
@@ -148,7 +150,9 @@ def side_items(
                 promoted=case.promoted,
                 files=tuple((path, digest(file)) for path, file in case.files.items()),
             )
-            yield entry, pickle.dumps(case)
+            small = BytesIO()
+            SmallPickler(small).dump(case)
+            yield entry, small.getvalue()
 
 
 def provider_then(name: str, file: str | None, now: str | None) -> tuple[TargetProvider, str]:

@@ -156,6 +156,7 @@ class CaseReader:
             "metadata": {**shared.metadata, **metadata},
             "execution": _over(value_at(said, "execution"), shared.execution),
             "settings": settings.over(shared.settings),
+            "hidden_characters": value_at(said, "hidden_characters") or shared.hidden_characters,
         }
 
     def _settings(self, node: Node, label: str) -> RequestSettings:

@@ -43,6 +43,7 @@ class SuiteKeys(Struct, kw_only=True):
         templates: `literal`: braces as in `{{ name }}` are text, also beside `vars`, `testData`,
             `prompts` or `default_test`.
         execution: settings of a run; those of its answers are sent.
+        hidden_characters: `allow`: characters that nobody sees are meant, also in attached files.
     """
 
     schema: Any = field(name="$schema", default=None)
@@ -53,6 +54,7 @@ class SuiteKeys(Struct, kw_only=True):
     tools: list[dict[str, Any]] | None = None
     templates: Literal["literal"] | None = None
     execution: Any = None
+    hidden_characters: Literal["allow"] | None = None
 
 
 class CallKeys(Struct):
@@ -104,6 +106,7 @@ class CaseKeys(Struct, kw_only=True):
         conversation_id: groups the cases of one conversation.
         expected_messages: the answer a grader compares with.
         execution: settings of a run, over the suite's; those of its answer are sent.
+        hidden_characters: `allow`, as in a suite, for this case.
     """
 
     id: Any = None
@@ -115,6 +118,7 @@ class CaseKeys(Struct, kw_only=True):
     conversation_id: Any = None
     expected_messages: Any = None
     execution: Any = None
+    hidden_characters: Literal["allow"] | None = None
 
 
 class SegmentKeys(Struct):

@@ -23,7 +23,7 @@ from multiturn.providers.settings import TRANSPORT, Values, taken
 from multiturn.providers.targets import KINDS
 from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.dialects import Dialect
-from multiturn.traces.telemetry import SYSTEM, same_telemetry, telemetry_again, unread_settings
+from multiturn.traces.telemetry import SYSTEM, same_telemetry, telemetry_again, unread_telemetry
 from multiturn.traces.trace import Trace
 
 _MOST_COMPARED = 200  # items of two lists: their comparison takes the square of it
@@ -136,7 +136,7 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
             yield error.what
     else:
         again = same(telemetry_again(trace.request, SYSTEM in given))
-        yield from unread_settings(body)
+        yield from unread_telemetry(body)
     if "model" not in given:
         again.pop("model", None)
     for path in TRANSPORT[1:]:  # without the model, which a target has

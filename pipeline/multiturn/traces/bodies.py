@@ -9,12 +9,12 @@ from typing import Any, BinaryIO, NamedTuple
 from multiturn.documents.input import open_rewindable
 from multiturn.documents.json_lines import MAX_CASE_LINE, read_json_lines, read_value
 from multiturn.errors import MultiturnError, Place
-from multiturn.traces.telemetry import INPUT, attributes_in
+from multiturn.traces.telemetry import INPUT, MESSAGES, requests_in
 from multiturn.traces.trace import parsed
 
 _INSIDE = ("body", "params", "request")  # of a line for a batch of OpenAI, Anthropic and Gemini
 _IDS = ("id", "custom_id", "key")
-_MESSAGES = ("messages", "contents", "input", INPUT)
+_MESSAGES = (*MESSAGES, INPUT)
 
 
 class Body(NamedTuple):
@@ -22,27 +22,31 @@ class Body(NamedTuple):
 
     where: Place
     id: str  # what the file calls it, or where it is
-    value: Any  # a JSON object
+    value: Any  # a JSON object, or ``NO_MESSAGES``
 
 
-def read_bodies(path: str) -> Iterator["Body | MultiturnError"]:
-    """Yield each body in a file, or what is wrong with it; ``-`` is standard input."""
+NO_MESSAGES = object()  # in place of a body: a span has none
+
+
+def read_bodies(path: str, *, as_written: bool = False) -> Iterator[Body | MultiturnError]:
+    """Yield each body in a file, or what is wrong with it; ``-`` is standard input.
+
+    ``as_written`` takes each JSON value of the file for a body, without a look into it.
+    """
     stem = "stdin" if path == "-" else re.sub(r"\.\w+$", "", os.path.basename(path))
-    for where, value in values_in(path):
-        if isinstance(value, MultiturnError):
-            yield value
-        else:
-            yield from _bodies(value, where, f"{stem}-{where.line}" if where.line else stem)
-
-
-def values_in(path: str) -> Iterator[tuple[Place, Any]]:
-    """Yield each JSON value in a file, or what is wrong with it; a file has one, or JSON Lines."""
     name = "<stdin>" if path == "-" else path
     try:
         with open_rewindable(path, name) as file:
-            yield from _values(file, name)
+            for where, value in _values(file, name):
+                case_id = f"{stem}-{where.line}" if where.line else stem
+                if isinstance(value, MultiturnError):
+                    yield value
+                elif as_written:
+                    yield Body(where, case_id, value)
+                else:
+                    yield from _bodies(value, where, case_id)
     except MultiturnError as error:
-        yield Place(name), error
+        yield error
 
 
 def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
@@ -87,20 +91,26 @@ def _bodies(value: Any, where: Place, name: str) -> Iterator["Body | MultiturnEr
         if any(isinstance(each, dict) and "parts" in each for each in value):
             yield Body(where, name, {INPUT: value})
             return
+        if not value:
+            yield MultiturnError("the list is empty; it has no request body", where=where)
         for at, each in enumerate(value):
             yield from _bodies(each, where._replace(label=f"[{at}]"), f"{name}-{at + 1}")
         return
     is_body = isinstance(value, dict) and any(key in value for key in (*_MESSAGES, "wire"))
-    if spans := [] if is_body else [*attributes_in(value)]:
-        for at, attributes in enumerate(spans, 1):
-            yield Body(where, f"{name}-{at}" if len(spans) > 1 else name, attributes)
-        return
+    spans = [] if is_body else [*requests_in(value)]
+    asked = [each for each in spans if each is not None]
+    for at, each in enumerate(asked, 1):
+        yield Body(where, f"{name}-{at}" if len(asked) > 1 else name, each)
     try:
-        yield _unwrapped(value, where, name)
+        if not asked:
+            yield _unwrapped(value, where, name)
+            return
     except ValueError as error:
         yield MultiturnError(f"wire is not JSON: {error}", where=where)
     except MultiturnError as error:
-        yield error
+        if not spans:
+            yield error
+    yield from (Body(where, name, NO_MESSAGES) for each in spans if each is None)
 
 
 def _unwrapped(value: Any, where: Place, name: str) -> Body:

@@ -2,8 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from filecmp import cmp
 from itertools import dropwhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,19 +18,22 @@ from multiturn.documents.output import open_new, open_output
 from multiturn.errors import AttachmentError, MultiturnError, Place, cut
 from multiturn.files.media import EXTENSIONS, Media, Store, given_media, no_room
 from multiturn.logs import Notice
-from multiturn.model.request import ChatMessage, InputFile, part_of, turn_of
-from multiturn.model.turns import Call, Part, Tool, Turn
+from multiturn.model.request import part_of, turn_of
+from multiturn.model.settings import RequestSettings
+from multiturn.model.turns import Call, Part, Turn
 from multiturn.providers.reading import Segment, mappings
-from multiturn.providers.secrets import key_in
+from multiturn.providers.results import RawRequest
+from multiturn.providers.secrets import without_keys
 from multiturn.providers.settings import Values
 from multiturn.text import number_of
 from multiturn.traces import trace as traces
 from multiturn.traces.again import case_in, changes
-from multiturn.traces.bodies import Body, read_bodies, values_in
+from multiturn.traces.bodies import NO_MESSAGES, Body, read_bodies
 from multiturn.traces.telemetry import INPUT, read_telemetry
 from multiturn.traces.trace import suite_media
 
 _NAME = re.compile(r"(?!\.)[\w.() -]{1,100}(?<![. ])")
+_LONGEST_NAME = 255  # bytes of UTF-8, as file systems count
 
 
 class Attached:
@@ -45,6 +49,7 @@ class Attached:
         self.folder = folder
         self.name = name
         self.lost: list[str] = []  # what is wrong with media that were left out
+        self._new: list[Path] = []  # what ``keep`` has made
 
     def read(self, segment: Segment) -> Part | None:
         """Return media of a body as a part, and write them as a file; None if they are none."""
@@ -61,9 +66,12 @@ class Attached:
             return media
         path = f"{self.name}/{media.digest}"
         # Vendors are told the name of a file, so it stays: in a folder named by the digest.
-        path += f"/{name}" if name and _NAME.fullmatch(name) else f".{EXTENSIONS[media.media_type]}"
+        is_kept = name and _NAME.fullmatch(name) and len(name.encode()) <= _LONGEST_NAME
+        path += f"/{name}" if is_kept else f".{EXTENSIONS[media.media_type]}"
+        target = self.folder / path
         try:
-            _write(self.folder / path, media)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(media.data)
         except OSError as error:
             raise no_room(error) from None
         return media.replace(path=path)
@@ -88,10 +96,24 @@ class Attached:
             what = "is a link, which may lead elsewhere" if kept.is_symlink() else ""
             if path.is_dir() and kept.exists() and not kept.is_dir():
                 what = "is not a folder"
+            elif path.is_file() and kept.exists() and not cmp(path, kept, shallow=False):
+                what = "does not have the bytes that its name says"
             if what:
                 raise MultiturnError(f"{str(kept)!r} {what}; remove it, or name another output")
-            if path.is_file():
-                _write(kept, path)
+            if kept.exists():
+                continue
+            if path.is_dir():
+                kept.mkdir()
+            else:
+                with open_new(kept) as file:
+                    file.write(path.read_bytes())
+            self._new.append(kept)
+
+    def remove(self) -> None:
+        """Remove what ``keep`` has made, as far as nobody else uses it."""
+        for path in self._new[::-1]:
+            with suppress(OSError):
+                path.rmdir() if path.is_dir() else path.unlink()
 
 
 @contextmanager
@@ -109,18 +131,6 @@ def _stem(output: str) -> str:
     return re.sub(r"(?i)(\.eval)?\.\w+$", "", Path(output).name)
 
 
-def _write(target: Path, given: Media | Path) -> None:
-    """Write a file, unless it is there: its name says what is in it."""
-    if target.exists():
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with open_new(target) as file:
-        file.write(given.data if isinstance(given, Media) else given.read_bytes())
-
-
-# Bytes in base64, also as a data: URI, and not a key: in many of them, some look like one.
-_BYTES = re.compile(r"(?:data:[^,]{0,100},)?[A-Za-z0-9+/_-]{200,}=*")
-_NO_KEY = "prompt_cache_key"  # a setting of OpenAI's
 _MOST_SAID = 100
 
 
@@ -140,26 +150,43 @@ class Ids:
 
     def new(self, name: str) -> str:
         """Return a name, or a number after it if another case has it."""
-        number = self._numbers[name] = self._numbers.get(name, 0) + 1
-        return name if number == 1 else self.new(f"{name}-{number}")
+        new, number = name, self._numbers.get(name, 1)
+        while new in self._numbers:
+            number += 1
+            new = f"{name}-{number}"
+        self._numbers[name] = number
+        self._numbers.setdefault(new, 1)
+        return new
 
 
 def imported(
-    paths: Iterable[str], attached: Attached
+    paths: Iterable[str], attached: Attached, *, answers: bool = False, redact: bool = False
 ) -> Iterator[Imported | MultiturnError | Notice]:
     """Yield each case that files of request bodies make, what is wrong, and what is not kept.
 
-    Media go where ``attached`` says. Each kind of what is not kept is said once, with its first
-    place.
+    With ``answers``, files have results: a case goes on from each answer, with a message to fill
+    in. Media go where ``attached`` says. Each kind of what is not kept is said once, with its first
+    place. What looks like a key is an error; with ``redact``, ``***`` is in its place, which a
+    notice says.
     """
-    ids, said, count = Ids(), set[str](), 0
-    where = Place()
-    for found in (each for path in paths for each in read_bodies(path)):
+    ids, said, where = Ids(), set[str](), Place()
+    count = bodies = skipped = 0
+    for found in (each for path in paths for each in read_bodies(path, as_written=answers)):
         if isinstance(found, MultiturnError):
             yield found
             continue
         where = found.where
+        if found.value is NO_MESSAGES:
+            skipped += 1
+            continue
+        bodies += 1
+        if redact:
+            name = yield from _redacted(found.id, where, "the id")
+            found = found._replace(id=name, value=(yield from _redacted(found.value, where)))
         try:
+            if answers:
+                yield _case_of_answer(found, ids)
+                continue
             case, lost = _case_of(found, ids.new(found.id), attached)
         except MultiturnError as error:
             yield placed(error, where)
@@ -170,10 +197,25 @@ def imported(
                 count += 1
                 continue
             said.add(kind)
-            yield Notice("import.not_kept", where, what)
+            yield Notice("import.not_kept", where, without_keys(what)[0])
         yield case
+    what = f"{number_of(skipped, 'span')} without messages skipped"
+    if skipped and bodies:
+        yield Notice("import.skipped", Place(where.file), what, is_warning=False)
+    elif skipped:
+        hint = "let the instrumentation record them, which most do only if told to"
+        yield MultiturnError(f"{what}; {hint}", where=where.file)
     if count:
         yield Notice("import.more", where, f"{number_of(count, 'more warning')} of these kinds")
+
+
+def _redacted(value: Any, where: Place, path: str = "") -> Generator[Notice, None, Any]:
+    """Yield what looks like a key in a value, and return the value with ``***`` in its place."""
+    kept, keys = without_keys(value, path)
+    for place, kind in keys:
+        what = f"{place} has what looks like a key ({cut(kind)}); it is replaced by ***"
+        yield Notice("import.redacted", where, what, is_warning=False)
+    return kept
 
 
 def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, list[str]]:
@@ -203,6 +245,7 @@ def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, li
         target["endpoint"] = "${{ AZURE_ENDPOINT }}"
     if not any(turn.role == "system" for turn in request.spoken):
         target["default_system"] = "omit"
+    refuse_keys(target)
     return Imported(case, target, not lost), lost
 
 
@@ -214,55 +257,39 @@ def _has_variable(written: str) -> bool:
 _TO_FILL_IN = "(to fill in)"
 
 
-class _Asked(Struct):
-    question: str
-    chat_prompt: tuple[ChatMessage, ...] | None = None
-    system: str | None = None
-    tools: tuple[Tool, ...] = ()
-    input_files: tuple[InputFile, ...] = ()
-
-
 class _Answered(Struct):
     """The part of a result that a case is made of."""
 
     id: str
-    raw_request: _Asked
+    raw_request: RawRequest
     response: str
     tool_calls: list[dict[str, Any]] = []
     thinking: Any = None
     conversation_id: Any = None
 
 
-def answered(paths: Iterable[str]) -> Iterator[Imported | MultiturnError | Notice]:
-    """Yield a case for each answer in results files, with a message to fill in, or what is wrong.
+def _case_of_answer(found: Body, ids: Ids) -> Imported | Notice:
+    """Return the case that goes on from an answer, with its prompt and its settings.
 
-    It has the prompt and the answer; then the user speaks, or, after calls, each tool answers.
+    After the answer the user speaks, or, after calls, each tool answers: messages to fill in.
     """
-    ids = Ids()
-    for path in paths:
-        for where, value in values_in(path):
-            try:
-                if isinstance(value, MultiturnError):
-                    raise value
-                yield _case_of_answer(value, where, ids)
-            except MultiturnError as error:
-                yield placed(error, where)
-
-
-def _case_of_answer(value: Any, where: Place, ids: Ids) -> Imported | Notice:
+    where = found.where
     try:
-        result = msgspec.convert(value, _Answered)
+        result = msgspec.convert(found.value, _Answered)
     except msgspec.ValidationError:
-        match value:
+        match found.value:
             case {"suite": str(), "id": str(name)}:
                 return _without_answer(name, where)
         raise MultiturnError("this is not a result of multiturn run") from None
-    calls = tuple(map(_call, result.tool_calls))
-    said = result.response
+    said, asked = result.response, result.raw_request
+    try:
+        calls = msgspec.convert(result.tool_calls, tuple[Call, ...])
+    except msgspec.ValidationError:
+        what = "are not a JSON object, as the model wrote them; no conversation can go on from them"
+        raise MultiturnError(f"tool_calls: the arguments {what}") from None
     if not said.strip() and not calls:
         return _without_answer(result.id, where)
-    asked = result.raw_request
-    unread = {file.path for file in asked.input_files if not file.resolved_path}
+    unread = {file.path for file in asked.input_files or () if not file.resolved_path}
     turns = [*map(turn_of, asked.chat_prompt or ())]
     if not turns:
         turns = [Turn("system", (Part("text", asked.system),))] if asked.system else []
@@ -272,11 +299,13 @@ def _case_of_answer(value: Any, where: Place, ids: Ids) -> Imported | Notice:
     thinking = tuple(thought for form, block in blocks for thought in form.thoughts(block))
     turns.append(Turn("assistant", parts, None, thinking, calls))
     number = sum(turn.role == "user" for turn in turns) + 1
-    case: Values = {"id": ids.new(f"{re.sub('-turn-[0-9]+$', '', result.id)}-turn-{number}")}
-    if result.conversation_id:
-        case["conversation_id"] = result.conversation_id
-    if asked.tools:
-        case["tools"] = [*map(traces.suite_tool, asked.tools)]
+    given = {
+        "id": ids.new(f"{re.sub('-turn-[0-9]+$', '', result.id)}-turn-{number}"),
+        "conversation_id": result.conversation_id,
+        "tools": [*map(traces.suite_tool, asked.tools or ())],
+        "execution": msgspec.to_builtins(asked.settings or RequestSettings()),
+    }
+    case: Values = {key: value for key, value in given.items() if value}
     fill_in = (Part("text", _TO_FILL_IN),)
     waiting = [Turn("tool", fill_in, answers=call.id) for call in calls] or [Turn("user", fill_in)]
 
@@ -302,14 +331,6 @@ def _without_answer(name: str, where: Place) -> Notice:
     return Notice("import.no_answer", where, f"case {name!r} has no answer; it is left out")
 
 
-def _call(given: dict[str, Any]) -> Call:
-    try:
-        return msgspec.convert(given, Call)
-    except msgspec.ValidationError:
-        what = "are not a JSON object, as the model wrote them; no conversation can go on from them"
-        raise MultiturnError(f"tool_calls: the arguments {what}") from None
-
-
 def placed(error: MultiturnError, where: Place) -> MultiturnError:
     """Return an error with the place of the body that it is of."""
     label = ": ".join(filter(None, (where.label, error.where.label)))
@@ -317,22 +338,9 @@ def placed(error: MultiturnError, where: Place) -> MultiturnError:
     return error
 
 
-def refuse_keys(value: Any, path: str = "") -> None:
-    """Refuse a text of a case that looks like a key: suites are committed."""
-    for step, child in value.items() if isinstance(value, dict) else enumerate(value):
-        below, name = f"{path}[{step}]", ""
-        if isinstance(step, str):
-            _refuse(key_in(step), f"a name in {path or 'the case'}")
-            below, name = f"{path}.{cut(step)}".removeprefix("."), step
-        if isinstance(child, str):
-            kind = key_in(child, "" if name == _NO_KEY else name)
-            _refuse("" if kind and _BYTES.fullmatch(child) else kind, below)
-        elif isinstance(child, dict | list):
-            refuse_keys(child, below)
-
-
-def _refuse(kind: str, where: str) -> None:
-    if kind:
+def refuse_keys(case: Values) -> None:
+    """Refuse a case with what looks like a key: suites are committed."""
+    for where, kind in without_keys(case)[1]:
         what = f"{where} has what looks like a key ({cut(kind)})"
         raise MultiturnError(f"{what}; suites are committed, so replace it in the file")
 
@@ -359,9 +367,12 @@ def write_suite(cases: list[Imported], output: str | None, attached: Attached) -
                 if others is not None:
                     others.write(dump({"targets": targets}).removeprefix("---\n").encode())
                 attached.keep(path.parent)
-    except FileExistsError:
-        what = f"{str(current)!r} exists; name another file, or remove it"
-        raise MultiturnError(what) from None
+    except BaseException as error:
+        attached.remove()
+        if isinstance(error, FileExistsError):
+            what = f"{str(current)!r} exists; name another file, or remove it"
+            raise MultiturnError(what) from None
+        raise
 
 
 def with_targets(cases: list[Imported]) -> tuple[list[Imported], list[Values]]:
@@ -369,17 +380,14 @@ def with_targets(cases: list[Imported]) -> tuple[list[Imported], list[Values]]:
     found, targets = [*cases], named_targets(cases)
     for target, of_cases in targets:
         given = [found[at].case.get("execution", {}) for at in of_cases]
-        written = [{name: json.dumps(value) for name, value in each.items()} for each in given]
         for name, value in given[0].items():
-            is_shared = all(each.get(name) == written[0][name] for each in written)
-            if is_shared and not _has_variable(written[0][name]):
+            written = {json.dumps(each.get(name)) for each in given}
+            if len(written) == 1 and not _has_variable(*written):
                 target[name] = value
         for at, execution in zip(of_cases, given, strict=True):
             kept = {name: value for name, value in execution.items() if name not in target}
             case = {**found[at].case, "execution": kept}
-            if not kept:
-                case.pop("execution")
-            found[at] = found[at]._replace(case=case)
+            found[at] = found[at]._replace(case={key: case[key] for key in case if case[key]})
     return found, [target for target, _ in targets]
 
 

@@ -1,0 +1,54 @@
+"""Characters that nobody sees, in which a prompt can have what its reviewers do not read.
+
+They are joiners, marks of direction, selectors and tags where Unicode and RFC 5892 have no use.
+"""
+
+import re
+import unicodedata
+from contextlib import suppress
+from functools import cache, lru_cache
+from itertools import islice
+from pathlib import Path
+
+# Unicode's Default_Ignorable_Code_Point, but the soft hyphen, and its marks of annotations.
+_MAY_HIDE = (
+    "([\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff])"
+)
+_DIRECTIONS = {"\u200e": {"L"}, "\u200f": {"R", "AL"}, "\u061c": {"R", "AL"}}
+MOST_HIDDEN = 1_000
+
+
+@lru_cache(8)  # many cases have the same guidelines
+def hidden_in(text: str) -> tuple[int, ...]:
+    """Return the first thousand indexes of what nobody sees in a text, and has no use there."""
+    if text.isascii() or all(_has_use(text, at.start()) for at in re.finditer(_MAY_HIDE, text)):
+        return ()
+    found = (at.start() for at in _uses_and_hidden().finditer(text) if at[1])
+    return tuple(islice((at for at in found if not _has_use(text, at)), MOST_HIDDEN))
+
+
+def _has_use(text: str, at: int) -> bool:
+    """Return whether a mark of direction is beside its letters, or a joiner between letters."""
+    if letters := _DIRECTIONS.get(text[at]):
+        beside = filter(str.isalpha, text[max(at - 1, 0) : at + 2])
+        return any(unicodedata.bidirectional(each) in letters for each in beside)
+    if text[at] in "\u200c\u200d":
+        from idna.core import valid_contextj
+
+        with suppress(ValueError):  # beside a character without a name, such as a line break
+            return valid_contextj(text[max(at - 50, 0) : at + 50], min(at, 50))  # a long text fails
+    return False
+
+
+@cache
+def _uses_and_hidden() -> "re.Pattern[str]":
+    """Return a pattern of sequences that have a use, and of what may hide elsewhere, as a group."""
+    from emoji import EMOJI_DATA as EMOJI  # with the pattern, this takes a tenth of a second
+
+    joined = [each for each in EMOJI if "\u200d" in each or "\U000e007f" in each]
+    in_both_forms = {each[0] for each in EMOJI if "variant" in EMOJI[each] or each[1:2] == "\ufe0f"}
+    sequences = *sorted(joined, key=len, reverse=True), f"[{''.join(in_both_forms)}][\ufe0e\ufe0f]"
+    variants = Path(__file__).with_name("variants.txt").read_text(encoding="ascii").split("\n")
+    return re.compile("|".join([*sequences, *variants[1:-1], _MAY_HIDE]))
