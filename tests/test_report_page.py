@@ -16,6 +16,7 @@ from multiturn.report.html import to_html
 
 OpenPage = Callable[..., Page]
 VIEWS = ["Chat prompt", "Transcript", "OpenAI, Azure", "Anthropic", "Gemini", "Codex", "VS Code"]
+VIEWS.append("OpenAI Responses")
 SUITE = """\
 guideline_patterns: ["**/*.instructions.md"]
 metadata: {systemPrompt: You review code.}
@@ -178,9 +179,9 @@ def test_each_view_is_a_click_a_number_or_an_arrow_away(plain: Page) -> None:
         press(plain, "1", str(number), tab=name)
     for key, name in (
         ("ArrowRight", "Chat prompt"),
-        ("ArrowLeft", "VS Code"),
+        ("ArrowLeft", "OpenAI Responses"),
         ("Home", "Chat prompt"),
-        ("End", "VS Code"),
+        ("End", "OpenAI Responses"),
     ):
         press(plain, key, tab=name, focus=name)
 
@@ -205,6 +206,10 @@ def test_a_payload_is_the_json_that_goes_out(plain: Page) -> None:
         {"role": "user", "content": "[Tool]: grep: 2 hits\n\nAnd now?"},
     ]
     assert any("A6" in note for note in texts(plain, ".notes li"))
+    press(plain, "8")
+    first, *others = payload(plain)["input"]
+    assert first == {"role": "system", "content": SYSTEM}
+    assert others[0] == {"role": "user", "content": USER}
     press(plain, "6")
     assert texts(plain, "#panel .text")[0].startswith(
         "[[ ## System Prompt ## ]]\n\nYou review code.\n\n[[ ## Conversation ## ]]\n\n[User]: "
@@ -217,7 +222,7 @@ def test_a_payload_is_the_json_that_goes_out(plain: Page) -> None:
 
 def test_the_texts_of_each_payload_say_where_they_come_from(plain: Page) -> None:
     choose(plain, "greeting")
-    for view in "123457":
+    for view in "1234578":
         press(plain, view)
         hello = plain.locator("#panel [data-origin]", has_text="Hello there")
         assert hello.get_attribute("data-origin") == "evals/review.eval.yaml:17", view
