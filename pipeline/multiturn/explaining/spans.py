@@ -95,8 +95,7 @@ def definitions_of(conversion: Conversion) -> tuple[Message, ...]:
     suite = Place(case.suite or "the case")
     return tuple(
         Message(
-            tool.title,
-            (Span(tool.text, f"tools[{at}] of {suite}", place=case.where(tool.line)),),
+            tool.title, (Span(tool.text, f"tools[{at}] of {suite}", place=case.where(tool.line)),)
         )
         for at, tool in enumerate(conversion.tools)
     )

@@ -157,9 +157,7 @@ def other_suites(
     folder: SnapshotFolder,
     covered: Iterable[str],
     stale: Iterable[Key],
-    wanted: Set[tuple[str, str]],
-    *,
-    has_all: bool = False,
+    wanted: Set[tuple[str, str]] | None,
 ) -> OtherSuites:
     """Read the recorded snapshots that are neither of covered suites nor stale.
 
@@ -167,33 +165,30 @@ def other_suites(
         folder: which has them.
         covered: the suites of the run.
         stale: cases whose snapshots will be removed.
-        wanted: the entries that are asked for, by list and path; without any, nothing is read.
-        has_all: find all suites of an entry, not only one.
+        wanted: find one suite for each of these entries, by list and path; None finds all.
     """
     found, known, gone = OtherSuites(), {folder_of(suite) for suite in covered}, set(stale)
-    paths, folders = {path for _, path in wanted}, Counter[str]()
-
-    def turn(name: str) -> int:
-        """Let the first snapshot of each suite come before all others: it often has its files."""
-        folders[os.path.dirname(name)] += 1
-        return folders[os.path.dirname(name)]
-
-    for name in sorted(folder.snapshots("", below=True), key=turn) if wanted else ():
-        if os.path.dirname(name) in known:
+    paths = None if wanted is None else {path for _, path in wanted}
+    suites = Counter[str]()
+    named = []
+    for name in folder.snapshots("", below=True) if paths != set() else ():
+        suites[os.path.dirname(name)] += 1  # the first ones of all suites often have all files
+        named.append((suites[os.path.dirname(name)], name))
+    for _, name in sorted(named):
+        if os.path.dirname(name) in known or paths == set():
             continue
         text = folder.read(name) or ""
         # To parse a snapshot takes ten times longer than to see that it has none of the files.
         written = set(_PATH.findall(text))
-        if paths.isdisjoint(written) and not any(path[0] in "\"'|>" for path in written):
+        is_plain = not any(path[0] in "\"'|>" for path in written)
+        if paths is not None and is_plain and paths.isdisjoint(written):
             continue
         case = recorded_case(text)
         if case is not None and case not in gone and location_of(*case) == name:
             found.add(case[0], text)
-            known_of_list = {PROMOTED: found.promoting, FILES: found.attaching}
-            if not has_all:
-                paths = {path for name, path in wanted if path not in known_of_list[name]}
-        if not paths:
-            break
+            has = {PROMOTED: found.promoting, FILES: found.attaching}
+            if wanted is not None:
+                paths = {path for name, path in wanted if path not in has[name]}
     return found
 
 
@@ -289,10 +284,11 @@ class Lists:
         before, found = self._locks()
         return {(name, path) for name in before for path in before[name].keys() - found[name]}
 
-    def changed(self) -> set[tuple[str, str]]:
-        """Return the entries of attached files that are new or changed, by list and path."""
+    def also_of(self, others: OtherSuites) -> set[str]:
+        """Return the other suites that have a file whose entry is new or changed."""
         before, found = (locks[FILES] for locks in self._locks())
-        return {(FILES, path) for path in found if found[path] != before.get(path)}
+        changed = (path for path in found if found[path] != before.get(path))
+        return set().union(*(others.attaching.get(path, set()) for path in changed))
 
     def privileges(self) -> dict[PrivilegeChange, list[Key]]:
         """Return each new or changed file in system messages; none if nothing is recorded."""

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from multiturn.engine.converting import ConvertedCase
 from multiturn.engine.selection import Selection, suite_names
 from multiturn.errors import MultiturnError, Place, option
-from multiturn.explaining.spans import Message, joined_text
+from multiturn.explaining.spans import Message
 from multiturn.files.paths import root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.snapshots import lists, snapshot_file
-from multiturn.snapshots.changed_line import changed_line
+from multiturn.snapshots.changed_line import changed_line, new_spans
 from multiturn.snapshots.changes import Change, ChangeGroups, FileChange, State, prompt_growth
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, folder_of, legal_path, location_of, name_in_root
@@ -228,12 +228,9 @@ class SnapshotUpdate:
             self.stale = dict(self._stale())
         self.files = list(self._with_renames())
         if not is_partial:
-            self.files += self.lists.changes(self.uncovered_suites(self.lists.left()))
-            if not run.check:
-                changed = self.lists.changed()
-                also = self.uncovered_suites(changed, has_all=True).attaching
-                suites = set().union(*(also.get(path, set()) for _, path in changed))
-                self._others = len(suites - self._broken)
+            others = self.uncovered_suites(self.lists.left() if run.check else None)
+            self.files += self.lists.changes(others)
+            self._others = len(self.lists.also_of(others) - self._broken)
             old = self.folder.read(lists.TARGET) or ""
             new = lists.target_text(run.provider) if run.provider else ""
             if old != new:
@@ -248,12 +245,10 @@ class SnapshotUpdate:
         if file.old_name or not file.new:
             self.folder.remove(file.old_location)
 
-    def uncovered_suites(
-        self, wanted: Set[tuple[str, str]], *, has_all: bool = False
-    ) -> lists.OtherSuites:
+    def uncovered_suites(self, wanted: Set[tuple[str, str]] | None) -> lists.OtherSuites:
         """Return the files of suites that this run does not cover, as ``other_suites`` does."""
         covered = set(self.run.scope.names.values()) - self._broken
-        return lists.other_suites(self.folder, covered, self.stale, wanted, has_all=has_all)
+        return lists.other_suites(self.folder, covered, self.stale, wanted)
 
     def _stale(self) -> Iterator[tuple[Key, str]]:
         """Yield the snapshots of cases that are gone; none of a suite that has an error."""
@@ -438,20 +433,11 @@ class Acceptance(SnapshotUpdate):
 
     def origins_of(self, change: Change) -> list[str]:
         """Return where the new texts of a difference come from, in words, by its first case."""
-        file = next(iter(change.files), None)
-        if change.path or file is None or file.case is None:
+        case = self.cases.get(change.cases[0]) if change.cases else None
+        if change.path or case is None:
             return list(change.causes)
-        recorded = snapshot_file.recorded_messages(file.old)
-        known = {span.path for message in recorded for span in message.spans}
-        before = "\n".join(joined_text(message.spans) for message in recorded)
-        origins = (
-            span.origin
-            for message in self.judged(file)
-            for span in message.spans
-            if span.text.strip() and span.text.strip("\n") not in before
-            if span.stage is not None or not span.path or span.path not in known
-        )
-        return list(dict.fromkeys(origins))[:_ORIGINS]
+        found = new_spans(case, change.files[0].old)
+        return list(dict.fromkeys(span.origin for _, span, _ in found))[:_ORIGINS]
 
     def accept(self, chosen: Sequence[Change]) -> None:
         """Write the snapshots of some differences, and then the lists.
