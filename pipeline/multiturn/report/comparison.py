@@ -2,13 +2,11 @@
 
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import Literal, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from multiturn.errors import quoted
 from multiturn.files.media import Media
 from multiturn.model.tokens import estimated_tokens
 from multiturn.pipelines.pipeline import Pipeline
@@ -24,14 +22,13 @@ from multiturn.snapshots.privilege import PrivilegeChange, PromotedLock, Promoti
 from multiturn.snapshots.renames import renames
 from multiturn.snapshots.reviewed_case import ReviewedCase
 from multiturn.snapshots.snapshot_file import snapshot_record, snapshot_text
-from multiturn.snapshots.text_diff import compare_texts, shared_ends
+from multiturn.snapshots.text_diff import compare_texts
 from multiturn.text import number_of
 
 Status = Literal["failed", "changed", "renamed", "added", "removed", "same"]
 # Shown at once: a browser would need longer to lay out thousands of them than the rest of the page.
 MOST_PRIVILEGES = 20
 STATUSES: tuple[Status, ...] = get_args(Status)
-_LONG = 100  # characters of a line as it was and as it is, beyond which only words are shown
 _UNKNOWN = "it cannot be read, because its suite has an error"
 
 
@@ -282,21 +279,7 @@ def _title(change: Change) -> str:
     if len(change.cases) == 1:
         # Its first line may have changed in many other cases, too.
         return f"{change.causes[0]}, and {len(change.causes) - 1} more"
-    return changed_words(change)
-
-
-def changed_words(change: Change) -> str:
-    """Return the first line that a change has changed, of a long one only the words that differ."""
-    runs = groupby(change.lines, lambda line: line[0] in "-+")
-    first = next((list(run) for is_changed, run in runs if is_changed), [])
-    old, new = (next((line[1:].strip() for line in first if line[0] == sign), "") for sign in "-+")
-    if old and new and len(old) + len(new) > _LONG:
-        words = old.split(), new.split()
-        head, tail = shared_ends(*words)
-        old, new = (" ".join(side[head : len(side) - tail]) for side in words)
-    if old and new:
-        return f"{quoted(old)} → {quoted(new)}"
-    return f"{quoted(new)} is new" if new else f"{quoted(old)} is gone" if old else ""
+    return change.words
 
 
 def diff_lines(report: Report, comparison: Comparison) -> list[str]:

@@ -11,14 +11,7 @@ from msgspec.structs import replace
 from multiturn.explaining.record import to_json
 from multiturn.explaining.spans import has_media, joined_text
 from multiturn.files.media import Media
-from multiturn.report.comparison import (
-    MOST_PRIVILEGES,
-    Comparison,
-    Report,
-    ReportChanges,
-    changed_words,
-    titled,
-)
+from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, ReportChanges, titled
 from multiturn.report.images import Images
 from multiturn.report.payloads import Payload, Pieces, payloads_of, sample_providers
 from multiturn.report.sides import spans_shown
@@ -164,7 +157,7 @@ class _Data:
             "kind": change.kind,
             "title": title,
             "share": share,
-            "words": changed_words(change) if change.is_compared else "",
+            "words": change.words if change.is_compared else "",
             "path": change.path,
             "cases": [self.places[case] for case in change.cases],
             "causes": change.causes,

@@ -162,7 +162,7 @@ class SnapshotUpdate:
         self._refuse_other_target()
         self.lists = lists.Lists(self.folder, resolve=run.resolve)
         self._places: dict[str, Place] = {}  # of cases, by the snapshots that there should be
-        self.cases: dict[Key, ReviewedCase] = {}
+        self.cases: dict[Key | None, ReviewedCase] = {}
         self._same = self.failures = self._others = 0
         self._broken: set[str] = set()  # suites with a case that could not be converted
         self.stale: dict[Key, str] = {}
@@ -318,7 +318,7 @@ class SnapshotUpdate:
 
     def judged(self, file: FileChange) -> tuple[Message, ...]:
         """Return where changes of privilege may be in the case of a snapshot that differs."""
-        case = self.cases.get(file.case) if file.case else None
+        case = self.cases.get(file.case)
         return case.judged if case else ()
 
     def _placed(self, change: Change) -> Change:
@@ -358,7 +358,7 @@ class SnapshotUpdate:
             return None
         # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
         inline = dict.fromkeys(snapshot_file.inline_guidelines_in(file.old), "")
-        case = self.cases.get(file.case) if file.case else None
+        case = self.cases.get(file.case)
         return prompt_growth(before, now, {}, {**(case.files if case else {}), **inline})
 
     @property
