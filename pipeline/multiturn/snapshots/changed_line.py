@@ -16,14 +16,9 @@ _NARROWEST = 20  # characters of a line of a folded text
 
 
 def new_spans(case: ReviewedCase, old: str) -> Iterator[tuple[str, Span, list[str]]]:
-    """Yield each span with something that no message of its role had.
+    """Yield the role and each span with what its old snapshot has in no message of that role.
 
-    Args:
-        case: as it is.
-        old: its recorded snapshot.
-
-    Yields:
-        The role, the span, and its lines that are new, or its path if a file is.
+    These are lines, or the path of a file.
     """
     known, data = _known(old), [each.data for each in snapshot_file.recorded_messages(old)]
     for message in case.judged:
@@ -34,17 +29,12 @@ def new_spans(case: ReviewedCase, old: str) -> Iterator[tuple[str, Span, list[st
                 yield message.role, span, new
 
 
-def changed_line(case: ReviewedCase, old: str, pipeline: Pipeline) -> Place:
-    """Return the first line with what is new in a case; nowhere if there is none.
+def new_lines(case: ReviewedCase, old: str, pipeline: Pipeline) -> Iterator[Place]:
+    """Yield the lines of new texts and files, then of settings, and of options of the pipeline.
 
-    What is gone has no line, and so have the settings of a target. The arguments are those of
-    ``new_spans``, and the pipeline that has converted the case.
+    What is gone has no line, and so have the settings of a target. The first arguments are those
+    of ``new_spans``.
     """
-    return next((place for place in _lines_of_new(case, old, pipeline) if place.line), Place())
-
-
-def _lines_of_new(case: ReviewedCase, old: str, pipeline: Pipeline) -> Iterator[Place]:
-    """Yield the lines of texts and files, then those of settings and of options of stages."""
     found, known = list(new_spans(case, old)), {text for _, text in _known(old)}
     patterns = {each.path: each.pattern for each in case.promoted}
     for role, span, new in found:

@@ -161,11 +161,7 @@ def other_suites(
 ) -> OtherSuites:
     """Read the recorded snapshots that are neither of covered suites nor stale.
 
-    Args:
-        folder: which has them.
-        covered: the suites of the run.
-        stale: cases whose snapshots will be removed.
-        wanted: find one suite for each of these entries, by list and path; None finds all.
+    It finds one suite for each of the wanted entries, by list and path; for None, all suites.
     """
     found, known, gone = OtherSuites(), {folder_of(suite) for suite in covered}, set(stale)
     paths = None if wanted is None else {path for _, path in wanted}

@@ -19,7 +19,7 @@ from multiturn.files.paths import root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.snapshots import lists, snapshot_file
-from multiturn.snapshots.changed_line import changed_line, new_spans
+from multiturn.snapshots.changed_line import new_lines, new_spans
 from multiturn.snapshots.changes import Change, ChangeGroups, FileChange, State, prompt_growth
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, folder_of, legal_path, location_of, name_in_root
@@ -334,8 +334,8 @@ class SnapshotUpdate:
         case = self.cases.get(change.cases[0])
         if case and (change.kind == "changed" or (change.path and not change.is_compared)):
             old = self.folder.read(location_of(*case.key)) or ""
-            line = changed_line(case, old, self.run.pipeline)
-            where = where if change.path and not line.line else line
+            found = (place for place in new_lines(case, old, self.run.pipeline) if place.line)
+            where = next(found, where if change.path else Place())
         return replace(change, place=where)
 
     def _privileges(self, file: FileChange, listed: Container[str]) -> Iterator[PrivilegeChange]:
