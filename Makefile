@@ -81,7 +81,7 @@ bench: $(READY)  ## measure times and memory against floors
 
 fuzz: $(READY)  ## look for input that breaks something, FUZZ_SECONDS=20 for each kind
 	$(INSTALL) --require-hashes --requirement requirements-fuzz.lock
-	for kind in suites dialects pipelines targets patterns defaults states results locks reports traces; do \
+	for kind in suites dialects tables settings pipelines targets patterns defaults states results locks reports traces; do \
 		$(BIN)/python tests/fuzz.py $$kind -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit 1; done
 
 build: $(READY)  ## build the sdist and the wheel into dist, and check them

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, suppress
 from copy import deepcopy
 from io import BytesIO
 from itertools import pairwise
@@ -19,13 +19,14 @@ from unittest.mock import patch
 import msgspec
 
 from bodies import BODIES, TEXTS, chat_body, in_telemetry
-from multiturn import MultiturnError, load_pipeline, load_suite, load_target
+from multiturn import MultiturnError, ProviderError, load_pipeline, load_suite, load_target
 from multiturn.engine.batches import BatchState
 from multiturn.engine.converting import convert_cases
 from multiturn.engine.project import find_defaults
 from multiturn.engine.selection import Selection
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.case import CASES_KEYS
+from multiturn.model.settings import SETTINGS
 from multiturn.providers.results import read_stored
 from multiturn.report.comparison import compare
 from multiturn.report.html import to_html
@@ -36,6 +37,7 @@ from multiturn.suites.guideline_patterns import guideline_matcher
 from multiturn.suites.keys import IRRELEVANT
 from multiturn.traces.suite import Attached, Imported, imported, suite_text
 from multiturn.traces.telemetry import INPUT
+from vendors import PROVIDERS
 
 _temporary = TemporaryDirectory()
 _folder = Path(_temporary.name)
@@ -207,6 +209,59 @@ class _Chosen:
     def _text(self) -> str:
         self._count += 1
         return f"text.{self._count}."
+
+
+def tables(data: bytes) -> None:
+    """Convert the cases of a CSV file; if it begins with a letter, its columns are variables."""
+    prompts = "prompts: ['{{ a }}']\n" if data[:1].isalpha() else ""
+    _written("t.yaml", f"{prompts}tests: t.csv\n".encode())
+    _written("t.csv", data)
+    errors: list[MultiturnError] = []
+    with chdir(_folder):
+        for case in load_suite("t.yaml", on_error=errors.append):
+            try:
+                _pipeline.request(case)
+            except MultiturnError as error:
+                errors.append(error)
+    for each in errors:
+        _check_place(each, Path("t.csv" if str(each).startswith("t.csv") else "t.yaml"))
+
+
+def settings(data: bytes) -> None:
+    """Send the settings that some bytes choose to each vendor; no text of theirs is lost unsaid."""
+    choices = iter(data)
+    given = {SETTINGS[at % len(SETTINGS)]: _setting(choices) for at in choices}
+    case = {"id": "a", "input": "Hi", "tools": [_TOOL], "execution": given}
+    path = _written("s.yaml", msgspec.json.encode({"tests": [case]}))
+    errors: list[MultiturnError] = []
+    doubts: list[Notice] = []
+    for loaded in load_suite(path, on_error=errors.append):
+        request = _pipeline.request(loaded)
+        for name, connect in PROVIDERS.items():
+            with suppress(ProviderError), warnings_to(doubts.append):
+                wire = connect().wire(request)
+                there = json.dumps(json.loads(wire.body))
+                said = " ".join([*wire.repairs, *(doubt.why for doubt in doubts)])
+                for text, keys in _texts(given) if name != "echo" else ():
+                    if text not in there and not all(key in said for key in keys):
+                        raise AssertionError(f"{text} is lost, below {keys} of {given}: {there}")
+    for each in errors:
+        _check_place(each, path)
+
+
+_TOOL = {"name": "text.0.", "parameters": {"type": "object"}}
+_SETTING: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, -1, 2, 0.5, 1e308, 10**25, "", "text.1.", "low", "none", "required"),
+    *("json", "high", "flex", "auto", [], ["text.2."], {}, {"name": "text.0."}, {"text.3.": 1}),
+    {"schema": {"type": "object", "description": "text.4."}, "name": "text_5"},
+    {"schema": {"text.6.": []}, "strict": True, "description": "text.7."},
+    *({"metadata": {"a": "text.8."}}, {"messages": [{"role": "user", "content": "text.9."}]}),
+    *({"thinking": {"type": "enabled"}}, {"generationConfig": {"a": ["text.10."]}}, [None]),
+)
+
+
+def _setting(choices: Iterator[int]) -> Any:
+    return _SETTING[next(choices, 0) % len(_SETTING)]
 
 
 def pipelines(data: bytes) -> None:
@@ -396,6 +451,8 @@ KINDS: dict[str, Callable[[bytes], None]] = {
         *(
             suites,
             dialects,
+            tables,
+            settings,
             pipelines,
             targets,
             patterns,

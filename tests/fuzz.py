@@ -60,6 +60,14 @@ def seeds(kind: str) -> list[bytes]:
     match kind:
         case "dialects":  # each byte is a choice
             return [bytes(range(start, start + 64)) for start in range(0, 192, 16)]
+        case "tables":
+            return [
+                b"id,input\na,Hi\n",
+                b'a,__prefix,id\n"x\n""y",{{ b }},c\n',
+                *files("examples/**/*.csv"),
+            ]
+        case "settings":  # the name of each, and its value
+            return [bytes([name, value]) * 2 for name in range(16) for value in range(31)]
         case "patterns":
             return [f"{pattern}\na/b.instructions.md".encode() for pattern in PATTERNS]
         case "pipelines":

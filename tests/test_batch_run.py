@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from batch_server import answer_to, prompt_of, text_for
 from multiturn import Case, MultiturnError, ProviderError, load_pipeline, load_suite
+from multiturn.engine import batches
 from multiturn.engine.batches import Batches, BatchRun, BatchState, DryBatchRun
 from multiturn.engine.run import Run
 from multiturn.providers.anthropic.batches import AnthropicBatchApi
@@ -532,6 +533,26 @@ def test_a_part_may_be_as_large_as_the_vendor_takes(
     assert sizes() == [(3, whole)]
     monkeypatch.setattr(OpenAIBatchApi, "most_bytes", whole - 1)
     assert [requests for requests, _ in sizes()] == [2, 1]
+
+
+def test_what_waits_is_not_decoded_again_for_each_part(
+    folder: Path, named: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the time to send millions of requests would grow with the square of their number."""
+    decoded: list[bytes] = []
+    decode = batches._decode
+    named.lag = 9
+
+    def counted(line: bytes) -> Any:
+        decoded.append(line)
+        return decode(line)
+
+    monkeypatch.setattr(batches, "_decode", counted)
+    write_suite(folder, map(str, range(40)))
+    assert run(wait=False) == {}
+    assert len(named.batches) == 20
+    assert not [line for line in decoded if b'"asked"' in line]
+    assert len(BatchState("out.jsonl").waiting()[0]) == 40
 
 
 def test_parts_keep_to_the_limits_of_the_vendors() -> None:

@@ -7,6 +7,9 @@ import pytest
 
 from commands import run
 from comparing import write
+from multiturn import Conversion, load_pipeline, stage
+from multiturn.errors import StageError
+from multiturn.pipelines.pipeline import try_out
 
 SUITE = """\
 evalcases:
@@ -285,3 +288,16 @@ def test_a_suite_that_is_not_there_is_an_error_of_the_command(tmp_path: Path) ->
 def test_an_error_of_no_file_has_none_in_json(tmp_path: Path) -> None:
     code, (line,), _ = checked(tmp_path, "a.eval.yaml --case tow --format json")
     assert (code, json.loads(line)["file"]) == (1, None)
+
+
+def test_stages_that_ship_are_held_to_their_word_like_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @stage(requires={"files"}, consumes={"files"}, provides={"text"})
+    def embed_files(conversion: Conversion) -> Conversion:
+        return conversion
+
+    monkeypatch.setattr(embed_files, "__module__", "multiturn_stages.embed_files")
+    broken = load_pipeline("spec").replace("embed_files", embed_files)
+    with pytest.raises(StageError, match="declares that it provides text, but an attached file is"):
+        try_out(broken)

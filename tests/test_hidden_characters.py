@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from browser import Reader, open_browser
 from commands import run
 from comparing import write
+from limits import limited
 from multiturn.hidden import hidden_in
 from repositories import commit, git
 
@@ -439,3 +440,9 @@ def test_a_text_in_ascii_imports_no_table(tmp_path: Path) -> None:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
     assert done.stderr == "\n"
+
+
+def test_one_at_the_end_of_a_large_text_is_found_in_no_time() -> None:
+    text = "a naïve word 12 " * 60_000  # 1 MB: each emoji tried at each place took 10 s
+    with limited(seconds=3):
+        assert hidden_in(f"{text}\u200b") == (len(text),)

@@ -103,6 +103,25 @@ def test_a_disk_that_fills_leaves_no_file_in_part_and_the_next_init_goes_on(tmp_
     assert_next_commands_work(done, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        (".git/hooks", "Git commits nothing that is in .git; enter another folder"),
+        ("a/${{ x }}", "a workflow cannot name the folder 'a/${{ x }}'; rename it"),
+        ("a\nb", "a workflow cannot name the folder 'a\\nb'; rename it"),
+        ("a\udcff", "a workflow cannot name the folder 'a\\udcff'; rename it"),
+    ],
+)
+def test_a_folder_that_git_or_a_workflow_cannot_have_is_refused(
+    tmp_path: Path, name: str, error: str
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / name).mkdir(parents=True)
+    done = run("init", folder=tmp_path / name)
+    assert (done.returncode, done.stderr) == (2, f"Error: {error}\n")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
 @pytest.mark.parametrize("link", ["evals", ".github", ".github/workflows"])
 @pytest.mark.parametrize("leads", ["elsewhere", "/"])
 def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path, link: str, leads: str) -> None:

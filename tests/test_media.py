@@ -210,6 +210,35 @@ def test_processes_that_share_a_store_read_and_write_their_own_bytes() -> None:
     subprocess.run([sys.executable, "-c", FORKS], check=True, timeout=60)
 
 
+FORKS_MEANWHILE = """
+import os, signal, threading, time
+from multiturn.files.media import Store
+
+for at in range(30):
+    store, known = Store(), {}
+
+    def fill():
+        for data in (bytes([number]) * 300_000 for number in range(30)):
+            known[store.add(data)] = data
+
+    thread = threading.Thread(target=fill)
+    thread.start()
+    time.sleep(at / 3000)
+    seen = dict(known)
+    child = os.fork()
+    if not child:
+        signal.alarm(2)
+        os._exit(not all(store.read(digest) == data for digest, data in seen.items()))
+    assert os.waitpid(child, 0)[1] == 0
+    thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_process_may_fork_while_another_thread_moves_a_store_to_its_file() -> None:
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS_MEANWHILE], check=True, timeout=60)
+
+
 def test_a_full_disk_is_an_error_that_leaves_no_image_out(tmp_path: Path) -> None:
     case = (
         "{{id: {0}, input_messages: [{{role: user, content: [{{type: file, value: {0}.gif}}]}}]}}"

@@ -174,6 +174,21 @@ def test_the_settings_of_a_case_in_python_are_sent_as_those_of_a_suite(tmp_path:
     }
 
 
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini"])
+def test_the_description_of_a_schema_is_sent_or_a_warning_says_that_it_is_not(
+    tmp_path: Path, provider: str
+) -> None:
+    execution = "{response_format: {schema: {type: object}, description: A verdict.}}"
+    (case,) = cases(f"id: a\nexecution: {execution}\ninput: Hi\n", tmp_path)
+    target = f"{{name: t, provider: {provider}, api_key: abcdef, model: m}}"
+    write(tmp_path, {"targets.yaml": f"[{target}]"})
+    with capture_logs() as logs:
+        wire = load_target("t", file=str(tmp_path / "targets.yaml")).wire(SPEC.request(case))
+    why = "the description of response_format is not sent to this vendor; write it in the schema"
+    assert (b"A verdict." in wire.body) == (provider == "openai")
+    assert (why in [log["why"] for log in logs]) == (provider != "openai")
+
+
 def test_settings_of_a_case_are_no_mapping() -> None:
     given: Any = {"temperature": 0}
     with pytest.raises(TypeError, match=r"write RequestSettings\(temperature=0\)"):

@@ -383,6 +383,25 @@ def test_a_repair_that_a_setting_of_the_target_requires_is_in_its_lock(tmp_path:
     assert line["file"] == "snapshots/target.lock"
 
 
+@pytest.mark.parametrize("options", [(), ("--resolve",)], ids=["snapshot", "resolve"])
+def test_a_lock_of_the_target_with_a_merge_conflict_is_written_anew(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    write_all(tmp_path, "openai", {"seed": 7}, [{}])
+    command = ("snapshot", "a.eval.yaml", "--target", "t")
+    run(tmp_path, *command)
+    lock = tmp_path / "snapshots/target.lock"
+    before = lock.read_text()
+    ours = "  seed: 7\n"
+    lock.write_text(
+        before.replace(ours, f"<<<<<<< HEAD\n{ours}=======\n  seed: 8\n>>>>>>> other\n")
+    )
+    (line,) = differences(tmp_path)
+    assert "\n-<<<<<<< HEAD\n" in line["diff"]
+    run(tmp_path, *command, *options)
+    assert lock.read_text() == before
+
+
 def test_the_default_system_message_is_one_repair_everywhere(tmp_path: Path) -> None:
     added = "C9: added the default system message: You are a careful assistant."
     write_all(tmp_path, "anthropic", {}, [{}])

@@ -141,6 +141,15 @@ def test_an_error_is_said_and_the_next_change_is_compared_with_what_was_before(
     assert watching.end(signal.SIGTERM) == -signal.SIGTERM
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="it refuses such a name")
+def test_a_name_that_is_no_utf_8_is_an_error_in_words(watching: Watching) -> None:
+    os.mkdir(os.fsencode(watching.folder) + b"/bad\xff")
+    out, _ = watching.process.communicate(timeout=60)
+    assert out.startswith("Error: cannot watch: Unable to decode path ")
+    assert out.endswith("; name a smaller --root\n")
+    assert watching.process.returncode == 2
+
+
 def test_without_its_package_it_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -338,6 +338,29 @@ def test_a_worker_that_dies_ends_the_run_in_words(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text() == "as it was"
 
 
+def test_a_worker_that_is_killed_while_it_sends_a_result_ends_the_run_in_words(
+    tmp_path: Path,
+) -> None:
+    """A result with images takes long to send, and needs memory: enough for a kernel to act."""
+    write_stage(
+        tmp_path,
+        "def send_a_part(connection, data):\n"
+        "    os.write(connection.fileno(), b'\\0\\1\\0\\0' + bytes(100))\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "Connection._send_bytes = send_a_part",
+        before="import os, signal\nfrom multiprocessing.connection import Connection",
+    )
+    write_suites(tmp_path, "ab")
+    arguments = (".", "--workers", "2", "--pipeline", "p.yaml", "--output", "out")
+    process = start("convert", *arguments, folder=tmp_path)
+    try:
+        _, stderr = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert (process.returncode, stderr) == (2, DIED)
+    assert not (tmp_path / "out").exists()
+
+
 @needs_proc
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_an_interrupt_ends_the_workers_at_once(tmp_path: Path, number: int) -> None:

@@ -5,6 +5,7 @@ They are joiners, marks of direction, selectors and tags where Unicode and RFC 5
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache, lru_cache
 from itertools import islice
@@ -18,6 +19,7 @@ _MAY_HIDE = (
 )
 _DIRECTIONS = {"\u200e": {"L"}, "\u200f": {"R", "AL"}, "\u061c": {"R", "AL"}}
 MOST_HIDDEN = 1_000
+_LONGEST = 16  # characters; the longest sequence that has a use is one of ten
 
 
 @lru_cache(8)  # many cases have the same guidelines
@@ -25,8 +27,16 @@ def hidden_in(text: str) -> tuple[int, ...]:
     """Return the first thousand indexes of what nobody sees in a text, and has no use there."""
     if text.isascii() or all(_has_use(text, at.start()) for at in re.finditer(_MAY_HIDE, text)):
         return ()
-    found = (at.start() for at in _uses_and_hidden().finditer(text) if at[1])
-    return tuple(islice((at for at in found if not _has_use(text, at)), MOST_HIDDEN))
+    return tuple(islice(_each_hidden(text), MOST_HIDDEN))
+
+
+def _each_hidden(text: str) -> Iterator[int]:
+    end = 0  # of what was searched: the slow pattern sees only what is around its characters
+    for at in (each.start() for each in re.finditer(_MAY_HIDE, text)):
+        if at >= end and (found := _uses_and_hidden().search(text, max(end, at - _LONGEST))):
+            end = found.end()
+            if found[1] and not _has_use(text, at):
+                yield at
 
 
 def _has_use(text: str, at: int) -> bool:

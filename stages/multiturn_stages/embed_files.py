@@ -39,6 +39,8 @@ def embed_files(
     name = "embed_files"
 
     def embed(turn: Turn) -> Turn:
+        if not any(part.kind in kinds for part in turn.parts):
+            return turn
         above = header if turn.role != "system" or system_header is None else system_header
         parts: list[Part] = []
         for part in turn.parts:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec.structs import replace
 
-from multiturn import Conversion, MultiturnError, Part, marker_text, stage
+from multiturn import Conversion, MultiturnError, Part, Turn, marker_text, stage
 from multiturn.errors import quoted
 from multiturn.suites.guideline_patterns import guideline_matcher
 
@@ -30,7 +30,7 @@ def extract_guidelines(
 
     def refer(part: Part) -> Part:
         path, resolved = part.path, part.resolved_path
-        if part.kind not in ("file", "media") or path is None or resolved is None:
+        if resolved is None or path is None or part.kind not in ("file", "media"):
             return part
         if not is_guideline(path, resolved):
             return part
@@ -42,7 +42,11 @@ def extract_guidelines(
         text = marker.replace("{path}", path)
         return replace(part, kind="reference", text=text, stage=name, changed_by=None)
 
-    turns = tuple(replace(turn, parts=tuple(map(refer, turn.parts))) for turn in conversion.turns)
+    def refer_all(turn: Turn) -> Turn:
+        parts = tuple(map(refer, turn.parts))
+        return turn if parts == turn.parts else replace(turn, parts=parts)
+
+    turns = tuple(map(refer_all, conversion.turns))
     if not extracted:
         return conversion
     return conversion.replace(turns=turns, guidelines=(*conversion.guidelines, *extracted.values()))

@@ -3,13 +3,17 @@
 All vendors have one client for HTTP, which is asked through OpenAI.
 """
 
+import asyncio
 import gzip
 import json
+import time
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
-from loopback import TEXT, Server, completion
+from loopback import TEXT, Server, Step, completion
+from multiturn import ProviderError
 from vendors import Connect, ask, each_vendor, failure, openai
 
 MIB = 2**20
@@ -42,6 +46,15 @@ def test_no_vendors_sdk_waits_longer_than_a_minute(connect: Connect, server: Ser
     assert "61 s (Retry-After)" in failure(connect(server.url)).what
 
 
+def test_a_date_that_has_passed_is_no_reason_not_to_wait(server: Server) -> None:
+    """Clocks differ: without a delay of our own, all retries would be sent at once."""
+    headers = {"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT", "retry-after-ms": "x"}
+    server.answer(body=SLOW_DOWN, status=429, headers=headers)
+    started = time.monotonic()
+    assert ask(openai(server.url, max_retries=1)).retries == 1
+    assert time.monotonic() - started > 0.37
+
+
 def test_an_answer_has_16_mib_at_most(server: Server) -> None:
     server.answer(body=b"0" * (17 * MIB))
     error = failure(openai(server.url))
@@ -65,6 +78,20 @@ def test_a_packed_answer_is_read_as_far_as_the_limit(
         assert tracemalloc.get_traced_memory()[1] < 10 * MIB
     finally:
         tracemalloc.stop()
+
+
+def test_a_file_that_drips_is_not_waited_for(server: Server, tmp_path: Path) -> None:
+    """Its time is limited for each 64 KiB, so that only a large one may take longer."""
+    server.then(Step(lambda request: (200, b"0" * 200), pause=0.01))
+    provider = openai(server.url, timeout_seconds=0.3, max_retries=0)
+
+    async def fetch() -> None:
+        async with provider:
+            with (tmp_path / "file").open("wb") as file:
+                await provider.download("/files/a", file)
+
+    with pytest.raises(ProviderError, match="no answer within"):
+        asyncio.run(fetch())
 
 
 @pytest.mark.parametrize("encoding", ["br", "gzip"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,8 @@ import click
 
 from multiturn.cli.options import MultiturnCommand
 from multiturn.cli.printing import echo, writing
-from multiturn.text import in_line, number_of
+from multiturn.errors import AccessError, MultiturnError
+from multiturn.text import CONTROL, in_line, number_of
 
 _SUITE = ("evals/tone.instructions.md", "evals/first.eval.yaml")  # which needs the other one
 _DEFAULTS = "multiturn.toml"
@@ -41,6 +43,10 @@ def init() -> None:
     address, here = _address(), Path.cwd()
     top = Path(root_of(here))
     folder = here.relative_to(top).as_posix()
+    if ".git" in here.parts:
+        raise AccessError("Git commits nothing that is in .git; enter another folder")
+    if "${{" in folder or re.search(CONTROL, folder):
+        raise AccessError(f"a workflow cannot name the folder {folder!a}; rename it")
     _check_inside(Path("evals"), top)  # before anything is looked for there
     targets = [
         Path(os.path.relpath(top)) / name if name in (_WORKFLOW, _HOOK) else Path(name)
@@ -64,7 +70,6 @@ def init() -> None:
 
 def _check_inside(folder: Path, top: Path) -> None:
     """Refuse a folder that a link leads out of the project."""
-    from multiturn.errors import MultiturnError
     from multiturn.files.paths import is_below, real_path
 
     real = real_path(folder)

@@ -41,14 +41,14 @@ def list_cases(options: shared.SuiteOptions, tokens: bool) -> None:
 
     Of each case: its id, messages, attached files, images and other media, and guidelines.
 
-    SUITE is what convert takes. A case that cannot be converted is reported and skipped; the exit
-    code is then 1.
+    SUITE is what convert takes. Cases are read, and converted only with --tokens, --strict or a
+    pipeline of your own. A case with an error is reported and skipped; the exit code is then 1.
     """
     from multiturn.explaining.record import to_json
 
     if (options.target or options.targets_file) and not tokens:
         raise click.UsageError("--target and --targets are for --tokens; add it")
-    conversions = options.conversions()
+    conversions = options.conversions(only_files=not tokens)
     sized = _sized(conversions, options) if tokens else ()
     if options.format_ == "json":
         for conversion, size, parts in sized:

@@ -322,12 +322,18 @@ class SuiteOptions(NamedTuple):
 
         return read_pipeline(self.pipeline)
 
-    def conversions(self) -> "Iterator[Conversion]":
-        """Yield the cases as the pipeline converts them; ``failures`` gets the errors of others."""
-        from multiturn.engine.converting import convert_cases
+    def conversions(self, *, only_files: bool = False) -> "Iterator[Conversion]":
+        """Yield the cases as the pipeline converts them; ``failures`` gets the errors of others.
 
-        chosen = self.read_pipeline()
-        for outcome in convert_cases(self.select(), chosen):
+        ``only_files`` finds the files of cases, and does no more, unless a pipeline is named, or
+        all that is wrong is an error.
+        """
+        from multiturn.engine.converting import convert_cases, with_files
+        from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE
+
+        pipeline = self.read_pipeline()
+        is_short = only_files and self.pipeline == DEFAULT_PIPELINE and not self.strict
+        for outcome in convert_cases(self.select(), with_files if is_short else pipeline):
             if outcome.error is not None:
                 self.failures.add(outcome.error)
             elif outcome.conversion is not None:

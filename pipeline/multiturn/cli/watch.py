@@ -69,7 +69,7 @@ def _changes(folders: set[Path]) -> Iterator[set[str]]:
                 # A file that is gone, such as an editor's, says nothing beside others.
                 yield set(filter(os.path.exists, paths)) or paths
             is_first = False
-    except OSError as error:  # as where the system lets nobody watch so many folders
+    except (OSError, RuntimeError) as error:  # too many folders, or a name that is not UTF-8
         raise AccessError(f"cannot watch: {error}; name a smaller --root") from None
 
 

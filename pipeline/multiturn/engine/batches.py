@@ -76,6 +76,7 @@ class BatchState:
         self.parts: dict[str, BatchPart] = {}  # by their tokens
         self.canceled = False
         self._file: BinaryIO | None = None
+        self._read_to = 0  # bytes of the file whose records are noted
         self._catch_up()
         if self.target is None and os.path.exists(self.path):
             raise MultiturnError("this is not the state of a batch; move it away", where=self.path)
@@ -107,20 +108,26 @@ class BatchState:
 
     def _clear(self) -> None:
         self.close()
-        self.target, self.parts, self.canceled = None, {}, False
+        self.target, self.parts, self.canceled, self._read_to = None, {}, False, 0
 
     def _catch_up(self) -> None:
-        for record in self._records():
+        for end, record in self._records(self._read_to):
+            self._read_to = end
             self._note(record)
 
-    def _records(self) -> Iterator[_Record]:
-        """Yield what each line says; nothing has relied on one that was cut short."""
+    def _records(self, start: int = 0) -> Iterator[tuple[int, _Record]]:
+        """Yield where each line ends, from so many bytes on, and what it says.
+
+        A line that was cut short is left out: nothing has relied on it.
+        """
         if self._file is not None:
             self._file.flush()
         with suppress(FileNotFoundError), open_regular(self.path, self.path) as file:
+            file.seek(start)
             for line in lines_of(file, self.path):
+                start += len(line)
                 with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                    yield _decode(line)
+                    yield start, _decode(line)
 
     def _note(self, record: _Record) -> None:
         if isinstance(record, Target):
@@ -163,7 +170,7 @@ class BatchState:
     def asked(self, *parts: BatchPart) -> Iterator[Waiting]:
         """Yield the cases that wait for any of some parts."""
         tokens = {part.token for part in parts}
-        for record in self._records() if tokens else ():
+        for _, record in self._records() if tokens else ():
             if isinstance(record, Waiting) and record.part in tokens:
                 yield record
 

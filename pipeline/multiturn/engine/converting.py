@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +22,8 @@ from multiturn.logs import Notice, warn, warnings_to
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
+from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, read_pipeline
+from multiturn.pipelines.step import Step
 from multiturn.suites.discovery import stay_inside
 from multiturn.suites.guideline_patterns import UNUSED_PATTERN
 from multiturn.suites.keys import UnknownKey, unknown_key
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 # Cases are read, then converted, some at a time: a processor's caches do not hold the code for
 # both, and to take turns with each case takes a quarter longer.
 _MOST_AHEAD, _MOST_SIZE = 64, 250_000
+
+
+Convert = Callable[[Conversion], Conversion]  # a pipeline
 
 
 class ConvertedCase(Struct, frozen=True):
@@ -51,7 +57,7 @@ class ConvertedCase(Struct, frozen=True):
             return self.error.case_id
         return None if self.case is None else self.case.id
 
-    def converted(self, pipeline: Pipeline, *, strict: bool) -> "ConvertedCase":
+    def converted(self, pipeline: Convert, *, strict: bool) -> "ConvertedCase":
         """Return what a pipeline makes of it; if strict, text lost without a rule is an error."""
         if self.case is None:
             return self
@@ -62,7 +68,7 @@ class ConvertedCase(Struct, frozen=True):
         return structs.replace(self, conversion=conversion)
 
 
-def convert_case(case: Case, pipeline: Pipeline, *, strict: bool) -> Conversion:
+def convert_case(case: Case, pipeline: Convert, *, strict: bool) -> Conversion:
     """Return what a pipeline makes of a case; if strict, text lost without a rule is an error."""
     conversion = pipeline(Conversion(case))
     if strict:
@@ -79,8 +85,26 @@ def convert_case(case: Case, pipeline: Pipeline, *, strict: bool) -> Conversion:
     return conversion
 
 
+def with_files(conversion: Conversion) -> Conversion:
+    """Return a conversion with the files that its case attaches, as the default pipeline has them.
+
+    Most cases attach none, and stay as they are.
+    """
+    if all(isinstance(each.content, str) for each in conversion.case.input_messages):
+        return conversion
+    for step in _first_steps():
+        conversion = step.run(conversion)
+    return conversion
+
+
+@cache
+def _first_steps() -> tuple[Step, ...]:
+    """Return the stages that find files and guidelines."""
+    return read_pipeline(DEFAULT_PIPELINE).steps[:2]
+
+
 def convert_cases(
-    selection: Selection, pipeline: Pipeline, seen: set[str] | None = None
+    selection: Selection, pipeline: Convert, seen: set[str] | None = None
 ) -> Iterator[ConvertedCase]:
     """Yield what became of each selected case, in the order of the suites; holds few at a time.
 

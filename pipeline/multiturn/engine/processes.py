@@ -12,7 +12,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
-from typing import Literal
+from typing import Any, Literal
 
 from multiturn.engine import converting
 from multiturn.engine.converting import ConversionJob, RenderedCase, Slice
@@ -54,11 +54,15 @@ def on_processes(
     executor = ProcessPoolExecutor(workers, context, _begin, (log, os.getpid()))
     started: set[BaseProcess] = set()
     patience = 0.0
+    ended = threading.Event()
+    watch = threading.Thread(target=_watch, args=(executor, started, ended), daemon=True)
 
     def submit(part: Slice) -> "Future[list[RenderedCase]]":
         with masked("SIG_BLOCK"):
             future = executor.submit(_convert, job, part)
             started.update(multiprocessing.active_children())
+            if watch.ident is None:  # not before the processes are forked
+                watch.start()
         return future
 
     try:
@@ -77,6 +81,7 @@ def on_processes(
             end.join(patience)
             _end(started)
             end.join()
+            ended.set()
 
 
 def _begin(log: LogSettings, parent: int) -> None:
@@ -97,6 +102,16 @@ def _convert(job: ConversionJob, part: Slice) -> list[RenderedCase]:
     for the rest of it.
     """
     return converting.convert_slice(job, part)
+
+
+def _watch(executor: Any, started: set[BaseProcess], ended: threading.Event) -> None:
+    """End the wait for the rest of a result while whose sending a worker was killed."""
+    sending = executor._result_queue._writer  # which is open in this process, too
+    while not ended.wait(_PATIENCE):
+        if any(worker.exitcode for worker in [*started]):
+            _end(started)
+            sending.close()
+            return
 
 
 def _end(workers: Iterable[BaseProcess]) -> None:

@@ -14,6 +14,11 @@ from multiturn.errors import AccessError, AttachmentError, MultiturnError, quote
 from multiturn.text import CONTROL, has_host
 
 _IN_MEMORY = 4_000_000  # bytes of a run; with more, all lie in a temporary file
+_LOCK = RLock()  # of all stores
+if hasattr(os, "register_at_fork"):  # a process forked while a thread holds it would wait for ever
+    os.register_at_fork(
+        before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
+    )
 
 
 class Store:
@@ -25,7 +30,6 @@ class Store:
         self._size = 0
         self._file: IO[bytes] | None = None
         self._process = 0  # whose file it is
-        self._lock = RLock()
 
     def add(self, data: bytes) -> str:
         """Keep some bytes; return their digest.
@@ -36,7 +40,7 @@ class Store:
         import hashlib
 
         digest = hashlib.sha256(data).hexdigest()
-        with self._lock:
+        with _LOCK:
             if digest not in self._kept and digest not in self._places:
                 try:
                     self._add(digest, data)
@@ -46,7 +50,7 @@ class Store:
 
     def read(self, digest: str) -> bytes:
         """Return the bytes of a digest."""
-        with self._lock:
+        with _LOCK:
             if self._file is None:
                 return self._kept[digest]
             start, end = self._places[digest]

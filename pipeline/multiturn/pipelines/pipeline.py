@@ -420,6 +420,9 @@ def try_out(pipeline: Pipeline) -> str:
     """
     with warnings_to(lambda _: None):
         try:
+            conversion = Conversion(built_in_case(), markers=pipeline.markers)
+            for step in pipeline.steps:
+                conversion = step.run(conversion, is_tried=True)
             pipeline(Conversion(built_in_case()))
         except errors.StageError:
             raise

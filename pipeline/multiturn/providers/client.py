@@ -205,9 +205,11 @@ class Client:
                 is_file = into is not None and response.status < 300
                 async for piece in _unpacked(response, self._secrets):
                     if into is not None and is_file:
+                        whole = into.tell() // PIECE
                         into.write(piece)
-                        # The time of a file is limited for each of its pieces, not for all of it.
-                        limit.reschedule(asyncio.get_running_loop().time() + seconds)
+                        # The time is limited for each 64 KiB of a file, not for all of it.
+                        if into.tell() // PIECE > whole:
+                            limit.reschedule(asyncio.get_running_loop().time() + seconds)
                         continue
                     content += piece
                     if len(content) > LARGEST_ANSWER:
@@ -300,5 +302,5 @@ def _delay(headers: Mapping[str, str]) -> float:
             return max(0.0, float(headers[name]) / unit)  # which is 0 for what is no number
     with suppress(KeyError, ValueError):
         when = parsedate_to_datetime(headers["retry-after"])
-        return round((when - datetime.now(UTC)).total_seconds())
+        return max(0, round((when - datetime.now(UTC)).total_seconds()))
     return 0

@@ -16,6 +16,7 @@ from multiturn.errors import ProviderError, quoted
 from multiturn.files.media import MEDIA_KINDS, Media, MediaKind
 from multiturn.model import turns as model
 from multiturn.model.request import ProviderRequest
+from multiturn.model.settings import RequestSettings
 from multiturn.providers.models import Abilities, Verdict, words_of
 from multiturn.providers.rules import RULES, Rule, broken, named
 from multiturn.text import first_of, number_of
@@ -309,6 +310,13 @@ def leave_out_thinking(layout: Layout, rule: str, reasons: Iterable[list[str]]) 
     if gone := len(layout.messages) - len(kept):
         layout.repair(rule, f"left out {number_of(gone, 'message')} with nothing but thinking")
     layout.messages = kept
+
+
+def doubt_description(layout: Layout, settings: RequestSettings) -> None:
+    """Note a description of the answer's JSON Schema that a vendor's bodies cannot have."""
+    if getattr(settings.response_format, "description", ""):
+        what = "the description of response_format is not sent to this vendor"
+        layout.doubts.append(f"{what}; write it in the schema")
 
 
 def pair_results(layout: Layout, *, is_asked: bool = True) -> None:

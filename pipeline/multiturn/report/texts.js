@@ -88,18 +88,10 @@ function roleOf(title) {
 
 /** Yield each text of a payload's body, in its order, with the role of its message. */
 function* spoken(body, spans, role = "") {
-  if (body?.$) yield { role, spans: body.$.flatMap((piece) => shownPiece(piece, spans, body.$)) };
-  else if (Array.isArray(body)) for (const item of body) yield* spoken(item, spans, role);
+  if (body?.$ !== undefined) yield { role, spans: spans[body.$] };
   else if (body && typeof body === "object") {
     for (const [key, item] of Object.entries(body)) if (key !== "role") yield* spoken(item, spans, body.role || role);
   }
-}
-
-/** Return the spans of a piece: of a message, or of what the provider has added to messages. */
-function shownPiece(piece, spans, pieces) {
-  if (piece >= 0) return spans[piece];
-  const origin = pieces.some((other) => other >= 0) ? "added for this provider" : "";
-  return [{ text: string(-1 - piece), origin, path: "", changed: false }];
 }
 
 function showSpan(span, side, content = span.media ? showMedia(span) : visible(span.text)) {

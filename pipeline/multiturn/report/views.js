@@ -37,7 +37,7 @@ function showJson(value, side, next, indent = "") {
   const inner = `${indent}  `;
   if (typeof value === "string") return visible(JSON.stringify(value));
   if (value === null || typeof value !== "object") return [String(value)];
-  if (value.$) {
+  if (value.$ !== undefined) {
     const shown = next().map((span) => {
       const lines = span.text.split("\n").map((line) => visible(JSON.stringify(line).slice(1, -1)));
       const escape = () => make("span", { class: "escape" }, "\\n");
@@ -66,7 +66,7 @@ function showPayload(sides, number) {
     const left = [...shown[SIDES.indexOf(side)]];
     const next = () => left.shift();
     const text = body === null ? null
-      : body.$ ? next().map((span) => showSpan(span, side)) : showJson(body, side, next);
+      : body.$ !== undefined ? next().map((span) => showSpan(span, side)) : showJson(body, side, next);
     return make("div", { "data-side": side === "then" ? `at ${data.against}` : "now" }, list, text && make("div", { class: "turn" }, box(text)));
   });
   return bodies.length === 1 ? bodies : [heads(), make("div", { class: "columns" }, bodies)];

@@ -398,7 +398,7 @@ def _each_once(*entries: Mapping[Any, list[Key]]) -> list[Key]:
 
 def recorded_target(folder: SnapshotFolder) -> str:
     """Return the name of the target that ``target.lock`` is of; empty if there is none."""
-    text = folder.read(TARGET) or ""
+    text = sides_of(folder.read(TARGET) or "")[0]
     for document in read_documents(text, folder.shown(TARGET)) if text else ():
         if isinstance(document.value, dict):
             return str(document.value.get("target", ""))

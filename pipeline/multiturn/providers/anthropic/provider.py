@@ -143,6 +143,7 @@ class AnthropicProvider(HttpProvider):
         for tool in request.tools:
             _want_schema(layout, tool)
         asked = self.asked(layout, request)
+        rules.doubt_description(layout, asked.settings)
         settings, caching = asked.settings, self.settings.prompt_caching
         if settings.max_output_tokens is None:
             settings = structs.replace(settings, max_output_tokens=_DEFAULT_LIMIT)

@@ -130,6 +130,7 @@ class GeminiProvider(HttpProvider):
             rules.want_signatures(layout, self.abilities, skips=skips)
             _want_base64(layout)
         asked = self.asked(layout, request)
+        rules.doubt_description(layout, asked.settings)
         if any(tool.strict is not None for tool in request.tools):
             layout.repair("G9", "left out whether tools are strict")
         return asked
