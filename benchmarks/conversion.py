@@ -20,12 +20,26 @@ from time import process_time
 
 import yaml
 
-from measuring import MULTITURN, cpu_seconds, medians, process, show, usage, write_suite
+from measuring import (
+    IS_COUNTED,
+    MULTITURN,
+    costs_of_a_case,
+    cpu_seconds,
+    medians,
+    process,
+    show,
+    usage,
+    write_suite,
+)
 from multiturn import Conversion, load_pipeline, load_suite
 from multiturn.explaining.record import record_of, to_json
 
 _SCAN = "import sys, yaml\nfor _ in yaml.parse(open(sys.argv[1], 'rb'), yaml.CSafeLoader): pass"
 _JSON_SCAN = "import sys, msgspec\nfor line in open(sys.argv[1], 'rb'): msgspec.json.decode(line)"
+_MOST: dict[str, dict[str, float]] = {
+    "large": {"convert": 4.0, "check": 4.0, "list": 2.9},
+    "tiny": {"convert": 6.0, "check": 6.0, "list": 3.9},
+}
 _CASE = "  - id: case-{}\n    input_messages:\n      - role: user\n        content: Question {}?\n"
 
 
@@ -109,6 +123,29 @@ def _size(path: Path, cases: int) -> str:
     return f"{cases:,} cases, {path.stat().st_size / 1e6:.1f} MB"
 
 
+def each_case() -> None:
+    """Print what one case more costs, without the start of a process."""
+    unit = "k instructions" if IS_COUNTED else "µs"
+    multiturn = (sys.executable, "-m", "multiturn")
+    commands: dict[str, tuple[str, ...]] = {
+        name: (*multiturn, name) for name in ("convert", "check", "list")
+    }
+    large = [Path(f"large-{count}.eval.yaml") for count in (20, 80)]
+    for path, count in zip(large, (20, 80), strict=True):
+        write_suite(path, count)
+    tiny = [write_tiny_cases(count) for count in (300, 900)]
+    for words, (small, more), cases in (("large", large, 60), ("tiny", tiny, 600)):
+        scan: dict[str, tuple[str, ...]] = {
+            "libyaml's bare event scan": (sys.executable, "-c", _SCAN)
+        }
+        title = f"one more of {words} cases"
+        show(title, costs_of_a_case(scan | commands, small, more, cases), unit, **_MOST[words])
+    first, second = map(_as_json_lines, tiny)
+    scan = {"msgspec's bare scan": (sys.executable, "-c", _JSON_SCAN)}
+    convert = {"convert": commands["convert"]}
+    show("one more tiny line", costs_of_a_case(scan | convert, first, second, 600), unit)
+
+
 def memory() -> None:
     """Print the peak memory that the system counts."""
     figures = {}
@@ -121,6 +158,7 @@ def memory() -> None:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
+        each_case()
         time()
         tiny_cases()
         memory()

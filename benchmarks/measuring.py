@@ -2,6 +2,8 @@
 
 import os
 import random
+import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter
 
+IS_COUNTED = shutil.which("valgrind") is not None
 MULTITURN = str(Path(sys.executable).with_name("multiturn"))
 _WORDS = [
     *("the", "a", "list", "parse", "value", "error", "handle", "function", "returns", "review"),
@@ -74,6 +77,44 @@ def cpu_seconds(subject: Callable[[], object]) -> float:
     start = os.times()
     subject()
     return sum(os.times()[:4]) - sum(start[:4])
+
+
+def costs_of_a_case(
+    commands: Mapping[str, tuple[str, ...]], small: Path, large: Path, cases: int
+) -> dict[str, float]:
+    """Return what each command costs for one case more: the difference of two sizes.
+
+    It is thousands of instructions, which other processes do not change, where valgrind is there;
+    else the median of paired microseconds of CPU.
+
+    Args:
+        commands: by their names; the file is added.
+        small: a suite.
+        large: a suite of the same kind.
+        cases: how many more it has.
+    """
+
+    def difference(command: tuple[str, ...]) -> float:
+        if IS_COUNTED:
+            return (_instructions(*command, large.name) - _instructions(*command, small.name)) / 1e3
+        return (usage(*command, large.name)[0] - usage(*command, small.name)[0]) * 1e6
+
+    rounds = 1 if IS_COUNTED else 9
+    return {
+        name: statistics.median(difference(command) for _ in range(rounds)) / cases
+        for name, command in commands.items()
+    }
+
+
+def _instructions(*command: str) -> int:
+    """Return how many instructions a process takes."""
+    valgrind = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
+    given = {**os.environ, "PYTHONHASHSEED": "0"}
+    done = subprocess.run([*valgrind, *command], capture_output=True, text=True, env=given)
+    found = re.search(r"Collected : (\d+)", done.stderr)
+    if found is None:
+        raise RuntimeError(done.stderr)
+    return int(found[1])
 
 
 def medians(

@@ -535,7 +535,7 @@ def test_a_part_may_be_as_large_as_the_vendor_takes(
     assert [requests for requests, _ in sizes()] == [2, 1]
 
 
-def test_what_waits_is_not_decoded_again_for_each_part(
+def test_what_waits_is_decoded_once_at_most_while_parts_are_sent(
     folder: Path, named: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the time to send millions of requests would grow with the square of their number."""
@@ -551,7 +551,8 @@ def test_what_waits_is_not_decoded_again_for_each_part(
     write_suite(folder, map(str, range(40)))
     assert run(wait=False) == {}
     assert len(named.batches) == 20
-    assert not [line for line in decoded if b'"asked"' in line]
+    asked = [line for line in decoded if b'"asked"' in line]
+    assert len(asked) == len({*asked})
     assert len(BatchState("out.jsonl").waiting()[0]) == 40
 
 

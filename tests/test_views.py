@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from layout import laid_out
-from multiturn import Conversion, MultiturnError, Part, Turn, explain, load_pipeline, stage
+from multiturn import Call, Conversion, MultiturnError, Part, Turn, explain, load_pipeline, stage
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.pipeline import request_of
 from multiturn.testing import conversion, file, reference
@@ -280,3 +280,25 @@ def keeps_a_lambda(given: Conversion) -> Conversion:
 def test_run_stage_sees_what_is_wrong_with_a_stage(run_stage: Any, broken: Any, words: str) -> None:
     with pytest.raises(pytest.fail.Exception, match=words):
         run_stage(broken, conversion(("user", "Hi")))
+
+
+def leaves_a_call_alone(given: Conversion) -> Conversion:
+    return given.replace(turns=tuple(turn for turn in given.turns if turn.role != "tool"))
+
+
+def without_results(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    return tuple(turn for turn in turns if turn.role != "tool")
+
+
+def shows_a_call_alone(given: Conversion) -> Conversion:
+    return given.edit_chat(without_results)
+
+
+def test_run_stage_sees_a_call_without_its_result(run_stage: Any) -> None:
+    asking = Turn("assistant", calls=(Call("c1", "now", {}),))
+    talk = conversion(("user", "Hi"), asking, Turn("tool", answers="c1"), ("user", "Bye"))
+    given = SPEC.steps[2](talk)  # consolidate_system
+    for broken in (leaves_a_call_alone, shows_a_call_alone):
+        words = f"{broken.__name__} left a chat in which the call 'c1' has no result"
+        with pytest.raises(pytest.fail.Exception, match=words):
+            run_stage(broken, given)

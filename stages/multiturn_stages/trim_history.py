@@ -55,12 +55,12 @@ def trim_history(
     limit = ""
     if tokens is not None and size(kept(last)) > tokens:
         last = bisect_right(range(1, last), tokens, key=lambda last: size(kept(last)))
-        limit = f"{tokens:,} tokens, "
+        limit = f", to fit into {tokens:,} tokens"
         if last == 0:
             whole, rest = size(kept(1)), size(conversion.drop(groups, "-"))
             what = f"{whole:,} tokens must stay, more than tokens: {tokens} of trim_history;"
             what += f" {rest:,} without exchanges, {whole - rest:,} of the last one"
             what += f" and the first {keep_first}" if keep_first else ""
             raise InputError(f"{what}; raise tokens, or shorten them")
-    number = "exchange" if last == 1 else f"{last} exchanges"
-    return kept(last, f"trimmed to {limit}the last {number}")
+    number = "exchange is" if last == 1 else f"{last} exchanges are"
+    return kept(last, f"only the last {number} kept{limit}")

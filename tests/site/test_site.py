@@ -96,7 +96,7 @@ def test_a_page_is_for_everybody(
         ),
         pytest.param(["Privilege"], "promoted.lock", id="which file reaches the system message"),
         pytest.param(["Azure OpenAI"], "provider: azure", id="use Azure"),
-        pytest.param(["Your own stage"], "keep_last", id="trim histories"),
+        pytest.param(["Long histories"], "trim_history", id="trim histories"),
         pytest.param(["Servers of your own"], "http://localhost:11434/v1", id="ask Ollama"),
         pytest.param(["Tokens and costs", "Limits"], "--max-cost DOLLARS", id="limit what I pay"),
         pytest.param(

@@ -181,11 +181,14 @@ def test_later_system_and_references(
 
 
 def test_the_suite_says_which_message_leads(run_stage: Run) -> None:
-    """Neither a stage that removes what is before a message nor one that adds one changes it."""
+    """No stage changes it by what it removes, adds, or makes a system message."""
     before = conversion(HI, LATE, ("user", "And?"), **P)
     for turns in (before.turns[1:], (replace(before.turns[1], message=None), *before.turns[2:])):
         chat = run_stage(consolidate_system, before.replace(turns=turns)).chat
         assert contents(chat) == [("system", "P.\n\nLate."), ("user", "And?")]
+    turns = (replace(before.turns[0], role="system"), *before.turns[2:])
+    chat = run_stage(consolidate_system, before.replace(turns=turns)).chat
+    assert contents(chat) == [("system", "P.\n\nHi"), ("user", "And?")]
 
 
 def test_an_empty_file_makes_a_system_message(run_stage: Run) -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from multiturn.testing import conversion, reference
+from multiturn.testing import conversion, file, reference
+from multiturn_stages.embed_files import embed_files
 from multiturn_stages.render_question import render_question
 from shown import Run
 
@@ -44,6 +45,12 @@ def test_a_lone_prompt_of_trimmed_segments(run_stage: Run, pieces: Any, expected
     both = conversion(("user", *pieces), ("tool", " x "))
     as_written = run_stage(render_question, both).question
     assert run_stage(render_question, both, lone="trimmed_segments").question == as_written
+
+
+def test_an_empty_file_in_trimmed_segments_is_its_header(run_stage: Run) -> None:
+    embedded = run_stage(embed_files, conversion(("user", file("a.js"), "Hi")))
+    result = run_stage(render_question, embedded, lone="trimmed_segments")
+    assert result.question == "=== a.js ===\n\nHi"
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_what_is_gone_is_a_declared_loss_and_its_guideline_stays(run_stage: Run)
         ("user", "4"),
     ]
     fates = [(fate.fate, fate.why) for fate in explain(result).fates]
-    gone = ("dropped", "trimmed to the last exchange (the stage trim_history)")
+    gone = ("dropped", "only the last exchange is kept (the stage trim_history)")
     assert fates[0] == fates[2] == gone
     assert fates[3] == ("shown", "")
 

@@ -38,13 +38,13 @@ def check(options: shared.SuiteOptions, stages: bool) -> None:
     """Check suites and pipelines; nothing is sent or written.
 
     SUITE is a suite or a folder of suites, or a pipeline: its name, or a file with stages or
-    extends. Suites are read and converted; with --target each prompt is also checked against the
-    rules of the target's API, and each repair that they require is noted; no key is needed. All
-    errors are listed, and the exit code is then 1. With -v, texts
-    that a rule drops are logged, such as a system prompt that a system message replaces. A pipeline
-    without a chat prompt, or without a question, is legal, and what that means is said; one
-    without both is an error. Each pipeline converts a built-in case, so that a stage that fails,
-    or does not what it declares, is an error, too.
+    extends. Suites are read and converted, by the one pipeline that is named, if any; with
+    --target each prompt is also checked against the rules of the target's API, and each repair
+    that they require is noted; no key is needed. All errors are listed, and the exit code is
+    then 1. With -v, texts that a rule drops are logged, such as a system prompt that a system
+    message replaces. A pipeline without a chat prompt, or without a question, is legal, and
+    what that means is said; one without both is an error. Each pipeline converts a built-in
+    case, so that a stage that fails, or does not what it declares, is an error, too.
     """
     from multiturn.logs import warnings_to
     from multiturn.pipelines.pipeline_file import is_pipeline, pipeline_names
@@ -65,7 +65,9 @@ def check(options: shared.SuiteOptions, stages: bool) -> None:
         raise click.UsageError("--stages runs stages on the cases of suites; name one, too")
     if suites:
         selection = options._replace(suites=tuple(suites)).select()
-        chosen, provider = options.read_pipeline(), options.provider()
+        is_chosen = len(named) == 1 and shared.is_default("pipeline")
+        chosen = named[0] if is_chosen else options.read_pipeline()
+        provider = options.provider()
         has_sink = not findings.is_text or findings.is_strict
         with warnings_to(findings.warn if has_sink else None):
             try:

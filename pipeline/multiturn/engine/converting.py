@@ -19,11 +19,10 @@ from multiturn.engine.selection import Sample, Selection
 from multiturn.errors import MultiturnError, Place, option, options_as, spelling, trace_of
 from multiturn.files.finding import Texts
 from multiturn.logs import Notice, warn, warnings_to
-from multiturn.model.case import Case
+from multiturn.model.case import Case, segments_of
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, read_pipeline
-from multiturn.pipelines.step import Step
 from multiturn.suites.discovery import stay_inside
 from multiturn.suites.guideline_patterns import UNUSED_PATTERN
 from multiturn.suites.keys import UnknownKey, unknown_key
@@ -90,17 +89,15 @@ def with_files(conversion: Conversion) -> Conversion:
 
     Most cases attach none, and stay as they are.
     """
-    if all(isinstance(each.content, str) for each in conversion.case.input_messages):
-        return conversion
-    for step in _first_steps():
-        conversion = step.run(conversion)
+    for message in conversion.case.input_messages:
+        for _, segment, _ in segments_of(message):
+            if isinstance(segment, dict) and segment.get("type") != "text":
+                resolve, extract = _pipeline().steps[:2]
+                return extract.run(resolve.run(conversion))
     return conversion
 
 
-@cache
-def _first_steps() -> tuple[Step, ...]:
-    """Return the stages that find files and guidelines."""
-    return read_pipeline(DEFAULT_PIPELINE).steps[:2]
+_pipeline = cache(lambda: read_pipeline(DEFAULT_PIPELINE))
 
 
 def convert_cases(

@@ -52,8 +52,9 @@ TARGET_COMMENT = """\
 # What the target is sent of a case that only says "Hi"; each snapshot has what is different.
 """
 _VERSIONS = ("api_version", "version")  # of the vendor's API: what a target has beside its settings
-_LINES = r"(?:(?!<<<<<<< |\|{7}(?!\|)|=======\n|>>>>>>> ).*\n)*+"
 _PATH = re.compile(r"^ *(?:- )?(?:resolved_)?path: (.+)$", re.MULTILINE)
+# Not possessive, as in text.py: before Python 3.11.5 a possessive group with .* matches too little.
+_LINES = r"(?:(?!<<<<<<< |\|{7}(?!\|)|=======\n|>>>>>>> ).*\n)*"
 _CONFLICT = re.compile(
     rf"^<<<<<<< .*\n(?P<ours>{_LINES})(?:\|{{7}}(?!\|).*\n{_LINES})?"
     rf"=======\n(?P<theirs>{_LINES})>>>>>>> .*\n",

@@ -179,7 +179,7 @@ def imported(
         if found.value is NO_MESSAGES:
             skipped += 1
             continue
-        bodies += 1
+        bodies, written = bodies + 1, found.value
         if redact:
             name = yield from _redacted(found.id, where, "the id")
             found = found._replace(id=name, value=(yield from _redacted(found.value, where)))
@@ -188,6 +188,8 @@ def imported(
                 yield _case_of_answer(found, ids)
                 continue
             case, lost = _case_of(found, ids.new(found.id), attached)
+            if found.value != written:
+                case = case._replace(is_same=False)
         except MultiturnError as error:
             yield placed(error, where)
             continue
