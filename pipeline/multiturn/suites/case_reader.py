@@ -71,7 +71,6 @@ class CaseReader:
         self.files = files
         self.dialect = dialect
         self.keys = dialect.keys
-        self.size = 0  # of the last case, in characters and values
 
     def shared(self, suite: str, patterns: tuple[str, ...], head: Node | None = None) -> Case:
         """Return a case without messages: what a suite gives to all of its cases.
@@ -114,8 +113,8 @@ class CaseReader:
             what = f"{key} is empty; add a message"
             raise InputError(what, where=node.place(self.name, label))
         written = node.children["input_messages"]
-        self.size = measure(node)[1]
-        if self.size > MAX_CASE_SIZE and self.size - size_of_data(written) > MAX_CASE_SIZE:
+        size = measure(node)[1]
+        if size > MAX_CASE_SIZE and size - size_of_data(written) > MAX_CASE_SIZE:
             what = f"it is larger than {MAX_CASE_SIZE:,} characters, with its aliases expanded"
             raise InputError(what, where=node.place(self.name, label))
         self.keys.check(node, "case", *places, label=label)
