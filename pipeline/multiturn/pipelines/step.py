@@ -98,10 +98,10 @@ def checked(before: Conversion, after: Any, stage: Stage) -> Conversion:
     result = after
     try:
         if any(map(is_not, _texts(after), _texts(before))):
-            check_turns(after.turns, wholly=True)
-            check_parts(after.guidelines, wholly=True)
+            check_turns(after.turns)
+            check_parts(after.guidelines)
             if after.system_prompt is not None:
-                check_parts((after.system_prompt,), wholly=True)
+                check_parts((after.system_prompt,))
             result = _signed(before, after, stage.__name__)
         if any(map(is_not, _others(after), _others(before))):
             _check_others(after)
