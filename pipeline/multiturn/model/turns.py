@@ -134,24 +134,15 @@ def unpaired(messages: "Iterable[Turn | TestMessage]") -> tuple[int, str, str]:
 def mapped_tool(tool: Tool, key: str, ask: Ask) -> Tool:
     """Return a tool with its description, and those in its schema, as ``ask`` gives them."""
 
-    def described(value: Any, path: str) -> Any:
-        if isinstance(value, Mapping):
-            return {
-                name: ask(f"{path}.description", child)
-                if name == "description" and isinstance(child, str)
-                else described(child, _below(path, name))
-                for name, child in value.items()
-            }
-        if isinstance(value, list | tuple):
-            return [described(child, f"{path}[{at}]") for at, child in enumerate(value)]
-        return value
+    def describe(path: str, text: str) -> str:
+        return ask(path, text) if path.endswith(".description") else text
 
     said = tool.description and ask(f"{key}.description", tool.description)
-    parameters = described(tool.parameters, f"{key}.parameters")
+    parameters = mapped_values(tool.parameters, f"{key}.parameters", describe, with_keys=False)
     return structs.replace(tool, description=said, parameters=parameters)
 
 
-def mapped_values(value: Any, path: str, ask: Ask) -> Any:
+def mapped_values(value: Any, path: str, ask: Ask, *, with_keys: bool = True) -> Any:
     """Return a value of JSON with each string in it, and each key, as ``ask`` gives it.
 
     Raises:
@@ -160,16 +151,17 @@ def mapped_values(value: Any, path: str, ask: Ask) -> Any:
     if isinstance(value, str):
         return ask(path, value)
     if isinstance(value, list | tuple):
-        return [mapped_values(child, f"{path}[{at}]", ask) for at, child in enumerate(value)]
+        items = ((item, f"{path}[{at}]") for at, item in enumerate(value))
+        return [mapped_values(*item, ask, with_keys=with_keys) for item in items]
     if not isinstance(value, Mapping):
         return value
     found: dict[str, Any] = {}
     for name, child in value.items():
         below = _below(path, name)
-        new = ask(below, name)
+        new = ask(below, name) if with_keys else name
         if new in found:
             raise ValueError(f"two keys of {path} become one: {new[:60]!r}")
-        found[new] = mapped_values(child, below, ask)
+        found[new] = mapped_values(child, below, ask, with_keys=with_keys)
     return found
 
 
