@@ -215,10 +215,10 @@ class Files:
         """Return where a missing file was looked for, and what may be wrong with its path."""
         looked = ", ".join(f"{os.path.relpath(folder, self.root)}/" for folder in folders)
         hint = ""
-        if near := self._near(written, folders):
-            hint = f"; did you mean {quoted(near)}?"
-        elif re.search(r"://|[\\*?\[{]", written):
+        if re.search(r"://|[\\*?\[{]", written):
             hint = "; name one file, with / after each folder"
+        elif near := self._near(written, folders):
+            hint = f"; did you mean {quoted(near)}?"
         elif self.folders == [self.root] and not os.path.exists(os.path.join(self.root, ".git")):
             hint = f", the root; for another root, use {option('root')}"
         return f"Looked in {looked}{hint}"
