@@ -84,21 +84,10 @@ def generated(given: Conversion) -> Any:
 @pytest.mark.parametrize(
     ("item", "words"),
     [
-        pytest.param(
-            "embed_files",
-            "'embed_files' is a name, and Pipeline takes functions; write from"
-            " multiturn_stages.embed_files import embed_files",
-            id="the name of a stage that ships",
-        ),
-        pytest.param(
-            "spec",
-            "'spec' is a name, and Pipeline takes functions; load_pipeline('spec') loads a"
-            " pipeline by its name",
-            id="the name of a pipeline",
-        ),
+        pytest.param("embed_files", "a stage is a function, not embed_files; import", id="a name"),
         pytest.param(
             partial(embed_files, header="#"),
-            "a stage is a function, not a partial; a Step gives it options",
+            "a stage is a function, not a partial; import it, and give it options",
             id="a partial",
         ),
         pytest.param(7, "a stage is a function, not an int", id="a number"),

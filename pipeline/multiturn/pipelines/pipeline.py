@@ -9,13 +9,13 @@ from types import FunctionType
 from typing import Any
 
 from msgspec import structs
-from toolz import compose_left
+from toolz import pipe
 
 from multiturn import errors
 from multiturn.errors import ErrorDetail, InputError, MultiturnError, PipelineError, Place
 from multiturn.files import media
 from multiturn.files.finding import Files
-from multiturn.logs import is_debugging, warn, warnings_to
+from multiturn.logs import warn, warnings_to
 from multiturn.model import turns as model
 from multiturn.model.case import Case, TestMessage
 from multiturn.model.conversion import Conversion
@@ -23,7 +23,7 @@ from multiturn.model.request import Origins, ProviderRequest, message_of
 from multiturn.model.turns import Turn
 from multiturn.pipelines.contract import Stage, contract_of, markers_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
-from multiturn.pipelines.registry import name_of, stage_names
+from multiturn.pipelines.registry import name_of
 from multiturn.pipelines.step import Step, is_shipped, placed_in_case, stage_failure
 
 # Functions that return a coroutine or a generator instead of running.
@@ -51,11 +51,13 @@ def prepared(stages: Iterable[Stage | Step]) -> tuple[tuple[Step, ...], tuple[st
         found += [ErrorDetail(what, number, option) for option, what in wrong.items()]
     functions = [step.stage for step in steps]
     found += _unguarded(steps)
-    misplaced = list(order_errors(functions))
-    if found or misplaced:
-        order = legal_order(functions) if misplaced else None
-        names = ", ".join(stage.__name__ for stage in order or ())
-        raise PipelineError([*found, *misplaced], f"a legal order: {names}" if names else "")
+    if next(order_errors(functions), None):
+        order = legal_order(functions)
+        found += order_errors(functions, is_legal=order is not None)
+        advice = f"a legal order: {', '.join(stage.__name__ for stage in order)}" if order else ""
+        raise PipelineError(found, advice)
+    if found:
+        raise PipelineError(found)
     begun = (texts for step in steps for _, texts in markers_of(step.stage, step.options))
     return tuple(steps), tuple(dict.fromkeys((*chain.from_iterable(begun), *media.MARKERS)))
 
@@ -76,17 +78,10 @@ def _unguarded(steps: list[Step]) -> Iterator[ErrorDetail]:
 
 def _no_stage(item: Any) -> str:
     """Return an error that says what to write in place of something that is not a stage."""
-    if isinstance(item, str):
-        advice = f"load_pipeline({item!r}) loads a pipeline by its name"
-        if item in stage_names():
-            advice = f"write from multiturn_stages.{item} import {item}"
-        return f"{item!r} is a name, and Pipeline takes functions; {advice}"
     if isinstance(item, FunctionType):
         return f"{item.__name__} does not return at once; write it with def, and without yield"
-    return f"a stage is a function, not {model.kind_of(item)}; a Step gives it options"
-
-
-_Run = Callable[[Conversion], Conversion]
+    what = item if isinstance(item, str) else model.kind_of(item)
+    return f"a stage is a function, not {what}; import it, and give it options by a Step"
 
 
 class Pipeline:
@@ -112,8 +107,6 @@ class Pipeline:
         # Where a file has each stage, which is the option "", and each option; by stage and option.
         self.places: Mapping[tuple[str, str], Place] = {}
         self.steps, self.markers = prepared(stages)
-        self._run: _Run = compose_left(*(step.run for step in self.steps))
-        self._run_and_log: _Run = compose_left(*self.steps)
 
     def __repr__(self) -> str:
         return f"Pipeline({' -> '.join(step.name for step in self.steps)})"
@@ -137,7 +130,7 @@ class Pipeline:
         except ValueError as error:
             raise TypeError(f"the Conversion has {error}; write Turn(role, parts)") from None
         conversion = structs.replace(conversion, markers=self.markers)
-        result = (self._run_and_log if is_debugging() else self._run)(conversion)
+        result: Conversion = pipe(conversion, *self.steps)
         try:
             _show(result, result)
         except MultiturnError as error:
@@ -194,9 +187,9 @@ class Pipeline:
         with warnings_to(lambda _: None):
             self(conversion)
         for step in self.steps:
-            conversion = step.run(conversion)
+            conversion = step(conversion)
             with suppress(MultiturnError):
-                if step.run(conversion) == conversion:
+                if step(conversion) == conversion:
                     continue
             yield step.name
 
@@ -423,7 +416,7 @@ def try_out(pipeline: Pipeline) -> str:
         try:
             conversion = Conversion(built_in_case(), markers=pipeline.markers)
             for step in pipeline.steps:
-                conversion = step.run(conversion, is_tried=True)
+                conversion = step(conversion, is_tried=True)
             pipeline(Conversion(built_in_case()))
         except errors.StageError:
             raise

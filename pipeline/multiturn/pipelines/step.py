@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import MultiturnError, StageError, end_fork, line_of
-from multiturn.logs import Notice, debug
+from multiturn.logs import Notice, debug, is_debugging
 from multiturn.model import conversion as conversions
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
@@ -191,21 +191,13 @@ class Step(Struct, frozen=True):
         """Pickle by the stage's name, for a process that has not imported its module."""
         return _unpickled, (pickled_stage(self.stage), dict(self.options))
 
-    def __call__(self, conversion: Conversion) -> Conversion:
-        """Run the stage, and log its time.
+    def __call__(self, conversion: Conversion, *, is_tried: bool = False) -> Conversion:
+        """Run the stage, and log its time; if ``is_tried``, check also what a shipped one made.
 
         Raises:
             MultiturnError: the stage's own error, or one that names the stage.
         """
-        start, case = perf_counter(), conversion.case
-        result = self.run(conversion)
-        time = round((perf_counter() - start) * 1000, 3)
-        debug("stage.done", stage=self.name, suite=case.suite, case=case.id, ms=time)
-        return result
-
-    def run(self, conversion: Conversion, *, is_tried: bool = False) -> Conversion:
-        """Run the stage without logging; if ``is_tried``, check also what a shipped one made."""
-        case, forks = conversion.case, len(_FORKS)
+        start, case, forks = perf_counter(), conversion.case, len(_FORKS)
         try:
             result = self.stage(replace(conversion, stage=self.stage.__name__), **self.options)
         except MultiturnError as error:
@@ -227,6 +219,9 @@ class Step(Struct, frozen=True):
         if result.turns is not conversion.turns and (gone := _gone(conversion, result)):
             named = ((message, at, self.name) for message, at in gone)
             result = replace(result, dropped=(*result.dropped, *named))
+        if is_debugging():
+            time = round((perf_counter() - start) * 1000, 3)
+            debug("stage.done", stage=self.name, suite=case.suite, case=case.id, ms=time)
         return result
 
 
