@@ -124,7 +124,6 @@ def test_what_is_no_stage_is_said_with_what_to_write(item: Any, words: str) -> N
         (lambda: SPEC.request(DICT), "of a Case, not a dict; write pipeline.request(case)"),
         (lambda: SPEC(CASE), "not a Case; write pipeline.request(case) or pipeline(Conversion("),  # type: ignore[arg-type]
         (lambda: SPEC(Conversion(DICT)), "of a Case, not a dict; write pipeline.request(case)"),
-        (lambda: SPEC(Conversion(CASE, (DICT,))), "has a dict in place of a Turn; write Turn(role"),
         (lambda: Case(id="a", input_messages=(DICT,)), 'write (TestMessage("user", "Hi"),)'),
         (lambda: Case(id="a", input_messages="Hi"), 'write (TestMessage("user", "Hi"),)'),  # type: ignore[arg-type]
         (lambda: replace(CASE, guidelines="abc"), "several texts, as in guidelines=['abc']"),

@@ -24,7 +24,7 @@ from multiturn.model.turns import Turn
 from multiturn.pipelines.contract import Stage, contract_of, markers_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import name_of
-from multiturn.pipelines.step import Step, is_shipped, placed_in_case, stage_failure
+from multiturn.pipelines.step import Step, placed_in_case, stage_failure
 
 # Functions that return a coroutine or a generator instead of running.
 _LATER = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
@@ -125,10 +125,6 @@ class Pipeline:
                 f"a pipeline takes a Conversion of a Case, not {model.kind_of(given)};"
                 " write pipeline.request(case) or pipeline(Conversion(case))"
             )
-        try:
-            model.check_turns(conversion.turns)
-        except ValueError as error:
-            raise TypeError(f"the Conversion has {error}; write Turn(role, parts)") from None
         conversion = structs.replace(conversion, markers=self.markers)
         result: Conversion = pipe(conversion, *self.steps)
         try:
@@ -136,8 +132,7 @@ class Pipeline:
         except MultiturnError as error:
             raise placed_in_case(error, conversion.case) from error.__cause__
         except (Exception, SystemExit) as error:
-            found = self._first(conversion, lambda at: _show(result, at))
-            step = found[0] if found else self.steps[-1]
+            step = self._first(conversion, lambda at: _show(result, at)) or self.steps[-1]
             raise stage_failure(step, error, conversion.case) from error
         if what := loose_in(result):
             raise self._unpaired_by(conversion, what)
@@ -154,31 +149,29 @@ class Pipeline:
         if wrong:
             where = case.where(case.input_messages[at].line, case.message_key(at))
             return InputError(f"the call {name!r} {wrong}").at(where, case.id)
-        if found := self._first(conversion, loose_in):
-            what = f"the stage {found[0].name} left {found[1]}"
+        if step := self._first(conversion, loose_in):
+            what = f"the stage {step.name} left {what}"
         return errors.StageError(what).at(case.where(), case.id)
 
     def _silenced_by(self, conversion: Conversion) -> MultiturnError:
         """Return the error for a case in which there is nothing to answer."""
-        case, found = conversion.case, self._first(conversion, lambda at: not _says_something(at))
-        if found is None or found[0] is self.steps[0]:
+        case, step = conversion.case, self._first(conversion, lambda at: not _says_something(at))
+        if step is None or step is self.steps[0]:
             what = "there is nothing to answer: only system messages have content, if any has"
             return InputError(f"{what}; add a user message").at(case.where(), case.id)
-        what = f"the stage {found[0].name} left nothing to answer; let it keep a user message"
+        what = f"the stage {step.name} left nothing to answer; let it keep a user message"
         return errors.StageError(what).at(case.where(), case.id)
 
-    def _first(
-        self, conversion: Conversion, wrong: Callable[[Conversion], Any]
-    ) -> tuple[Step, Any] | None:
-        """Return the first step after which something is wrong, and what, by running them again."""
+    def _first(self, conversion: Conversion, wrong: Callable[[Conversion], Any]) -> Step | None:
+        """Return the first step after which something is wrong or fails, by running them again."""
         for step in self.steps:
             conversion = step(conversion)
             try:
-                what = wrong(conversion)
-            except (Exception, SystemExit) as error:
-                what = error
-            if what:
-                return step, what
+                is_wrong = wrong(conversion)
+            except (Exception, SystemExit):
+                is_wrong = True
+            if is_wrong:
+                return step
         return None
 
     def unsteady(self, case: Case) -> Iterator[str]:
@@ -275,21 +268,16 @@ def _show(conversion: Conversion, chosen: Conversion) -> None:
     if chosen is not conversion:
         views = {"chat_view": chosen.chat_view, "question_view": chosen.question_view}
         conversion = structs.replace(conversion, **views)
-    chat, transcript = conversion.chat, conversion.transcript
-    try:
-        if chat is not None and not is_shipped(type(conversion.chat_view)):
-            model.check_turns(chat)
-    except ValueError as error:
-        raise ValueError(f"its chat_view gave {error}") from None
+    chat = () if conversion.chat is None else conversion.chat
+    for view, check in (("chat_view", model.check_turns), ("question_view", model.check_parts)):
+        try:
+            check(chat if view == "chat_view" else conversion.transcript)
+        except ValueError as error:
+            raise ValueError(f"its {view} gave {error}") from None
     system = conversion.system  # that of a chat which a view leaves out is made here
-    for turn in (Turn("system", system), *(chat or ())):
+    for turn in (Turn("system", system), *chat):
         if turn.role == "system" and turn.has_media:
             raise ValueError("its chat_view gave a system message with media, which is only text")
-    try:
-        if not is_shipped(type(conversion.question_view)):
-            model.check_parts(transcript)
-    except ValueError as error:
-        raise ValueError(f"its question_view gave {error}") from None
 
 
 def loose_in(conversion: Conversion) -> str:
