@@ -227,11 +227,11 @@ def message_without_place(error: MultiturnError) -> str:
 
 def explain_line(found: Explanation) -> ExplainLine:
     """Return the line of an explanation."""
-    chat = found.chat
+    messages = (ExplainedMessage(each.role, _spans(each.shown)) for each in found.chat or ())
     return ExplainLine(
         suite=found.suite,
         id=found.id,
-        chat_prompt=chat and tuple(ExplainedMessage(it.role, _spans(it.shown)) for it in chat),
+        chat_prompt=None if found.chat is None else tuple(messages),
         system=_spans(found.system),
         question=_spans(found.question),
         segments=tuple(
@@ -253,13 +253,12 @@ def _spans(spans: Spans) -> tuple[ExplainedSpan, ...]:
 
 def _span(span: Span) -> ExplainedSpan:
     """Return a span, with null for what is empty."""
-    place: Iterator[Any] = (each or None for each in (span.path, *span.place[:3], span.key))
-    media = None
+    values: list[Any] = [each or None for each in (span.path, *span.place[:3], span.key)]
+    values += (span.stage, span.changed_by)
     if span.media is not None:
-        fields = ExplainedMedia.__struct_fields__
-        media = ExplainedMedia(*(getattr(span.media, name) or None for name in fields))
-    more: Any = span.stage, span.changed_by, media
-    return ExplainedSpan(span.text, span.origin, *place, *more)
+        of_media: Any = (getattr(span.media, name) for name in ExplainedMedia.__struct_fields__)
+        values.append(ExplainedMedia(*(value or None for value in of_media)))
+    return ExplainedSpan(span.text, span.origin, *values)
 
 
 def report_lines(report: "Report") -> Iterator[ReportLine]:
