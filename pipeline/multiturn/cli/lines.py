@@ -256,8 +256,9 @@ def _span(span: Span) -> ExplainedSpan:
     values: list[Any] = [each or None for each in (span.path, *span.place[:3], span.key)]
     values += (span.stage, span.changed_by)
     if span.media is not None:
-        of_media: Any = (getattr(span.media, name) for name in ExplainedMedia.__struct_fields__)
-        values.append(ExplainedMedia(*(value or None for value in of_media)))
+        names = ExplainedMedia.__struct_fields__
+        of_media: Iterator[Any] = (getattr(span.media, name) or None for name in names)
+        values.append(ExplainedMedia(*of_media))
     return ExplainedSpan(span.text, span.origin, *values)
 
 
