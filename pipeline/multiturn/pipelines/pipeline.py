@@ -41,7 +41,9 @@ def prepared(stages: Iterable[Stage | Step]) -> tuple[tuple[Step, ...], tuple[st
     for number, item in enumerate(stages):
         step = item if isinstance(item, Step) else Step(item)
         if not isinstance(step.stage, FunctionType) or step.stage.__code__.co_flags & _LATER:
-            raise PipelineError([ErrorDetail(_no_stage(step.stage), number)])
+            name = getattr(step.stage, "__name__", model.kind_of(step.stage))
+            what = f"{name} is no stage: it must be a function with def, and without yield"
+            raise PipelineError([ErrorDetail(f"{what}; a Step gives it options", number)])
         try:
             contract_of(step.stage)
         except MultiturnError as error:
@@ -74,14 +76,6 @@ def _unguarded(steps: list[Step]) -> Iterator[ErrorDetail]:
                     " cannot know the line; write a text before it, such as #"
                 )
                 yield ErrorDetail(what, number, option)
-
-
-def _no_stage(item: Any) -> str:
-    """Return an error that says what to write in place of something that is not a stage."""
-    if isinstance(item, FunctionType):
-        return f"{item.__name__} does not return at once; write it with def, and without yield"
-    what = item if isinstance(item, str) else model.kind_of(item)
-    return f"a stage is a function, not {what}; import it, and give it options by a Step"
 
 
 class Pipeline:
