@@ -189,25 +189,24 @@ class CaseReader:
             what = f"there is no role {quoted(role.scalar)}; {did_you_mean(role.scalar, ROLES)}"
             raise InputError(what, where=role.place(self.name, node.label))
         is_list = isinstance(content.children, list)
-        written = node.segments
-        thinking = calls.leading_thinking(written, role.scalar, self.keys, node.label)
-        segments = [*written.items()][len(thinking) :]
-        for key, segment in segments:
-            self._segment(segment, f"{node.label}.{key}")
+        thinking = calls.leading_thinking(node, self.keys)
+        segments = node.segments[len(thinking) :]
+        for at, segment in enumerate(segments, len(thinking)):
+            self._segment(segment, node.segment_label(at))
         answers, is_error = calls.read_answers(node, self.keys)
-        values = [segment.value for _, segment in segments]
+        values = [segment.value for segment in segments]
         return TestMessage(
             role.scalar,
             values[0] if values and not is_list else values,
             node.line,
-            tuple([segment.line for _, segment in segments]),
+            tuple([segment.line for segment in segments]),
             "" if node.name == f"input_messages[{index}]" else node.name,
             calls.read_calls(node, self.keys),
             answers,
             is_error,
             thinking,
             node.first + len(thinking),
-            tuple([segment.mark.column + 1 for _, segment in segments]),
+            tuple([segment.mark.column + 1 for segment in segments]),
         )
 
     def _segment(self, segment: Node, label: str) -> None:

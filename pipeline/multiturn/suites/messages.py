@@ -35,14 +35,17 @@ class Message(Node, gc=False):
     calls_at: int | None = None  # index of its first call there; None if calls have a key
 
     @property
-    def segments(self) -> dict[str, Node]:
-        """Its segments, by what errors call them."""
+    def segments(self) -> list[Node]:
+        """The segments of its content."""
         content = self.members.get("content")
         if content is None or content.is_null:
-            return {}
-        if not isinstance(content.children, list):
-            return {"content": content}
-        return {f"content[{at}]": each for at, each in enumerate(content.children, self.first)}
+            return []
+        return content.children if isinstance(content.children, list) else [content]
+
+    def segment_label(self, at: int) -> str:
+        """Return what errors call a segment of its content."""
+        is_list = isinstance(self.children["content"].children, list)
+        return f"{self.label}.content" + (f"[{self.first + at}]" if is_list else "")
 
     def call_label(self, at: int) -> str:
         """Return what errors call a call in it."""
@@ -233,9 +236,9 @@ class Rewriter:
         if isinstance(role, str) and role in ROLE_NAMES:
             self.read_as[f"role {role}"] = ROLE_NAMES[role]
             keys["role"] = structs.replace(keys["role"], scalar=ROLE_NAMES[role])
-        for key, part in message.segments.items():
+        for at, part in enumerate(message.segments):
             if isinstance(part.children, dict) and is_of_other_tool(part):
-                segment = as_segment(part, self.check, f"{message.label}.{key}")
+                segment = as_segment(part, self.check, message.segment_label(at))
                 self.read_as[f"type {part.value['type']}"] = segment.children["type"].value
                 part.children = segment.children
 
