@@ -21,7 +21,7 @@ from multiturn.suites import calls
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.media import check_segment, size_of_data
-from multiturn.suites.messages import PROMPT_FILE, Message, path_as_written
+from multiturn.suites.messages import Message, path_as_written
 from multiturn.suites.schema import CaseKeys, MetadataKeys
 
 _PATH_AS_TEXT = "suite.path_as_text"
@@ -102,10 +102,6 @@ class CaseReader:
         """Read one case; it may have the keys of ``places`` besides its own."""
         label = f"case {quoted(case_id)}"
         node, key = self.dialect.case(node, label)
-        folder = self.files.folders[0]
-        if "input_messages" not in node.children and os.path.exists(f"{folder}/{PROMPT_FILE}"):
-            what = f"{PROMPT_FILE} is not read as the input; write its text as input"
-            raise InputError(what, where=node.place(self.name, label))
         called = partial(path_as_written, node, key)
         case = read_as(node, CaseKeys, where=self.name, label=label, called=called)
         if not case.input_messages:
