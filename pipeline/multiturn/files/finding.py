@@ -47,6 +47,7 @@ class Files:
         self.root = real_path(root)
         self._texts = Texts() if texts is None else texts
         self.warned = self._texts.warned
+        self.store = self._texts.store  # of the bytes of media
         self._found: dict[str, str] = {}
         self._folder = folder_path = real_path(folder)
         self.folders = []
@@ -153,11 +154,6 @@ class Files:
         if known.size > limit:
             raise too_large(shown, limit, "max_media_bytes")
         return known if known.path == written else known.replace(path=written)
-
-    @property
-    def store(self) -> Store:
-        """Where the bytes of media lie, as long as anything needs them."""
-        return self._texts.store
 
     def warn_of_conflict(self, resolved_path: str, text: str) -> None:
         """Warn of the lines of a merge conflict in a file, once in a run."""
