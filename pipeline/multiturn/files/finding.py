@@ -248,9 +248,6 @@ def outside_root(written: str, root: str) -> OutsideRootError:
     )
 
 
-_BINARY = rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]"
-
-
 def read_regular(
     root: str, resolved_path: str, shown: str, max_bytes: int, max_media_bytes: int = 0
 ) -> bytes:
@@ -287,10 +284,7 @@ def entry_of(data: bytes, shown: str) -> tuple[int, str, str]:
     try:
         whole = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        is_text = data.startswith((b"\xff\xfe", b"\xfe\xff")) or not re.search(_BINARY, data)
-        what = f"{shown} is not UTF-8 text (byte {error.start}); save the file as UTF-8"
-        if not is_text:
-            what = f"{shown} is neither UTF-8 text nor {TYPES}; convert it to one of these"
+        what = f"{shown} is neither UTF-8 text (byte {error.start}) nor {TYPES}; convert it"
         raise AttachmentError(what) from None
     whole = whole.replace("\r\n", "\n")
     text = whole.rstrip("\n")
