@@ -81,7 +81,7 @@ print([sys.argv[1:], os.getcwd(), sys.stdin.read(), dict(os.environ), blocked])
     assert blocked == set()
 
 
-def test_no_pipe_fills_up_whether_it_is_read_or_not(tmp_path: Path) -> None:
+def test_no_output_fills_up_whether_it_is_read_or_not(tmp_path: Path) -> None:
     program = """
 sys.stderr.write("x" * 1_000_000)
 sys.stdout.write("y" * 1_000_000)
@@ -172,10 +172,10 @@ def test_an_output_that_never_ends_is_cut_at_the_limit(
     assert said == "malformed: agent printed more than 16 MiB"
 
 
-def test_an_output_that_never_ends_does_not_delay_a_time_out(tmp_path: Path) -> None:
+def test_a_standard_error_that_never_ends_is_cut_at_the_limit(tmp_path: Path) -> None:
     started = time.monotonic()
-    said = error(run(tmp_path, "os.dup2(2, 1); os.execvp('yes', ['yes'])", timeout_seconds=0.5))
-    assert said.startswith("timeout: agent took more than 0.5 s (timeout_seconds); the end of")
+    said = error(run(tmp_path, "os.dup2(2, 1); os.execvp('yes', ['yes'])"))
+    assert said == "malformed: agent printed more than 16 MiB"
     assert time.monotonic() - started < 30
 
 
