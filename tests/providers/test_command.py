@@ -198,6 +198,32 @@ def test_a_process_that_has_left_the_awaited_file_is_ended(tmp_path: Path) -> No
         asyncio.run(run_until(tmp_path, program))
 
 
+def test_what_is_printed_after_the_answer_is_dropped(tmp_path: Path) -> None:
+    program = """
+open(sys.argv[1], "x").close()
+while True:
+    os.write(2, b"x" * 2**16)
+    time.sleep(0.001)
+"""
+
+    async def both(kept: list[Command]) -> None:
+        answer = tmp_path / "answer"
+        await run(tmp_path, program, str(answer), answer=answer, kept=kept)
+        started = time.monotonic()
+        with pytest.raises(ProviderError, match="took"):
+            await run(
+                tmp_path, "time.sleep(9)", answer=tmp_path / "no", kept=kept, timeout_seconds=1
+            )
+        assert time.monotonic() - started < 5
+        size = os.fstat(kept[0].outputs[1].fileno()).st_blocks * 512
+        assert size < 10 * 2**20, size  # of about 60
+        for command in kept:
+            await command.end()
+            command.close()
+
+    asyncio.run(both([]))
+
+
 @pytest.mark.parametrize(
     ("program", "words"),
     [
