@@ -16,7 +16,7 @@ from msgspec import Struct
 from multiturn.documents.dump import dump
 from multiturn.documents.output import open_new, open_output
 from multiturn.errors import AttachmentError, MultiturnError, Place, cut
-from multiturn.files.media import EXTENSIONS, Media, Store, given_media, no_room
+from multiturn.files.media import EXTENSIONS, Media, given_media, no_room
 from multiturn.logs import Notice
 from multiturn.model.request import part_of, turn_of
 from multiturn.model.settings import RequestSettings
@@ -61,7 +61,7 @@ class Attached:
 
     def _settled(self, segment: Segment) -> Media:
         value, name = segment["value"], segment.get("name")
-        media = given_media(value, segment["type"], name, segment.get("detail"), Store())
+        media = given_media(value, segment["type"], name, segment.get("detail"))
         if media.url is not None or self.folder is None:
             return media
         path = f"{self.name}/{media.digest}"
