@@ -40,17 +40,14 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 
 def _check_headers(headers: Mapping[str, str]) -> None:
     """Raise a ValueError for a header of a target that is not sent."""
+    names = [name.lower() for name in headers]
     for name, value in headers.items():
-        if not _HEADER(name):
-            raise ValueError(f"headers has a name that HTTP cannot carry: {name!r}")
-        if name.lower() in _OWN_HEADERS:
-            what = f"headers cannot replace {name!r}, which multiturn sends itself; leave it out"
-            raise ValueError(what)
-        if not (value.isascii() and value.isprintable()):
-            what = f"the header {name!r} has a line break, or another character that HTTP cannot"
-            raise ValueError(f"{what} carry; remove it")
-        if [other.lower() for other in headers].count(name.lower()) > 1:
-            raise ValueError(f"headers has {name!r} twice; keep one of them")
+        is_text = _HEADER(name) and value.isascii() and value.isprintable()
+        if not is_text or names.count(name.lower()) > 1 or name.lower() in _OWN_HEADERS:
+            what = (
+                f"headers cannot have {name!r}, as multiturn sends it itself, or it is there twice"
+            )
+            raise ValueError(f"{what}, or HTTP cannot carry its name or its value; correct it")
 
 
 class HttpSettings(ChatSettings, frozen=True, kw_only=True):
