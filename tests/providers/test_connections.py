@@ -4,7 +4,6 @@ Also the headers that a target adds, which are hidden like keys where they come 
 """
 
 import base64
-import json
 import os
 import select
 import socket
