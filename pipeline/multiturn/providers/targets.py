@@ -222,7 +222,6 @@ def read_target(
     values = Values(where=where, environment=known, typed=is_custom, sends=sends, needed=rules_by)
     settings = {key: values.read(child, key) for key, child in node.children.items()}
     if is_custom:
-        settings["name"] = name  # as text
         return _custom_provider(settings, node, path, values.secrets)
     provider = _provider(settings, node, where, values.secrets)
     if isinstance(provider, HttpProvider):
