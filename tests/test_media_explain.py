@@ -221,5 +221,5 @@ def test_a_line_break_is_beside_media_whatever_a_stage_has_put_there(project: Pa
         "    - image: shots/a.png",
         "      type: image/png",
         f"      size: {len(image())}",
-        "    - '[image: shots/a.png]'",
+        '    - "[image: shots/a.png]"',
     ]

@@ -68,8 +68,7 @@ def check(options: shared.SuiteOptions, stages: bool) -> None:
         is_chosen = len(named) == 1 and shared.is_default("pipeline")
         chosen = named[0] if is_chosen else options.read_pipeline()
         provider = options.provider()
-        has_sink = not findings.is_text or findings.is_strict
-        with warnings_to(findings.warn if has_sink else None):
+        with warnings_to(findings.warn):
             try:
                 tried = named or [chosen] if stages else []
                 _check_cases(selection, chosen, provider, findings, tried)
@@ -100,6 +99,8 @@ class _Findings(Failures):
         error = MultiturnError(notice.why, where=notice.where, case_id=notice.case_id)
         if self.is_strict:
             self.add(error)
+        elif self.is_text:
+            super().warn(notice)
         else:
             self._print(error, "warning")
 
@@ -213,7 +214,9 @@ def _check_cases(
             wrong.add(outcome.suite)
             findings.add(error)
     for note, (where, cases) in noted.items():
-        findings.note(where, f"{note} ({name_cases(cases)})")
+        names, shown = name_cases(cases, len(cases)), name_cases(cases)
+        how = "" if names == shown else "; --debug names each"
+        findings.note(where, f"{note} ({names if findings.debug else shown + how})")
     for name, (where, cases) in unsteady.items():
         what = f"the stage {name} changes its own result when it runs twice ({name_cases(cases)});"
         what += " let it leave alone what it has made: a stage knows its own text by part.stage"
