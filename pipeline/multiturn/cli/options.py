@@ -181,7 +181,7 @@ review_options = target_options(_SHOWS, "snapshot_target")  # that of the projec
 
 
 quiet_option = flag("-q", "--quiet", help="Print no summary.")
-debug_option = flag("--debug", help="Show tracebacks, and all of many errors and warnings that are the same.")
+debug_option = flag("--debug", help="Show tracebacks, and each of many errors and warnings.")
 verbose_option = flag(  # for start_log
     "-v",
     "--verbose",
