@@ -8,7 +8,7 @@ import pytest
 
 import commands
 from comparing import report_of, write
-from multiturn.report.comparison import promotions, report_changes
+from multiturn.report.comparison import files_of, report_changes
 from multiturn.snapshots.changes import (
     Change,
     ChangeGroups,
@@ -208,7 +208,7 @@ def test_a_file_that_gets_a_privilege_comes_before_one_that_changes_with_one(
     promoted = "evals/zone.txt is new in a system message, by the pattern 'z*.txt'"
     changed = f"{TONE} changed; it is part of a system message"
     assert report.then is not None
-    assert [each.path for each in promotions(report.then, report.now)[1]] == [
+    assert [each.path for each in files_of(report.then, report.now).privileges()] == [
         "evals/zone.txt",
         TONE,
     ]

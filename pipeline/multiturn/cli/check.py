@@ -214,9 +214,9 @@ def _check_cases(
             wrong.add(outcome.suite)
             findings.add(error)
     for note, (where, cases) in noted.items():
-        names, shown = name_cases(cases, len(cases)), name_cases(cases)
-        how = "" if names == shown else "; --debug names each"
-        findings.note(where, f"{note} ({names if findings.debug else shown + how})")
+        every, some = name_cases(cases, len(cases)), name_cases(cases)
+        shown = every if every == some or findings.debug else f"{some}; --debug names each"
+        findings.note(where, f"{note} ({shown})")
     for name, (where, cases) in unsteady.items():
         what = f"the stage {name} changes its own result when it runs twice ({name_cases(cases)});"
         what += " let it leave alone what it has made: a stage knows its own text by part.stage"

@@ -116,8 +116,7 @@ class _Data:
                     texts = {"then": None if comparison.status == "same" else old, "now": new}
                     self.write({name: self.side(side) for name, side in texts.items() if side})
         head = self.head(found.changes())
-        changed = (each for file in found.files.values() for each in (file.old, file.new))
-        media = (each for each in changed if isinstance(each, Media))
+        media = (each for each in found.files.contents() if isinstance(each, Media))
         if records := self.images.records(media, self.number):
             head["media"] = records
         self.write(head)

@@ -291,8 +291,8 @@ class SnapshotUpdate:
         for at, file in enumerate(self.files):
             if file.case:
                 # All that is asked of a snapshot is asked here, so that it is read once.
-                self.lists.media |= dict.fromkeys(snapshot_file.named_files_in(file.old))
-                self.lists.media |= snapshot_file.named_media_in(file.old)
+                self.lists.known |= dict.fromkeys(snapshot_file.named_files_in(file.old))
+                self.lists.known |= snapshot_file.named_media_in(file.old)
             elif file.location != lists.TARGET:  # the other lists have digests, which say nothing
                 continue
             words = list[str]()
