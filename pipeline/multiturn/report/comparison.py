@@ -200,12 +200,11 @@ def _renames(now: ReportSide, then: ReportSide) -> dict[Key, Key]:
 
 def files_of(then: ReportSide, now: ReportSide) -> FoundFiles:
     """Return the attached files of a side, beside those of another one."""
-    recorded = RecordedLists({}, {}, {})
+    found = FoundFiles(RecordedLists())
     for side in (then, now):
-        found = FoundFiles(recorded)
+        found = FoundFiles(found.found)
         for case in side.cases.values():
             found.add_entries(case.key, case.promoted, case.files)
-        recorded = RecordedLists({}, *found.entries)
     return found
 
 

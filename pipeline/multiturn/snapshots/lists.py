@@ -116,11 +116,16 @@ def _read(text: str | None, name: str, entry: type[_T]) -> dict[str, _T]:
 
 
 class RecordedLists(Struct, frozen=True):
-    """The lists as they are in the folder of snapshots."""
+    """The lists as they are in the folder of snapshots, or as the cases of a run make them."""
 
-    texts: Mapping[str, str | None]  # by name; None for a list that is not there
-    promoted: PromotedLock
-    files: FilesLock
+    promoted: PromotedLock = {}
+    files: FilesLock = {}
+    texts: Mapping[str, str | None] = {}  # by name; None for a list that is not there
+
+    @property
+    def by_name(self) -> dict[str, _Lock]:
+        """The entries of each list."""
+        return {PROMOTED: self.promoted, FILES: self.files}
 
     def digests(self, path: str) -> set[str]:
         """Return the digests of a file on both lists."""
@@ -216,7 +221,7 @@ class FoundFiles:
     def __init__(self, recorded: RecordedLists) -> None:
         self.recorded = recorded
         self.known: dict[str, Attached | None] = {}
-        # The cases of each entry, by list and path.
+        # The cases of each entry, by path.
         self._promoting: dict[str, dict[Promotion, list[Key]]] = {}
         self._naming: dict[str, dict[str, list[Key]]] = {}
         self._new: dict[str, _NewFile] = {}  # by path
@@ -242,14 +247,29 @@ class FoundFiles:
                 number = changes.occurrences(resolved_path, shown, case.prompt)
                 new.occurrences[case.key] = number
 
+    @property
+    def found(self) -> RecordedLists:
+        """What the lists should have of these cases."""
+        files = {path: tuple(sorted(entries)) for path, entries in self._naming.items()}
+        return RecordedLists(privilege.promotions_by_path(chain(*self._promoting.values())), files)
+
     def privileges(self) -> dict[PrivilegeChange, list[Key]]:
-        """Return each new or changed file in system messages."""
-        found = privilege.promotion_changes(self.recorded.promoted, self.entries[0])
+        """Return each new or changed file in system messages, with its cases."""
+        found = privilege.promotion_changes(self.recorded.promoted, self.found.promoted)
         return {change: self._cases_of(change) for change in found}
 
     def _cases_of(self, change: PrivilegeChange) -> list[Key]:
         found = self._promoting[change.path].items()
         return _each_once({each: cases for each, cases in found if each in change.promotions})
+
+    def earlier(self, path: str, new: _NewFile) -> Attached | None:
+        """Return what a file was: its text, or media; None if that is not known."""
+        return self.known.get(path)
+
+    def contents(self) -> Iterator[Attached | None]:
+        """Yield what each file that is not as recorded was, and what it is."""
+        for path, new in self._new.items():
+            yield from (self.earlier(path, new), new.file)
 
     def _in_words(self, path: str) -> str:
         """Return in words how a file is not as recorded."""
@@ -264,76 +284,53 @@ class FoundFiles:
         old = self.earlier(path, new) if is_media else None
         return attached_files.change_in_words(path, "" if old is None else old, new.file)
 
-    def earlier(self, path: str, new: _NewFile) -> Attached | None:
-        """Return what a file was: its text, or media; None if that is not known."""
-        return self.known.get(path)
-
-    def contents(self) -> Iterator[Attached | None]:
-        """Yield what each file that is not as recorded was, and what it is."""
-        for path, new in self._new.items():
-            yield from (self.earlier(path, new), new.file)
-
     def changed_files(
         self, promoted: Iterable[PrivilegeChange], new_cases: Container[Key]
     ) -> Iterator[Change]:
         """Yield each file whose entries are not the recorded ones, for a reviewer to decide on."""
-        before, found = (list(locks.values()) for locks in self._locks())
+        recorded, found = self.recorded.by_name, self.found.by_name
         # Of a text that has changed, this is said first; a new way to get there is its cases' own.
         privileges = {change.path: change for change in reversed(list(promoted))}
-        for path in sorted({*found[0], *found[1]}):
+        for path in sorted({*found[PROMOTED], *found[FILES]}):
             # A list loses a file when no snapshot names it any more, whatever else is accepted.
-            kept = [number for number, side in enumerate(found) if path in side]
-            wanted, was = ([sides[n].get(path, ()) for n in kept] for sides in (found, before))
+            kept = [name for name in found if path in found[name]]
+            wanted, was = (
+                [each[name].get(path, ()) for name in kept] for each in (found, recorded)
+            )
             if wanted == was:
                 continue
-            promoting, naming = self._promoting.get(path, {}), self._naming.get(path, {})
-            cases = _each_once(promoting, naming)
+            promoting, change = self._promoting.get(path, {}), privileges.get(path)
+            cases = _each_once(promoting, self._naming.get(path, {}))
             new, old, growth, causes = self._new.get(path), None, None, tuple[str, ...]()
             if new is None:
                 what = f"{path} {'has other entries on the lists' if any(was) else 'is new'}"
             else:
                 what = self._in_words(path)
-            if new is not None and digest(new.file) in self.recorded.digests(path):
                 # A file whose text is as recorded concerns only the cases that promote it.
-                cases, old = _each_once(promoting), new.file
-                if path in privileges:
-                    cases = self._cases_of(privileges[path])
-            elif new is not None:
-                old = self.earlier(path, new)
-                if old is not None:
-                    words = attached_files.change_in_words(path, old, new.file, has_lines=True)
-                    causes = (words,)
-                if isinstance(old, str) and isinstance(new.file, str):
-                    # In a new case, the file is a part of its own growth.
-                    counts = (n for key, n in new.occurrences.items() if key not in new_cases)
-                    growth = sum(counts) * (estimated_tokens(new.file) - estimated_tokens(old))
+                if digest(new.file) in self.recorded.digests(path):
+                    cases = self._cases_of(change) if change else _each_once(promoting)
+                    old = new.file
+                elif (old := self.earlier(path, new)) is not None:
+                    causes = (attached_files.change_in_words(path, old, new.file, has_lines=True),)
+                    if isinstance(old, str) and isinstance(new.file, str):
+                        # In a new case, the file is a part of its own growth.
+                        counts = (n for key, n in new.occurrences.items() if key not in new_cases)
+                        growth = sum(counts) * (estimated_tokens(new.file) - estimated_tokens(old))
             yield changes.attached_file_change(
                 *(path, old, new.file if new else ""),
                 *(known_of(chain(*was)), known_of(chain(*wanted))),
                 what=what,
-                privilege=privileges[path].words if path in privileges else None,
+                privilege=change.words if change else None,
                 cases=tuple(cases),
                 growth=growth,
                 causes=causes,
             )
 
-    @property
-    def entries(self) -> tuple[PromotedLock, FilesLock]:
-        """What the lists should have of these cases."""
-        files = {path: tuple(sorted(entries)) for path, entries in self._naming.items()}
-        return privilege.promotions_by_path(chain(*self._promoting.values())), files
-
-    def _locks(self) -> tuple[dict[str, _Lock], dict[str, _Lock]]:
-        """Return the lists as they are recorded, and as they are found, by name."""
-        promoted, files = self.entries
-        before: dict[str, _Lock] = {PROMOTED: self.recorded.promoted, FILES: self.recorded.files}
-        return before, {PROMOTED: promoted, FILES: files}
-
 
 class Lists(FoundFiles):
     """The files that a run finds for ``promoted.lock`` and ``files.lock``.
 
-    What snapshots that have changed said of their media is known, and None of their texts.
+    Of a file, what a snapshot that has changed says of media is known, and None of a text.
 
     Args:
         folder: which has the lists.
@@ -341,14 +338,12 @@ class Lists(FoundFiles):
     """
 
     def __init__(self, folder: SnapshotFolder, *, resolve: bool) -> None:
+        super().__init__(RecordedLists())
         self._folder, self._resolve = folder, resolve
-        super().__init__(self._read())
+        self.read()
 
     def read(self) -> None:
-        """Read the lists again, which another process may have written."""
-        self.recorded = self._read()
-
-    def _read(self) -> RecordedLists:
+        """Read the lists, which another process may have written."""
         texts = {name: self._folder.read(name) for name in (PROMOTED, FILES)}
         promoted: list[Promotion] = []
         files: dict[str, tuple[str, ...]] = {}
@@ -361,7 +356,7 @@ class Lists(FoundFiles):
         for text in sides[FILES]:
             for path, digests in read_files(text, self._folder.shown(FILES)).items():
                 files[path] = tuple(sorted({*files.get(path, ()), *digests}))
-        return RecordedLists(texts, privilege.promotions_by_path(promoted), files)
+        self.recorded = RecordedLists(privilege.promotions_by_path(promoted), files, texts)
 
     def add(self, case: ReviewedCase, *, inline: bool) -> None:
         """Add the files of a case; if it is not inline, also those that its snapshot may name."""
@@ -375,7 +370,7 @@ class Lists(FoundFiles):
 
         So do those of ``pending`` files, whose new texts are not accepted.
         """
-        before, found = self._locks()
+        before, found = self.recorded.by_name, self.found.by_name
         for name, elsewhere in ((PROMOTED, others.promoting), (FILES, others.attaching)):
             was, now = before[name], found[name]
             lock = {path: items for path, items in was.items() if path in elsewhere}
@@ -389,13 +384,14 @@ class Lists(FoundFiles):
 
     def left(self) -> set[tuple[str, str]]:
         """Return the recorded entries that no case of the run has, by list and path."""
-        before, found = self._locks()
-        return {(name, path) for name in before for path in before[name].keys() - found[name]}
+        found = self.found.by_name
+        recorded = self.recorded.by_name.items()
+        return {(name, path) for name, was in recorded for path in was.keys() - found[name]}
 
     def also_of(self, others: OtherSuites) -> set[str]:
         """Return the other suites that have a file whose entry is new or changed."""
-        before, found = (locks[FILES] for locks in self._locks())
-        changed = (path for path in found if found[path] != before.get(path))
+        before = self.recorded.files
+        changed = (path for path, now in self.found.files.items() if now != before.get(path))
         return set().union(*(others.attaching.get(path, set()) for path in changed))
 
     def privileges(self) -> dict[PrivilegeChange, list[Key]]:
