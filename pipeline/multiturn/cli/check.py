@@ -176,11 +176,13 @@ def _check_cases(
 ) -> None:
     """Add what is wrong with cases, and with stages ``tried`` on them; say how many are right."""
     from multiturn.engine.converting import convert_cases
+    from multiturn.engine.prompt_limit import PromptLimit
     from multiturn.explaining.explanation import explain, preview_of
     from multiturn.logs import TEXT_AS_MEDIA, debug, is_debugging
     from multiturn.snapshots.changes import name_cases
 
     right: Counter[str] = Counter()
+    limit = PromptLimit(provider)
     wrong: set[str] = set()
     noted: dict[str, tuple[Place, list[Key]]] = {}  # the first place and all cases of each note
     unsteady: dict[str, tuple[Place, list[Key]]] = {}  # of each stage that changes its own result
@@ -194,6 +196,7 @@ def _check_cases(
                     preview = preview_of(conversion, provider)
                     provider.warn_once(preview.doubts)
                     notes += preview.repairs
+                error = limit.error_of(conversion)
             except MultiturnError as refusal:
                 error = refusal
             case = conversion.case
