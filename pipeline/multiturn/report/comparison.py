@@ -7,6 +7,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
+from multiturn.engine.costs import KeptPrefixes
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, causes, pipeline_changes
@@ -63,6 +64,7 @@ class Report(Struct):
     # first; then in the order of the suites.
     comparisons: list[Comparison]
     errors: list[str]  # that belong to no case
+    provider: TargetProvider | None = None  # of the target whose prompts are compared
 
     @property
     def sample(self) -> str:
@@ -143,7 +145,7 @@ def compare(
         return status, -min(len(why), 2), -sizes[why], first[why]
 
     found.sort(key=order)
-    return Report(now, then, against, tuple(pipeline_words), found, errors)
+    return Report(now, then, against, tuple(pipeline_words), found, errors, provider)
 
 
 def _comparisons(now: ReportSide, then: ReportSide, undoing: Undoing) -> Iterator[Comparison]:
@@ -229,8 +231,8 @@ def _other_privileges(
             yield replace(change, causes=tuple(each for each in why if each in by_stage) or why)
 
 
-def report_changes(report: Report) -> list[Change]:
-    """Return each change of a report once, the dangerous ones first.
+def report_changes(report: Report) -> tuple[list[Change], str]:
+    """Return each change of a report once, the dangerous ones first; and what they cost, in words.
 
     They are those of ``snapshot --check``, if the snapshots are those of the revision that the
     report compares with. Cases that failed are in none.
@@ -289,10 +291,15 @@ class ReportChanges:
         self.target_locks = [side.pipeline.lock for side in (report.then, report.now) if side]
         self.groups = ChangeGroups()
         self.new_cases: set[Key] = set()
+        provider = report.provider
+        self.kept = KeptPrefixes(provider) if provider and provider.has_cache else None
 
-    def changes(self) -> list[Change]:
-        """Return the changes of the cases that were added."""
-        return self.groups.changes(self.files.changed_files(self.promoted, self.new_cases))
+    def changes(self) -> tuple[list[Change], str]:
+        """Return the changes of the cases that were added, and what they cost, in words."""
+        files = self.files.changed_files(self.promoted, self.new_cases)
+        found = self.groups.changes(files)
+        growth = changes.total_in_words(each.growth for each in found)
+        return found, "; ".join(filter(None, (growth, self.kept.in_words if self.kept else "")))
 
     def takes(self, comparison: Comparison) -> bool:
         """Return whether a case may have a change."""
@@ -309,6 +316,9 @@ class ReportChanges:
         if new is not None:
             self.files.add_texts(new)
             self.new_cases |= {new.key} if old is None else set()
+        before, after = ((*side.tools, *side.prompt) if side else () for side in (old, new))
+        if old and new and self.kept:
+            self.kept.add(new.suite, before, after)
         if (file := self.snapshot_change(comparison, old, new)) is None:
             return
         # A file that changed has a change of its own, with its cause and its privilege.
@@ -316,7 +326,6 @@ class ReportChanges:
         others = tuple(each for each in comparison.causes if each not in own_causes)
         own = {each.identity for each in self.promoted if not each.is_new}
         privileges = tuple(str(p) for p in comparison.privileges if p.identity not in own)
-        before, after = ((*side.prompt, *side.tools) if side else () for side in (old, new))
         growth = changes.prompt_growth(before, after, was, {**was, **files})
         causes = others or comparison.causes
         file = replace(file, privileges=privileges, causes=causes, growth=growth)
