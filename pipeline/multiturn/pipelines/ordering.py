@@ -48,24 +48,20 @@ def legal_order(stages: Sequence[Stage]) -> list[Stage] | None:
     still find an order. No more than 10,000 beginnings are tried.
     """
     known = _known_facts(stages)
+    begun: list[tuple[tuple[int, ...], _Facts]] = [((), _Facts())]
     tried: set[tuple[frozenset[int], _Facts]] = set()
-
-    def complete(left: frozenset[int], facts: _Facts) -> list[int] | None:
-        if not left:
-            return [] if _is_end(stages, facts) else None
-        if (left, facts) in tried or len(tried) >= _MAX_TRIED:
-            return None
-        tried.add((left, facts))
-        for number in sorted(left):
-            contract = contract_of(stages[number])
-            if contract is None or contract.requires <= facts:
-                rest = complete(left - {number}, _after(contract, facts, known))
-                if rest is not None:
-                    return [number, *rest]
-        return None
-
-    order = complete(frozenset(range(len(stages))), _Facts())
-    return None if order is None else [stages[number] for number in order]
+    while begun and len(tried) < _MAX_TRIED:
+        order, facts = begun.pop()
+        left = [number for number in range(len(stages)) if number not in order]
+        if not left and _is_end(stages, facts):
+            return [stages[number] for number in order]
+        if (frozenset(order), facts) not in tried:
+            tried.add((frozenset(order), facts))
+            for number in reversed(left):
+                contract = contract_of(stages[number])
+                if contract is None or contract.requires <= facts:
+                    begun.append(((*order, number), _after(contract, facts, known)))
+    return None
 
 
 def _after(contract: Contract | None, facts: _Facts, known: _Facts) -> _Facts:
