@@ -24,7 +24,6 @@ from multiturn.files.media import (
     MAX_MEDIA_OF_CASE,
     MAX_MEDIA_SIZE,
     Media,
-    Store,
     check_kind,
     given_media,
     is_address,
@@ -168,7 +167,7 @@ class _Reader:
         kind, value, files = segment["type"], segment["value"], self._case.files
         detail, name = segment.get("detail"), segment.get("name")
         if is_address(value, kind):
-            store = Store() if files is None else files.store
+            store = None if files is None else files.store
             media = given_media(value, kind, name, detail, store, self._limits[1])
             return replace(at, kind="media", text=media.text, path=media.path, media=media)
         if files is None:
