@@ -4,7 +4,7 @@ import inspect
 import json
 import re
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from types import FunctionType
 from typing import Any, TypeVar
@@ -87,11 +87,9 @@ def stage(
     if wrong:
         raise TypeError("facts are given by their kind; write @stage(requires={...}), or @stage()")
     facts = {"requires": requires, "provides": provides, "consumes": consumes}
-    # An iterator gives its facts once, and they are read more often.
-    given = {kind: (*each,) if _is_set(each) else each for kind, each in facts.items()}
 
     def declare(function: _S) -> _S:
-        function.__multiturn_facts__ = given  # type: ignore[attr-defined]
+        function.__multiturn_facts__ = facts  # type: ignore[attr-defined]
         return function
 
     return declare
@@ -117,7 +115,7 @@ def contract_of(function: Stage) -> Contract | None:
 def _wrong_fact(given: Mapping[str, Iterable[str]]) -> str:
     """Return the error in what a stage declares; empty if there is none."""
     for kind, facts in given.items():
-        if not _is_set(facts):
+        if isinstance(facts, str) or not isinstance(facts, Collection):
             example = facts if isinstance(facts, str) else "turns"
             return f'{kind} is a set of facts; write {kind}={{"{example}"}}'
         for fact in sorted(map(str, facts)):
@@ -125,10 +123,6 @@ def _wrong_fact(given: Mapping[str, Iterable[str]]) -> str:
                 hint = f"{did_you_mean(fact, FACTS)} (a fact of your own has a dot, such as"
                 return f"there is no fact {fact!r}; {hint} house.redacted)"
     return ""
-
-
-def _is_set(facts: Any) -> bool:
-    return isinstance(facts, Iterable) and not isinstance(facts, str)
 
 
 class Option(msgspec.Struct, frozen=True):

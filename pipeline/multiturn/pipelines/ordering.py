@@ -1,6 +1,6 @@
 """Checking an order of stages against their contracts, in one walk along it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from multiturn.errors import ErrorDetail
 from multiturn.pipelines.contract import FACTS, Contract, Stage, contract_of, ordered_facts
@@ -18,14 +18,11 @@ def order_errors(stages: Sequence[Stage], *, is_legal: bool = True) -> Iterator[
     of the pipeline is not checked. ``is_legal`` says whether another order of them is legal.
     """
     along, is_right = facts_along(stages), True
-    consumers: dict[str, int] = {}
-    for number, (stage, facts) in enumerate(zip(stages, along, strict=False)):
-        contract = contract_of(stage)
-        if contract is not None:
-            for what in _missing(contract.requires - facts, number, stages, consumers, is_legal):
-                is_right = False
-                yield ErrorDetail(what, number)
-            consumers |= dict.fromkeys(contract.consumes & facts, number)
+    contracts = [contract_of(stage) or _UNKNOWN for stage in stages]
+    for number, (contract, facts) in enumerate(zip(contracts, along, strict=False)):
+        for what in _missing(contract.requires - facts, number, stages, contracts, is_legal):
+            is_right = False
+            yield ErrorDetail(what, number)
     if is_right and not _is_end(stages, along[-1]):
         yield ErrorDetail(
             "attached files are left, and no stage turns them into text; add embed_files, or"
@@ -84,28 +81,25 @@ def _missing(
     facts: Iterable[str],
     number: int,
     stages: Sequence[Stage],
-    consumers: Mapping[str, int],
+    contracts: Sequence[Contract],
     is_legal: bool,
 ) -> Iterator[str]:
     """Yield what is wrong with a stage that requires facts that are not true before it."""
     name = f"{stages[number].__name__} ({number + 1})"
-    contracts = [contract_of(stage) or _UNKNOWN for stage in stages]
     later: dict[int, str] = {}
     for fact in ordered_facts(facts):
-        providers = (
-            at
-            for at in range(number + 1, len(stages))
-            if fact in contracts[at].provides - contracts[at].requires
-        )
-        if fact in consumers:
-            consumer = stages[consumers[fact]].__name__
-            did = f"{consumer} ({consumers[fact] + 1}) has already {FACTS.get(fact, 'used it up')}"
-            advice = f"; move it before {consumer}"
+        users = [at for at in range(number) if fact in contracts[at].consumes]
+        others = range(number + 1, len(stages))
+        providers = [at for at in others if fact in contracts[at].provides - contracts[at].requires]
+        if users:
+            user = stages[users[-1]].__name__
+            did = f"{user} ({users[-1] + 1}) has already {FACTS.get(fact, 'used it up')}"
+            advice = f"; move it before {user}"
             if fact in contracts[number].consumes:
                 advice = ", and only one stage can do so; remove one of them, or use replace"
             yield f"{name} requires {fact}, but {did}{advice}"
-        elif (at := next(providers, None)) is not None:
-            later[at] = fact
+        elif providers:
+            later[providers[0]] = fact
         else:
             provider = provider_of(fact)
             hint = f"; add {provider} before it" if provider else ""
@@ -113,7 +107,5 @@ def _missing(
     if later:  # it must come after all of them, so only the last one is named
         at = max(later)
         provider = stages[at].__name__
-        advice = (
-            f"; move it after {provider}" if is_legal else "; move one, or change what it requires"
-        )
-        yield f"{name} requires {later[at]}, but {provider} ({at + 1}) provides it later{advice}"
+        what = f"{name} requires {later[at]}, but {provider} ({at + 1}) provides it later; move "
+        yield what + (f"it after {provider}" if is_legal else "one, or change what it requires")
