@@ -58,9 +58,9 @@ class Contract(msgspec.Struct, frozen=True):
 
 def stage(
     *wrong: Any,
-    requires: Iterable[str] = (),
-    provides: Iterable[str] = (),
-    consumes: Iterable[str] = (),
+    requires: Collection[str] = (),
+    provides: Collection[str] = (),
+    consumes: Collection[str] = (),
 ) -> Callable[[_S], _S]:
     """Declare a function to be a stage; the function itself stays as it is.
 
@@ -105,14 +105,14 @@ def contract_of(function: Stage) -> Contract | None:
     """Return what ``@stage`` declared, or raise the error in it; None without ``@stage``."""
     if not is_declared(function):
         return None
-    given: Mapping[str, Iterable[str]] = function.__multiturn_facts__  # type: ignore[attr-defined]
+    given: Mapping[str, Collection[str]] = function.__multiturn_facts__  # type: ignore[attr-defined]
     if wrong := _wrong_fact(given):
         code = function.__code__
         raise InputError(wrong, where=Place(from_here(code.co_filename), code.co_firstlineno))
     return Contract(*map(frozenset, given.values()))
 
 
-def _wrong_fact(given: Mapping[str, Iterable[str]]) -> str:
+def _wrong_fact(given: Mapping[str, Collection[str]]) -> str:
     """Return the error in what a stage declares; empty if there is none."""
     for kind, facts in given.items():
         if isinstance(facts, str) or not isinstance(facts, Collection):
