@@ -166,7 +166,7 @@ def marker_text(*placeholders: str) -> msgspec.Meta:
     ... def quote_files(conversion, *, header: Header = "File {path}:"): ...
     """
     known = [f"{{{name}}}" for name in placeholders]
-    extra = {"marker": True, "placeholders": known}
+    extra = {"placeholders": known}
     if not known:
         return msgspec.Meta(extra=extra)
     return msgspec.Meta(
@@ -182,8 +182,8 @@ def markers_of(
     """Yield each option that begins lines, with how they begin: empty if with a placeholder."""
     for name, option in options_of(function).items():
         text = options.get(name, option.default)
-        if _extra_of(option.type, "marker") and isinstance(text, str) and not is_blank(text):
-            known = placeholders_of(option.type)
+        known = placeholders_of(option.type)
+        if known is not None and isinstance(text, str) and not is_blank(text):
             # The roles are known, and before "{role}" there is often only a bracket.
             roles = ROLES if "{role}" in known else ()
             texts = dict.fromkeys(text.replace("{role}", role.capitalize()) for role in roles)
@@ -242,7 +242,7 @@ def read_options(
 
 def _wrong_value(type_: Any, value: Any, error: str) -> str:
     """Return what is wrong with the value of an option, by the error that msgspec has for it."""
-    known = placeholders_of(type_)
+    known = placeholders_of(type_) or ()
     for written in re.findall(rf"\{{{_NAME}\}}", str(value)) if known else ():
         if written not in known:
             return f'there is no placeholder "{written}"; {did_you_mean(written, known)}'
@@ -257,13 +257,9 @@ def _wrong_value(type_: Any, value: Any, error: str) -> str:
     return what + (f"; choose from: {', '.join(choices)}" if choices else "")
 
 
-def placeholders_of(type_: Any) -> list[str]:
-    """Return the placeholders that a type allows, also within another type."""
-    return [name for names in _extra_of(type_, "placeholders") for name in names]
-
-
-def _extra_of(type_: Any, key: str) -> list[Any]:
-    """Return what the annotations of a type, also within another type, say of a key."""
+def placeholders_of(type_: Any) -> list[str] | None:
+    """Return the placeholders of a text that begins a line; None for a type without such."""
     if isinstance(type_, msgspec.Meta):
-        return [type_.extra[key]] if type_.extra and key in type_.extra else []
-    return [found for each in typing.get_args(type_) for found in _extra_of(each, key)]
+        return (type_.extra or {}).get("placeholders")
+    found = map(placeholders_of, typing.get_args(type_))
+    return next((each for each in found if each is not None), None)
