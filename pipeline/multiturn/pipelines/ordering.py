@@ -24,10 +24,8 @@ def order_errors(stages: Sequence[Stage], *, is_legal: bool = True) -> Iterator[
             is_right = False
             yield ErrorDetail(what, number)
     if is_right and not _is_end(stages, along[-1]):
-        yield ErrorDetail(
-            "attached files are left, and no stage turns them into text; add embed_files, or"
-            ' a stage of your own that declares consumes={"files"}'
-        )
+        what = "attached files are left, and no stage turns them into text; add embed_files, or a"
+        yield ErrorDetail(f'{what} stage of your own that declares consumes={{"files"}}')
 
 
 def facts_along(stages: Sequence[Stage]) -> list[frozenset[str]]:
