@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     " sent again.",
 )
 @click.option(
+    "--reuse",
+    metavar="OLD",
+    type=shared.PATH,
+    help="Copy from the results of an earlier run what is unchanged, and send the rest; needs"
+    " --output, another file.",
+)
+@click.option(
     "--against",
     metavar="REV",
     help="Send only new cases, and those whose request has changed since this Git revision.",
@@ -165,6 +172,8 @@ def _check_options(given: dict[str, Any]) -> None:
         "--targets is for --target; add it": given["targets_file"] is not None and is_echo,
         "--resume continues the file that --output names; add --output": given["resume"]
         and output is None,
+        "--reuse copies answers into the file that --output names; add --output": output is None
+        and given["reuse"] is not None,
         "--batch writes results into a file; name one with --output": batch and output is None,
         "--no-wait and --poll are for --batch; add it, or leave them out": not batch
         and (given["no_wait"] or not shared.is_default("poll")),

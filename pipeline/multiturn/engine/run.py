@@ -59,8 +59,8 @@ class RunCase(Struct, frozen=True):
     """One case on its way to a provider.
 
     Attributes:
-        action: what is done with it: ``send``; ``reuse``, as the results file has its answer;
-            ``skip``, as its request was the same at the Git revision; ``refuse``, as it cannot be
+        action: what is done with it: ``send``; ``reuse``, as the results file has its answer, or
+            that of an earlier run; ``skip``, as its request was the same at the Git revision; ``refuse``, as it cannot be
             converted, or the provider's rules forbid it; ``unreadable``, as the suite is wrong.
         result: what is known of its result so far, such as repairs, digest and error. Its ``id`` is
             empty if an error belongs to no case.
@@ -260,6 +260,7 @@ class RunOptions(TypedDict, total=False):
     """The options of a run that are off by default; the docstring of ``run`` describes them."""
 
     resume: bool
+    reuse: str | Path | None
     against: str | None
     record_wire: bool
     record_thinking: bool
@@ -308,6 +309,9 @@ class Run:
         resume, against = options.get("resume", False), options.get("against")
         if resume and self.path is None:
             raise ValueError("resume continues a file of results; name it with results")
+        reuse = options.get("reuse")
+        if reuse is not None and self.path is None:
+            raise ValueError("reuse copies answers into a file of results; name it with results")
         if self.path is not None and (batch or os.path.exists(results_file.state_path(self.path))):
             # Most runs need nothing of what batches need.
             from multiturn.engine.batches import check_batches
@@ -343,6 +347,7 @@ class Run:
         self.stored: dict[bytes, str] = {}  # digests of answered requests, by the same keys
         if is_dry and resume and self.path is not None and os.path.exists(self.path):
             self.stored = results_file.read_stored(self.path)
+        self._old = None if reuse is None else results_file.OldResults(str(reuse))
         self.results: ResultsFile | None = None
         self._held: list[RunCase] | None = None  # those of ``rehearse``, if they fit
 
@@ -421,11 +426,15 @@ class Run:
             case = self._unless_known(prepared)
             if self.results is not None:
                 self.results.touch(case.result)
+                is_here = results_file.is_stored(case.result, self.stored)
+                if case.action == "reuse" and self._old is not None and not is_here:
+                    self.results.copy(self._old.line(case.result))
             yield case
 
     def _unless_known(self, case: RunCase) -> RunCase:
         """Return a case that is not sent again if its request was answered, or is unchanged."""
-        if results_file.is_stored(case.result, self.stored):
+        answered = (self.stored, {} if self._old is None else self._old.stored)
+        if any(results_file.is_stored(case.result, digests) for digests in answered):
             return replace(case, action="reuse")
         is_unchanged = results_file.is_stored(case.result, self.earlier)
         return replace(case, action="skip") if is_unchanged else case
@@ -545,6 +554,9 @@ async def run(
         options: any of those below, each of which is off by default.
         resume: continue the file of results: a case that succeeded there and whose request is
             unchanged is not sent, and yields nothing.
+        reuse: path of the results of an earlier run, which stays as it is: a case that succeeded
+            there and whose request is unchanged is not sent, and yields nothing; its line is
+            copied into the file of results.
         against: a Git revision: a case whose request was the same there is not sent, and yields
             nothing. Needs the path of a suite, and a pipeline's name or path.
         record_wire: add the exact body to each result.
@@ -582,9 +594,8 @@ def dry_run(
     provider: Provider,
     *,
     results: str | Path | None = None,
-    resume: bool = False,
-    against: str | None = None,
     count_tokens: bool = False,
+    **options: Unpack[RunOptions],
 ) -> Iterator[RunCase]:
     """Return an iterator over what ``run`` would do with each case; nothing is sent or written.
 
@@ -592,8 +603,7 @@ def dry_run(
     many tokens each request has, and has an event loop of its own: inside another one, call it in a
     thread, as ``run_batches``.
     """
-    given = (cases, pipeline, provider)
-    dry = Run(*given, results=results, resume=resume, against=against, is_dry=True)
+    dry = Run(cases, pipeline, provider, results=results, is_dry=True, **options)
     return counted(dry) if count_tokens else dry.cases()
 
 

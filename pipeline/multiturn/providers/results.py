@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from multiturn.documents.input import lines_of, open_regular
 from multiturn.documents.output import lock, open_locked, open_output
-from multiturn.errors import MultiturnError, Place, option
+from multiturn.errors import AccessError, MultiturnError, Place, option
 from multiturn.model.request import ChatMessage, InputFile
 from multiturn.model.settings import RequestSettings
 from multiturn.model.turns import Call, Tool
@@ -205,10 +205,14 @@ class ResultsFile:
 
     def append(self, result: Result) -> None:
         """Write a result as one line, and flush it: it survives the death of the process."""
-        self.keep()
-        self._file.write(msgspec.json.encode(result) + b"\n")
-        self._file.flush()
+        self.copy(msgspec.json.encode(result))
         self.touch(result)
+
+    def copy(self, line: bytes) -> None:
+        """Write a line that has no end."""
+        self.keep()
+        self._file.write(line + b"\n")
+        self._file.flush()
 
     def touch(self, result: Result) -> None:
         """Note that the run has come to the case of a result."""
@@ -277,6 +281,43 @@ class ResultsFile:
                     new.write(line)
 
 
+# What a line has of the case as it is now, not of the request.
+_OF_CASE = ("outcome", "expected_messages", "conversation_id", "sample")
+_decode_keys = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class OldResults:
+    """A results file of an earlier run, whose answers are copied; the file itself never changes.
+
+    Raises:
+        MultiturnError: it cannot be read, or is not a results file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.stored: dict[bytes, str] = {}  # the digest of each case that succeeded, by its key
+        self._places: dict[bytes, int] = {}  # of the last line of each case
+        place = 0
+        try:
+            for line, stored in _read(path, option("reuse")):
+                self._places[_store(self.stored, stored)] = place
+                place += len(line)
+        except OSError as error:
+            raise AccessError(f"cannot read it: {error.strerror}", where=path) from None
+
+    def line(self, result: Result) -> bytes:
+        """Return the line of a result that is stored, with what its case says now of answers.
+
+        What other programs have added to the line, such as a score, is kept.
+        """
+        with open(self.path, "rb") as file:
+            file.seek(self._places[key_of(result)])
+            old = _decode_keys(file.readline())
+        now = _decode_keys(msgspec.json.encode(result))
+        kept = {key: value for key, value in old.items() if key not in _OF_CASE}
+        return msgspec.json.encode(kept | {key: now[key] for key in _OF_CASE if key in now})
+
+
 def read_stored(path: str) -> dict[bytes, str]:
     """Return the digest of each case whose last line has no error, by key."""
     digests: dict[bytes, str] = {}
@@ -304,8 +345,8 @@ def _lock(file: BinaryIO, path: str) -> None:
         raise MultiturnError(what) from None
 
 
-def _read(path: str) -> Iterator[tuple[bytes, Stored]]:
-    """Yield each complete line of a results file with its result."""
+def _read(path: str, named_by: str = "") -> Iterator[tuple[bytes, Stored]]:
+    """Yield each complete line of a results file with its result; errors say what names it."""
     with open_regular(path, path) as file:
         for number, line in enumerate(lines_of(file, path), 1):
             try:
@@ -316,8 +357,7 @@ def _read(path: str) -> Iterator[tuple[bytes, Stored]]:
                 begins = line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
                 if begins and not line.endswith(b"\n"):
                     return  # it was cut short
-                what = "this is not a result; remove the line, or name another file as"
-                raise MultiturnError(
-                    f"{what} {option('output', 'results')}", where=Place(path, number)
-                )
+                named_by = named_by or option("output", "results")
+                what = f"this is not a result; remove the line, or name another file as {named_by}"
+                raise MultiturnError(what, where=Place(path, number))
             yield line, stored
