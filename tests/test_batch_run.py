@@ -173,7 +173,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def open_batches() -> Batches:
-    return Batches(openai(), "out.jsonl", poll=0, say=str)
+    return Batches([openai()], "out.jsonl", poll=0, say=str)
 
 
 def run(

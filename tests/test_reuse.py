@@ -59,7 +59,8 @@ def test_what_a_case_says_of_a_good_answer_is_that_of_now(folder: Path) -> None:
 
 
 def test_what_failed_or_was_cut_short_is_asked(folder: Path, server: Server) -> None:
-    one, two, _ = records(folder / "old.jsonl")
+    found = by_id(folder / "old.jsonl")
+    one, two = found["c0"], found["c1"]
     failed = {**one, "error": {"type": "http", "message": "no"}, "response": None}
     text = "".join(json.dumps(line) + "\n" for line in (one, two, failed)) + '{"suite": "a.ev'
     (folder / "old.jsonl").write_text(text.replace(" ", ""))

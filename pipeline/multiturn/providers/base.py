@@ -3,7 +3,8 @@
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache, partial
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
@@ -327,6 +328,15 @@ class TargetProvider:
             retries=error.retries,
             wire=hide(error.wire, self.secrets),
         )
+
+
+@asynccontextmanager
+async def opened(providers: Iterable[TargetProvider]) -> AsyncIterator[None]:
+    """Open providers, and close them at the end."""
+    async with AsyncExitStack() as stack:
+        for provider in providers:
+            await stack.enter_async_context(provider)
+        yield
 
 
 _WITH_CHAT = "use a pipeline with consolidate_system"

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Literal, Self
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from multiturn.documents.input import lines_of, open_regular
 from multiturn.documents.output import lock, open_locked, open_output
@@ -103,6 +104,7 @@ class Result(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         sample: which part of the cases the run was about, as in ``10 of 2,000, seed 1``; left out
             where it was about all of them.
         made: what made it: model, pipeline, settings, revision, time and version.
+        repeat: its number, from 1 on, where the run asks more than once; else left out.
     """
 
     suite: str
@@ -126,6 +128,7 @@ class Result(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     conversation_id: Any = UNSET
     sample: str | UnsetType = UNSET
     made: Made = Made()
+    repeat: int | UnsetType = UNSET
 
     __repr__ = brief
 
@@ -138,6 +141,7 @@ class Stored(Struct, frozen=True):
     target: str
     digest: str
     error: Failure | None
+    repeat: int = 1
 
 
 _decode = msgspec.json.Decoder(Stored).decode
@@ -145,14 +149,14 @@ _BEGINNING = b'{"suite":'
 
 
 def key_of(result: Result | Stored) -> bytes:
-    """Return a key of a result: a hash of its suite, its case and its target.
+    """Return a key of a result: a hash of its suite, its case, its target and its number.
 
     A suite in no project has one key, too, whether its path is relative or not. Links are followed
     only in a path that is not: another may be one from a project's root, which is elsewhere.
     """
     folder, name = os.path.split(result.suite)
     folder = _real(folder) if os.path.isabs(folder) else os.path.abspath(folder)
-    identity = (os.path.join(folder, name), result.id, result.target)
+    identity = (os.path.join(folder, name), result.id, result.target, result.repeat or 1)
     return hashlib.blake2b(msgspec.json.encode(identity), digest_size=16).digest()
 
 
@@ -162,6 +166,16 @@ def _real(folder: str) -> str:
         return os.path.realpath(folder)
     except (OSError, ValueError):  # a NUL, or a folder that nobody may look into
         return folder
+
+
+def request_id(result: Result) -> str:
+    """Return the id of a result's request in a batch; equal requests have one.
+
+    It is the digest; of a repetition, the beginning of it, and the number: Anthropic takes at most
+    64 characters.
+    """
+    number = result.repeat or 1
+    return result.digest if number == 1 else f"{result.digest[:57]}-{number}"
 
 
 def is_stored(result: Result, digests: Mapping[bytes, str]) -> bool:
@@ -225,7 +239,8 @@ class ResultsFile:
         touched = set()
         for _, stored in _read(self.path) if self.untouched else ():
             key = key_of(stored)
-            if key in self.untouched:
+            # A case that is now asked less often is no stray.
+            if key in self.untouched and key_of(replace(stored, repeat=1)) in self.untouched:
                 strays[key] = stored
             else:
                 touched.add((stored.suite, stored.target))
@@ -282,7 +297,7 @@ class ResultsFile:
 
 
 # What a line has of the case as it is now, not of the request.
-_OF_CASE = ("outcome", "expected_messages", "conversation_id", "sample")
+_OF_CASE = ("outcome", "expected_messages", "conversation_id", "sample", "repeat")
 _decode_keys = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
