@@ -98,7 +98,7 @@ _HEADINGS = {
     "Results": ("record_wire", "record_thinking"),
     "Costs": ("count_tokens", "prices", "max_cost", "max_tokens"),
     "Batches": ("batch", "no_wait", "poll"),
-    "Scale": ("workers", "scheduler", "concurrency", "order"),
+    "Scale": ("workers", "scheduler", "concurrency", "rate", "order"),
     "Logging": ("quiet", "debug", "verbose", "log_format"),
 }
 _HEADING = {name: heading for heading, names in _HEADINGS.items() for name in names}

@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from multiturn.engine.run import Order, RunOptions
 
 
+def _rate(_context: click.Context, _param: click.Parameter, text: str | None) -> int | None:
+    if text is None:
+        return None
+    number, _, unit = text.partition("/")
+    if unit != "min" or not number.isdecimal() or not int(number):
+        raise click.BadParameter("write the number of requests in a minute, such as 100/min")
+    return int(number)
+
+
 @shared.suite_command("run")
 @shared.target_options(
     "Target to send prompts to; echo sends nothing, and answers with the messages before the"
@@ -55,6 +64,12 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 1000),
     default=8,
     help="Maximum number of concurrent requests to each target.",
+)
+@click.option(
+    "--rate",
+    metavar="N/min",
+    callback=_rate,
+    help="Maximum number of requests to each target in any 60 seconds, retries included.",
 )
 @shared.defaulted(
     "--order",
@@ -183,6 +198,7 @@ def _check_options(given: dict[str, Any]) -> None:
         "--reuse copies answers into the file that --output names; add --output": output is None
         and given["reuse"] is not None,
         "--batch writes results into a file; name one with --output": batch and output is None,
+        "--rate limits single requests, not batches; leave it out": batch and given["rate"],
         "--no-wait and --poll are for --batch; add it, or leave them out": not batch
         and (given["no_wait"] or not shared.is_default("poll")),
         "--dry-run prints lines of JSON; for text, see convert --target": given["dry_run"]

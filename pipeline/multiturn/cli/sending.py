@@ -27,7 +27,7 @@ from multiturn.text import dollars, first_of, in_line, number_of
 
 
 def say_estimate(estimate: costs.Estimate, target: RunTarget) -> None:
-    """Print how many tokens the requests to a target have, what they cost, and which do not fit the model."""
+    """Print how many tokens a target's requests have, what they cost, and which do not fit."""
     if not estimate.cases:
         return
     for words in (_tokens, _money, _too_large):

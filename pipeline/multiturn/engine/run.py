@@ -32,6 +32,7 @@ from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers import results as results_file
 from multiturn.providers.base import Provider, ProviderResponse, TargetProvider, Wire, opened
 from multiturn.providers.custom import complete
+from multiturn.providers.rate import Rate
 from multiturn.providers.results import Failure, Made, Result, ResultsFile
 from multiturn.providers.targets import counter_of
 from multiturn.text import utf8
@@ -60,10 +61,9 @@ class RunCase(Struct, frozen=True):
     """One case on its way to one target, for the first time or again.
 
     Attributes:
-        action: what is done with it: ``send``; ``reuse``, as the results file, or that of an earlier
-            run, has its answer; ``skip``, as its request was the same at the Git revision;
-            ``refuse``, as it cannot be converted, or the provider's rules forbid it;
-            ``unreadable``, as the suite is wrong.
+        action: what is done with it: ``send``; ``reuse``, as a results file has its answer;
+            ``skip``, as its request was the same at the Git revision; ``refuse``, as it cannot be
+            converted, or the provider's rules forbid it; ``unreadable``, as the suite is wrong.
         result: what is known of its result so far, such as repairs, digest and error. Its ``id`` is
             empty if an error belongs to no case.
         wire: the request; ``wire.body`` is the exact body. None if there is an error.
@@ -346,6 +346,7 @@ class RunOptions(TypedDict, total=False):
     against: str | None
     record_wire: bool
     record_thinking: bool
+    rate: int | None
     max_cost: float | None
     max_tokens: int | None
     prices: str | Path | None
@@ -409,8 +410,8 @@ class Run:
         for each in providers if not is_dry else ():
             each.check()
         self.names = suite_names(self.selection)
-        repeat = options.get("repeat", 1)
-        self.numbers: Sequence[Any] = [UNSET] if repeat == 1 else range(1, _limit("repeat", repeat) + 1)
+        repeat = _limit("repeat", options.get("repeat", 1), int)
+        self.numbers: Sequence[Any] = [UNSET] if repeat == 1 else range(1, repeat + 1)
         steps = self.pipeline.steps
         made = Made(
             pipeline=self.pipeline.name,
@@ -436,6 +437,8 @@ class Run:
             # tokenizer counts is no estimate, and its tables take 70 MB.
             with_tokens = is_dry or budget.has_limit or not each.tokenizer.encoding
             made = replace(made, provider=each.kind or each.settings.provider, model=model)
+            if (rate := _limit("rate", options.get("rate"), int)) is not None:
+                each.rate = Rate(rate)
             self.targets[each.name] = RunTarget(each, where, made, budget, with_tokens)
         self.earlier: dict[bytes, str] = {}  # digests at the revision, by the keys of results
         if against is not None:
@@ -599,10 +602,11 @@ def _commit() -> str | None:
         return None
 
 
-def _limit(name: str, number: Any) -> Any:
-    want(number, int | float | None, f"{name} must be a number above 0")
+def _limit(name: str, number: Any, kind: Any = int | float) -> Any:
+    what = f"{name} must be a {'whole number' if kind is int else 'number'} above 0"
+    want(number, kind | None, what)
     if number is not None and not number > 0:  # NaN is not
-        raise ValueError(f"{name} must be a number above 0")
+        raise ValueError(what)
     return number
 
 
@@ -665,6 +669,7 @@ async def run(
             nothing. Needs the path of a suite, and a pipeline's name or path.
         record_wire: add the exact body to each result.
         record_thinking: add what the model thought to each result, as the vendor sent it.
+        rate: the most requests in any 60 seconds, retries included.
         max_cost: dollars: if the input alone costs more, nothing is sent; later, no more is.
         max_tokens: likewise, the most tokens, input and output together.
         prices: path of a file with prices, which wins over those of the package genai-prices.
@@ -797,6 +802,7 @@ async def _send(case: RunCase, target: RunTarget, options: RunOptions) -> RunCas
         return case
     with suppress(Exception):  # send meets the same error, and reports it
         await target.provider.prepare()
+    await target.provider.turn()
     made, start = target.made_of(case.wire), perf_counter()
     sent = b""
     try:
@@ -833,8 +839,9 @@ def counted(run: Run, *, concurrency: int = 8) -> Iterator[RunCase]:
         if case.action != "send" or case.wire is None:
             return case
         try:
-            tokens = await counters[case.result.target].count_tokens(case.wire)
-            return replace(case, tokens=tokens)
+            provider = counters[case.result.target]
+            await provider.turn()
+            return replace(case, tokens=await provider.count_tokens(case.wire))
         except ProviderError as error:
             return replace(case.failed(error), action="refuse", wire=None, tokens=None)
 

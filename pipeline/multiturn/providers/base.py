@@ -29,6 +29,7 @@ from multiturn.model.tokens import Overhead, Sent, Tokenizer, Tokens, sent_of
 from multiturn.model.turns import Call, Turns
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities
+from multiturn.providers.rate import Rate
 from multiturn.providers.rules import RULES, Rule, broken
 from multiturn.providers.secrets import hide
 from multiturn.text import brief
@@ -201,6 +202,7 @@ class TargetProvider:
     overhead = Overhead()  # what the vendor adds to the tokens of texts
     place = errors.Place()  # of the target, if it is of a file
     default_system: str | None = None  # what the project says, where the target says nothing
+    rate: Rate | None = None  # of its requests; None for no limit
 
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
         self.settings = settings
@@ -233,6 +235,11 @@ class TargetProvider:
 
     async def prepare(self) -> None:
         """Do in advance what would otherwise count as latency of the first request."""
+
+    async def turn(self) -> None:
+        """Wait until the rate allows another request."""
+        if self.rate is not None:
+            await self.rate.turn()
 
     def wire(self, request: ProviderRequest) -> Wire:
         """Return what would be sent for a request, unless the provider would refuse it."""

@@ -8,7 +8,7 @@ import ssl
 import time
 import zlib
 from base64 import b64encode, urlsafe_b64decode
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -77,14 +77,22 @@ class Client:
         settings: of the target.
         address: what paths are appended to; it may have a user and a password.
         secrets: values to hide in errors.
+        turn: waits until a request may be sent again.
     """
 
-    def __init__(self, settings: "HttpSettings", address: str, secrets: Iterable[str]) -> None:
+    def __init__(
+        self,
+        settings: "HttpSettings",
+        address: str,
+        secrets: Iterable[str],
+        turn: Callable[[], Awaitable[None]],
+    ) -> None:
         import aiohttp  # takes 30 MB and a tenth of a second
 
         parts = urlsplit(address)
         user, _, host = parts.netloc.rpartition("@")
         proxies = {} if proxy_bypass(host) else getproxies()
+        self._turn = turn
         self._settings, self._proxy = settings, proxies.get(parts.scheme) or proxies.get("all")
         self._secrets = (*secrets, *passwords_in(self._proxy or ""))
         self._origin = f"{parts.scheme}://{host}"
@@ -159,6 +167,7 @@ class Client:
                 into.truncate()
             backoff = min(_SHORTEST_DELAY * 2**retries, _LONGEST_DELAY)
             await asyncio.sleep(delay or backoff * random.uniform(0.75, 1))  # noqa: S311
+            await self._turn()
         raise AssertionError  # the loop has no end
 
     def _address(self, path: str) -> Any:
