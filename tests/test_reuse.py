@@ -99,7 +99,7 @@ def test_a_dry_run_copies_nothing(folder: Path) -> None:
         (("--reuse", "no.jsonl", "--output", "x"), "no.jsonl: cannot read it: No such file"),
         (
             ("--reuse", "a.eval.yaml", "--output", "x"),
-            "a.eval.yaml:1: this is not a result; remove the line, or name another file as --reuse",
+            "a.eval.yaml:1: this is not a result; remove the line, or name another file",
         ),
         (
             ("--reuse", "old.jsonl", "--output", "old.jsonl"),

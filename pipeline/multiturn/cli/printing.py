@@ -167,11 +167,8 @@ def show_progress(cases: Iterable[_T], *, prints: bool) -> Iterator[_T]:
             progress.update(count, number_of(count, "case"))
 
 
-def estimated_cases(selection: "Selection", times: int = 1) -> int | None:
-    """Return about how many cases are selected, without loading them; None if unknown.
-
-    Each counts so many times.
-    """
+def estimated_cases(selection: "Selection") -> int | None:
+    """Return about how many cases are selected, without loading them; None if unknown."""
     # A pipe can be read only once.
     if selection.is_partial or not all(map(os.path.isfile, selection.suites)):
         return None
@@ -182,4 +179,4 @@ def estimated_cases(selection: "Selection", times: int = 1) -> int | None:
                 count += sum(len(_A_CASE.findall(line)) for line in lines)
     except OSError:  # the error is shown where the suite is loaded
         return None
-    return count * times
+    return count

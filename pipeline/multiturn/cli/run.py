@@ -1,6 +1,7 @@
 """The command that sends suites to a provider, and those that manage its batches."""
 
 import math
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -16,12 +17,9 @@ if TYPE_CHECKING:
 
 
 def _rate(_context: click.Context, _param: click.Parameter, text: str | None) -> int | None:
-    if text is None:
-        return None
-    number, _, unit = text.partition("/")
-    if unit != "min" or not number.isdecimal() or not int(number):
+    if text is not None and not re.fullmatch("0*[1-9][0-9]*/min", text):
         raise click.BadParameter("write the number of requests in a minute, such as 100/min")
-    return int(number)
+    return None if text is None else int(text.removesuffix("/min"))
 
 
 @shared.suite_command("run")

@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -311,7 +310,10 @@ def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
 
     is_mixed = run.path is None and standard_output().isatty()  # with answers, on the same terminal
     times = len(run.targets) * len(run.numbers)
-    total = partial(estimated_cases, run.selection, times)
+
+    def total() -> int | None:
+        return (estimated_cases(run.selection) or 0) * times or None
+
     with closing(Progress(total, hidden=is_mixed)) as progress:
         try:
             asyncio.run(main(answers(run, concurrency=concurrency, order=order)))

@@ -236,12 +236,7 @@ class Batches:
     """
 
     def __init__(
-        self,
-        providers: Iterable[Any],
-        output: str,
-        *,
-        poll: float,
-        say: Callable[[str], object],
+        self, providers: Iterable[Any], output: str, *, poll: float, say: Callable[[str], object]
     ) -> None:
         self.apis: dict[str, BatchApi] = {}  # by the names of targets
         self.targets: dict[str, Target] = {}
@@ -342,9 +337,8 @@ class Batches:
 
     def status_of(self, part: BatchPart) -> BatchStatus:
         """Return the status of a part's batch."""
-        status = self.call(self.apis[part.target].status_of, part.batch)
-        self.statuses[part.token] = status
-        return status
+        self.statuses[part.token] = self.call(self.apis[part.target].status_of, part.batch)
+        return self.statuses[part.token]
 
     def cancel(self) -> None:
         """Ask the vendor to end all batches under way, and send no more parts.

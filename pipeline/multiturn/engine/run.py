@@ -4,9 +4,10 @@ import asyncio
 import hashlib
 import os
 from bisect import bisect_left, insort
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
@@ -33,7 +34,7 @@ from multiturn.providers import results as results_file
 from multiturn.providers.base import Provider, ProviderResponse, TargetProvider, Wire, opened
 from multiturn.providers.custom import complete
 from multiturn.providers.rate import Rate
-from multiturn.providers.results import Failure, Made, Result, ResultsFile
+from multiturn.providers.results import Failure, Made, Result, ResultsFile, StoredResults
 from multiturn.providers.targets import counter_of
 from multiturn.text import utf8
 
@@ -205,29 +206,23 @@ class Lane:
         concurrency: maximum number of concurrent requests.
 
     Attributes:
-        is_over: whether no more are sent.
         ahead: the cases that were read ahead, by their texts; what is too short to share anything
             has none.
         size: bytes of their requests.
         free: how many more can be sent before an answer arrives.
+        is_ordering: whether cases are read, and put into order, while none can be sent.
     """
 
     def __init__(self, provider: TargetProvider, order: Order, concurrency: int) -> None:
-        self.is_over = False
         self.ahead: list[tuple[str, RunCase]] = []
         self.size = 0
         self.free = concurrency
         self._prefixes = costs.SharedPrefixes(provider, estimates=True)
         self._is_by_suite = order == "suite" or provider.has_cache is False
         self._waits = bool(provider.has_cache) and not self._is_by_suite
+        self.is_ordering = not (self._is_by_suite or self._waits)
         self._is_blocked = False  # whether all of them wait for requests under way
         self._under_way: list[str] = []  # texts of these requests, in alphabetical order
-
-    @property
-    def wants_more(self) -> bool:
-        """Whether it helps to read another case before an answer arrives."""
-        is_ordering = not (self._is_by_suite or self._waits)
-        return not self.is_over and (self.free > 0 or is_ordering)
 
     def next(self) -> RunCase | None:
         """Return the first case that can be sent now; None if there is none."""
@@ -242,8 +237,6 @@ class Lane:
 
     def add(self, case: RunCase) -> RunCase | None:
         """Add a case, when ``next`` has none; return it if it can be sent now."""
-        if self.is_over:
-            return None
         text = "" if self._is_by_suite else self._prefixes.text(case.wire)
         if self.free and not self._must_wait(text):
             return self._sent(text, case)
@@ -259,10 +252,6 @@ class Lane:
             text = self._prefixes.text(case.wire)
             del self._under_way[bisect_left(self._under_way, text)]
             self._prefixes.add(text)
-
-    def stop(self) -> None:
-        """Send no more."""
-        self.is_over, self.ahead, self.size = True, [], 0
 
     def _must_wait(self, text: str) -> bool:
         """Return whether a request under way will bring more of a text into the cache."""
@@ -285,11 +274,11 @@ class Queue:
     error in reading is raised once the cases before it were returned.
 
     Attributes:
-        lanes: by the names of targets.
+        lanes: by the names of targets; without those to which no more is sent.
         is_waiting: whether there is no case before an answer arrives.
     """
 
-    def __init__(self, cases: Iterator[RunCase], lanes: Mapping[str, Lane]) -> None:
+    def __init__(self, cases: Iterator[RunCase], lanes: dict[str, Lane]) -> None:
         self.lanes = lanes
         self.is_waiting = False
         self._cases = cases
@@ -301,26 +290,27 @@ class Queue:
         Raises:
             StopIteration: there are no more.
         """
-        lanes = [lane for lane in self.lanes.values() if not lane.is_over]
+        lanes = self.lanes.values()
         for lane in lanes:
             if (case := lane.next()) is not None:
                 return case
-        size, ahead = sum(lane.size for lane in lanes), sum(len(lane.ahead) for lane in lanes)
-        is_full = ahead >= WINDOW or size > WINDOW_BYTES
-        if self._end is None and not is_full and any(lane.wants_more for lane in lanes):
+        ahead = sum(len(lane.ahead) for lane in lanes)
+        is_full = ahead >= WINDOW or sum(lane.size for lane in lanes) > WINDOW_BYTES
+        is_needed = any(lane.free or lane.is_ordering for lane in lanes)
+        if self._end is None and is_needed and not is_full:
             return self._read()
         if not lanes or (self._end is not None and not ahead):
-            raise (lanes and self._end) or StopIteration
+            raise (self._end if lanes else None) or StopIteration
         self.is_waiting = True
         return None
 
     def answered(self, case: RunCase) -> None:
         """Note the result of a case; after some errors, no more is sent to its target."""
         self.is_waiting = False
-        lane = self.lanes[case.result.target]
-        lane.answered(case)
+        if (lane := self.lanes.get(case.result.target)) is not None:
+            lane.answered(case)
         if case.ends_run:
-            lane.stop()
+            self.lanes.pop(case.result.target, None)
 
     def _read(self) -> RunCase | None:
         """Read a case, and return it if it can be sent, or has no result."""
@@ -329,7 +319,8 @@ class Queue:
         except Exception as error:  # StopIteration, or what a generator of cases raises
             self._end = error
             return None
-        return self.lanes[case.result.target].add(case) if case.has_result else case
+        lane = self.lanes.get(case.result.target)
+        return case if not case.has_result else None if lane is None else lane.add(case)
 
 
 _MOST_HELD = 16 * 2**20  # bytes of requests
@@ -397,11 +388,9 @@ class Run:
         self.selection, self._given, self.pipeline = _chosen(cases, pipeline)
         self.path = None if results is None else str(results)
         resume, against = options.get("resume", False), options.get("against")
-        if resume and self.path is None:
-            raise ValueError("resume continues a file of results; name it with results")
-        reuse = options.get("reuse")
-        if reuse is not None and self.path is None:
-            raise ValueError("reuse copies answers into a file of results; name it with results")
+        for name in ("resume", "reuse") if self.path is None else ():
+            if options.get(name):
+                raise ValueError(f"{name} needs a file of results; name it with results")
         if self.path is not None and (batch or os.path.exists(results_file.state_path(self.path))):
             # Most runs need nothing of what batches need.
             from multiturn.engine.batches import check_batches
@@ -438,7 +427,7 @@ class Run:
             with_tokens = is_dry or budget.has_limit or not each.tokenizer.encoding
             made = replace(made, provider=each.kind or each.settings.provider, model=model)
             if (rate := _limit("rate", options.get("rate"), int)) is not None:
-                each.rate = Rate(rate)
+                each.turn = Rate(rate).turn
             self.targets[each.name] = RunTarget(each, where, made, budget, with_tokens)
         self.earlier: dict[bytes, str] = {}  # digests at the revision, by the keys of results
         if against is not None:
@@ -448,8 +437,8 @@ class Run:
             self.earlier = self._digests_at(against, is_default or pipeline is None)
         self.stored: dict[bytes, str] = {}  # digests of answered requests, by the same keys
         if is_dry and resume and self.path is not None and os.path.exists(self.path):
-            self.stored = results_file.read_stored(self.path)
-        self._old = None if reuse is None else results_file.OldResults(str(reuse))
+            self.stored = StoredResults(self.path).stored
+        self._old = StoredResults(str(options.get("reuse") or ""))
         self.results: ResultsFile | None = None
         self._held: list[RunCase] | None = None  # those of ``rehearse``, if they fit
 
@@ -531,15 +520,14 @@ class Run:
             case = self._unless_known(prepared)
             if self.results is not None:
                 self.results.touch(case.result)
-                is_here = results_file.is_stored(case.result, self.stored)
-                if case.action == "reuse" and self._old is not None and not is_here:
+                if case.action == "reuse" and not results_file.is_stored(case.result, self.stored):
                     self.results.copy(self._old.line(case.result))
             yield case
 
     def _unless_known(self, case: RunCase) -> RunCase:
         """Return a case that is not sent again if its request was answered, or is unchanged."""
-        answered = (self.stored, {} if self._old is None else self._old.stored)
-        if any(results_file.is_stored(case.result, digests) for digests in answered):
+        known = partial(results_file.is_stored, case.result)
+        if known(self.stored) or known(self._old.stored):
             return replace(case, action="reuse")
         once = replace(case.result, repeat=UNSET)
         is_unchanged = results_file.is_stored(once, self.earlier)
@@ -685,9 +673,7 @@ async def run(
         OSError: the file of results cannot be written.
         Exception: whatever a generator of cases raises, after the requests under way are done.
     """
-    want(concurrency, int, "concurrency must be a whole number")
-    if concurrency < 1:
-        raise ValueError("concurrency must be 1 or more")
+    _limit("concurrency", concurrency, int)
     if order not in get_args(Order):
         raise ValueError(f"order must be one of {', '.join(get_args(Order))}")
     with Run(cases, pipeline, provider, results=results, **options) as begun:
@@ -775,7 +761,7 @@ async def _answers(run: Run, cases: Queue) -> AsyncGenerator[RunCase, None]:
                     is_over = True
                 except LimitReachedError as error:
                     failure = failure or error
-                    cases.lanes[target.provider.name].stop()
+                    del cases.lanes[target.provider.name]
                 except Exception as error:  # raised once the requests under way are done
                     failure, is_over = error, True
                 if case is not None and not case.has_result:

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache, partial
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
@@ -29,7 +29,7 @@ from multiturn.model.tokens import Overhead, Sent, Tokenizer, Tokens, sent_of
 from multiturn.model.turns import Call, Turns
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities
-from multiturn.providers.rate import Rate
+from multiturn.providers.rate import at_once
 from multiturn.providers.rules import RULES, Rule, broken
 from multiturn.providers.secrets import hide
 from multiturn.text import brief
@@ -202,7 +202,7 @@ class TargetProvider:
     overhead = Overhead()  # what the vendor adds to the tokens of texts
     place = errors.Place()  # of the target, if it is of a file
     default_system: str | None = None  # what the project says, where the target says nothing
-    rate: Rate | None = None  # of its requests; None for no limit
+    turn: Callable[[], Awaitable[None]] = staticmethod(at_once)  # waits until a request may go
 
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
         self.settings = settings
@@ -235,11 +235,6 @@ class TargetProvider:
 
     async def prepare(self) -> None:
         """Do in advance what would otherwise count as latency of the first request."""
-
-    async def turn(self) -> None:
-        """Wait until the rate allows another request."""
-        if self.rate is not None:
-            await self.rate.turn()
 
     def wire(self, request: ProviderRequest) -> Wire:
         """Return what would be sent for a request, unless the provider would refuse it."""

@@ -8,7 +8,7 @@ import ssl
 import time
 import zlib
 from base64 import b64encode, urlsafe_b64decode
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -26,7 +26,7 @@ from multiturn.providers.replies import error_of
 from multiturn.providers.secrets import hide, passwords_in
 
 if TYPE_CHECKING:
-    from multiturn.providers.http import HttpSettings
+    from multiturn.providers.http import HttpProvider
 
 PIECE = 2**16  # bytes that are sent or received at a time
 _SHORTEST_DELAY, _LONGEST_DELAY = 0.5, 8.0  # seconds, where the server does not say
@@ -72,29 +72,17 @@ class Client:
 
     Proxies and certificates are those of the environment. Cookies and ``.netrc`` are not used, and
     no redirect is followed.
-
-    Args:
-        settings: of the target.
-        address: what paths are appended to; it may have a user and a password.
-        secrets: values to hide in errors.
-        turn: waits until a request may be sent again.
     """
 
-    def __init__(
-        self,
-        settings: "HttpSettings",
-        address: str,
-        secrets: Iterable[str],
-        turn: Callable[[], Awaitable[None]],
-    ) -> None:
+    def __init__(self, provider: "HttpProvider") -> None:
         import aiohttp  # takes 30 MB and a tenth of a second
 
-        parts = urlsplit(address)
+        self._turn, self._settings = provider.turn, provider.settings
+        parts = urlsplit(provider.server)  # it may have a user and a password
         user, _, host = parts.netloc.rpartition("@")
         proxies = {} if proxy_bypass(host) else getproxies()
-        self._turn = turn
-        self._settings, self._proxy = settings, proxies.get(parts.scheme) or proxies.get("all")
-        self._secrets = (*secrets, *passwords_in(self._proxy or ""))
+        self._proxy = proxies.get(parts.scheme) or proxies.get("all")
+        self._secrets = (*provider.secrets, *passwords_in(self._proxy or ""))
         self._origin = f"{parts.scheme}://{host}"
         self._base = f"{self._origin}{parts.path.rstrip('/')}"
         # Not those of the session, which would also go to a proxy.
@@ -103,8 +91,8 @@ class Client:
             "accept-encoding": "gzip",
             "content-type": "application/json",
             "user-agent": "multiturn",
-            **settings.own_headers(),
-            **settings.headers,
+            **self._settings.own_headers(),
+            **self._settings.headers,
         }
         if user:
             self._headers["authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"

@@ -8,6 +8,10 @@ from time import monotonic
 _PERIOD = 61.0
 
 
+async def at_once() -> None:
+    """Wait for nothing, where there is no limit."""
+
+
 class Rate:
     """Lets at most so many requests go in any 60 seconds, evenly spread.
 

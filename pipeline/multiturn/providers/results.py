@@ -301,24 +301,24 @@ _OF_CASE = ("outcome", "expected_messages", "conversation_id", "sample", "repeat
 _decode_keys = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class OldResults:
-    """A results file of an earlier run, whose answers are copied; the file itself never changes.
+class StoredResults:
+    """A results file that is only read; none has no results.
 
     Raises:
         MultiturnError: it cannot be read, or is not a results file.
     """
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str | None) -> None:
+        self.path = path or ""
         self.stored: dict[bytes, str] = {}  # the digest of each case that succeeded, by its key
         self._places: dict[bytes, int] = {}  # of the last line of each case
         place = 0
         try:
-            for line, stored in _read(path, option("reuse")):
+            for line, stored in _read(path) if path else ():
                 self._places[_store(self.stored, stored)] = place
                 place += len(line)
         except OSError as error:
-            raise AccessError(f"cannot read it: {error.strerror}", where=path) from None
+            raise AccessError(f"cannot read it: {error.strerror}", where=path or "") from None
 
     def line(self, result: Result) -> bytes:
         """Return the line of a result that is stored, with what its case says now of answers.
@@ -331,14 +331,6 @@ class OldResults:
         now = _decode_keys(msgspec.json.encode(result))
         kept = {key: value for key, value in old.items() if key not in _OF_CASE}
         return msgspec.json.encode(kept | {key: now[key] for key in _OF_CASE if key in now})
-
-
-def read_stored(path: str) -> dict[bytes, str]:
-    """Return the digest of each case whose last line has no error, by key."""
-    digests: dict[bytes, str] = {}
-    for _, stored in _read(path):
-        _store(digests, stored)
-    return digests
 
 
 def _store(digests: dict[bytes, str], stored: Stored) -> bytes:
@@ -360,8 +352,8 @@ def _lock(file: BinaryIO, path: str) -> None:
         raise MultiturnError(what) from None
 
 
-def _read(path: str, named_by: str = "") -> Iterator[tuple[bytes, Stored]]:
-    """Yield each complete line of a results file with its result; errors say what names it."""
+def _read(path: str) -> Iterator[tuple[bytes, Stored]]:
+    """Yield each complete line of a results file with its result."""
     with open_regular(path, path) as file:
         for number, line in enumerate(lines_of(file, path), 1):
             try:
@@ -372,7 +364,6 @@ def _read(path: str, named_by: str = "") -> Iterator[tuple[bytes, Stored]]:
                 begins = line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
                 if begins and not line.endswith(b"\n"):
                     return  # it was cut short
-                named_by = named_by or option("output", "results")
-                what = f"this is not a result; remove the line, or name another file as {named_by}"
+                what = "this is not a result; remove the line, or name another file"
                 raise MultiturnError(what, where=Place(path, number))
             yield line, stored
