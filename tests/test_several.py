@@ -159,6 +159,13 @@ def test_a_limit_is_that_of_each_target(folder: Path, server: Server, other: Ser
     assert (done.returncode, len(server.requests), len(other.requests)) == (1, 1, 8)
     assert "target 'a': stopped at --max-tokens 1,050: 1,000 tokens used; finished" in done.stderr
     assert "target 'b': 88 input tokens, 56 output tokens" in done.stderr
+    other.answer(body=answer, times=None)
+    done = run(*BOTH[:-1], "new.jsonl", "--max-tokens=1050", "--concurrency=1", folder=folder)
+    assert re.search(
+        r"target '[ab]': stopped at --max-tokens 1,050: 1,000 tokens used; target '[ab]': stopped"
+        r" at --max-tokens 1,050: 1,000 tokens used; finished results are in new.jsonl;",
+        done.stderr,
+    )
 
 
 def test_a_dry_run_is_that_of_each_target_and_number(folder: Path, server: Server) -> None:
@@ -176,6 +183,12 @@ def test_a_dry_run_is_that_of_each_target_and_number(folder: Path, server: Serve
 
 
 # Repetitions
+
+
+def test_what_is_printed_for_reading_says_the_target_and_the_number(folder: Path) -> None:
+    done = run("a.eval.yaml", "--repeat", "2", "--format", "text", "--case", "c0", folder=folder)
+    titles = [line for line in done.stdout.splitlines() if "·" in line]
+    assert sorted(titles) == [f"a.eval.yaml · c0 · echo · repeat {number}" for number in (1, 2)]
 
 
 def test_each_answer_has_its_number_and_more_can_be_asked_for(folder: Path, server: Server) -> None:

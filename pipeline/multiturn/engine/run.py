@@ -33,7 +33,7 @@ from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers import results as results_file
 from multiturn.providers.base import Provider, ProviderResponse, TargetProvider, Wire, opened
 from multiturn.providers.custom import complete
-from multiturn.providers.rate import Rate
+from multiturn.providers.rate import Rate, at_once
 from multiturn.providers.results import Failure, Made, Result, ResultsFile, StoredResults
 from multiturn.providers.targets import counter_of
 from multiturn.text import utf8
@@ -426,8 +426,8 @@ class Run:
             # tokenizer counts is no estimate, and its tables take 70 MB.
             with_tokens = is_dry or budget.has_limit or not each.tokenizer.encoding
             made = replace(made, provider=each.kind or each.settings.provider, model=model)
-            if (rate := _limit("rate", options.get("rate"), int)) is not None:
-                each.turn = Rate(rate).turn
+            rate = _limit("rate", options.get("rate"), int)
+            each.turn = at_once if rate is None else Rate(rate).turn
             self.targets[each.name] = RunTarget(each, where, made, budget, with_tokens)
         self.earlier: dict[bytes, str] = {}  # digests at the revision, by the keys of results
         if against is not None:
@@ -744,6 +744,7 @@ def answers(run: Run, *, concurrency: int, order: Order) -> AsyncGenerator[RunCa
 async def _answers(run: Run, cases: Queue) -> AsyncGenerator[RunCase, None]:
     under_way: set[asyncio.Task[RunCase]] = set()
     failure: Exception | None = None
+    limits: list[str] = []  # that targets have reached
     is_over = False
     try:
         while under_way or not is_over:
@@ -760,7 +761,8 @@ async def _answers(run: Run, cases: Queue) -> AsyncGenerator[RunCase, None]:
                 except StopIteration:
                     is_over = True
                 except LimitReachedError as error:
-                    failure = failure or error
+                    limits.append(str(error))
+                    failure = LimitReachedError("; ".join(limits))
                     del cases.lanes[target.provider.name]
                 except Exception as error:  # raised once the requests under way are done
                     failure, is_over = error, True

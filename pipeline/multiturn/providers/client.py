@@ -77,7 +77,7 @@ class Client:
     def __init__(self, provider: "HttpProvider") -> None:
         import aiohttp  # takes 30 MB and a tenth of a second
 
-        self._turn, self._settings = provider.turn, provider.settings
+        self._provider, self._settings = provider, provider.settings
         parts = urlsplit(provider.server)  # it may have a user and a password
         user, _, host = parts.netloc.rpartition("@")
         proxies = {} if proxy_bypass(host) else getproxies()
@@ -155,7 +155,7 @@ class Client:
                 into.truncate()
             backoff = min(_SHORTEST_DELAY * 2**retries, _LONGEST_DELAY)
             await asyncio.sleep(delay or backoff * random.uniform(0.75, 1))  # noqa: S311
-            await self._turn()
+            await self._provider.turn()
         raise AssertionError  # the loop has no end
 
     def _address(self, path: str) -> Any:
