@@ -24,7 +24,7 @@ from multiturn.providers.replies import error_of
 from multiturn.providers.secrets import hide, passwords_in
 
 if TYPE_CHECKING:
-    from multiturn.providers.http import HttpSettings
+    from multiturn.providers.http import HttpProvider
 
 PIECE = 2**16  # bytes that are sent or received at a time
 _SHORTEST_DELAY, _LONGEST_DELAY = 0.5, 8.0  # seconds, where the server does not say
@@ -70,21 +70,17 @@ class Client:
 
     Proxies and certificates are those of the environment. Cookies and ``.netrc`` are not used, and
     no redirect is followed.
-
-    Args:
-        settings: of the target.
-        address: what paths are appended to; it may have a user and a password.
-        secrets: values to hide in errors.
     """
 
-    def __init__(self, settings: "HttpSettings", address: str, secrets: Iterable[str]) -> None:
+    def __init__(self, provider: "HttpProvider") -> None:
         import aiohttp  # takes 30 MB and a tenth of a second
 
-        parts = urlsplit(address)
+        self._provider, self._settings = provider, provider.settings
+        parts = urlsplit(provider.server)  # it may have a user and a password
         user, _, host = parts.netloc.rpartition("@")
         proxies = {} if proxy_bypass(host) else getproxies()
-        self._settings, self._proxy = settings, proxies.get(parts.scheme) or proxies.get("all")
-        self._secrets = (*secrets, *passwords_in(self._proxy or ""))
+        self._proxy = proxies.get(parts.scheme) or proxies.get("all")
+        self._secrets = (*provider.secrets, *passwords_in(self._proxy or ""))
         self._origin = f"{parts.scheme}://{host}"
         self._base = f"{self._origin}{parts.path.rstrip('/')}"
         # Not those of the session, which would also go to a proxy.
@@ -93,8 +89,8 @@ class Client:
             "accept-encoding": "gzip",
             "content-type": "application/json",
             "user-agent": "multiturn",
-            **settings.own_headers(),
-            **settings.headers,
+            **self._settings.own_headers(),
+            **self._settings.headers,
         }
         if user:
             self._headers["authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
@@ -157,6 +153,7 @@ class Client:
                 into.truncate()
             backoff = min(_SHORTEST_DELAY * 2**retries, _LONGEST_DELAY)
             await asyncio.sleep(delay or backoff * random.uniform(0.75, 1))  # noqa: S311
+            await self._provider.turn()
         raise AssertionError  # the loop has no end
 
     def _address(self, path: str) -> Any:

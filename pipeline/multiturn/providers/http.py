@@ -281,7 +281,7 @@ class HttpProvider(ChatProvider):
         """Return the client of the event loop that runs."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
-            self._client = Client(self.settings, self.server, self.secrets)
+            self._client = Client(self)
             self._loop = loop
         return self._client
 
