@@ -238,10 +238,7 @@ _SUITE_OPTIONS = (
 
 
 def suite_command(
-    name: str | None = None,
-    *,
-    cls: type[MultiturnCommand] = MultiturnCommand,
-    has_pipeline: bool = True,
+    name: str | None = None, *, has_pipeline: bool = True
 ) -> Callable[[CommandFunction], click.Command]:
     """Make a command about suites; its function gets the arguments that say which as SuiteOptions.
 
@@ -274,7 +271,7 @@ def suite_command(
 
         for add in reversed([*_SUITE_OPTIONS, *[pipeline_option] * has_pipeline]):
             add(command)
-        return click.command(name, cls=cls)(command)
+        return click.command(name, cls=MultiturnCommand)(command)
 
     return made
 
