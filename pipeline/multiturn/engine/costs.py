@@ -133,14 +133,8 @@ def _common_length(one: str, other: str) -> int:
     >>> _common_length("prefix", "prepare"), _common_length("", "x")
     (3, 0)
     """
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    lengths = range(min(len(one), len(other)))
+    return bisect_left(lengths, True, key=lambda at: not one.startswith(other[: at + 1]))
 
 
 _MOST_NAMED = 100  # cases that do not fit
