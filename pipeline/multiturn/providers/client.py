@@ -2,12 +2,10 @@
 
 import asyncio
 import errno
-import json
 import random
 import ssl
-import time
 import zlib
-from base64 import b64encode, urlsafe_b64decode
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -137,7 +135,7 @@ class Client:
                     return reply._replace(retries=retries)
                 error = error_of(reply.status, reply.body, self._secrets)
                 if error.kind == "access_denied":
-                    error.what += f"; {self._denial()}"
+                    error.what += f"; check the api_key of the target {self._settings.name!r}"
                 should_retry, delay = _should_retry(reply), _delay(reply.headers)
             except errors.ProviderError as failure:
                 error, should_retry, delay = failure, failure.kind in _PASSING, 0.0
@@ -221,15 +219,6 @@ class Client:
                 raise
             failure = self._failure(error)
         raise failure  # here, so that it does not refer to an error with secrets in it
-
-    def _denial(self) -> str:
-        """Return what to do where the server takes no key: a token may have expired."""
-        name, key = self._settings.name, self._settings.api_key or ""
-        with suppress(ValueError, LookupError, TypeError):
-            claims = json.loads(urlsafe_b64decode(f"{key.split('.')[1]}=="))
-            if claims["exp"] < time.time():
-                return f"the token in the api_key of the target {name!r} has expired; get a new one"
-        return f"check the api_key of the target {name!r}"
 
     def _failure(self, error: Exception) -> errors.ProviderError:
         """Return our error for one of the connection."""
