@@ -75,15 +75,15 @@ def test_help_shows_the_options_of_every_day_before_the_others(folder: Path) -> 
             group += [word for word in line.split()[:3] if word.startswith("--")][:1]
     assert found == {
         "Options": [
-            *("--case", "--strict", "--pipeline", "--target", "--output", "--resume"),
-            *("--against", "--dry-run", "--format", "--help"),
+            *("--case", "--strict", "--pipeline", "--target", "--output", "--repeat", "--resume"),
+            *("--reuse", "--against", "--dry-run", "--format", "--help"),
         ],
         "Sampling": ["--sample", "--seed"],
         "Files": ["--root", "--guidelines", "--targets"],
         "Results": ["--record-wire", "--record-thinking"],
         "Costs": ["--count-tokens", "--prices", "--max-cost", "--max-tokens"],
         "Batches": ["--batch", "--no-wait", "--poll"],
-        "Scale": ["--concurrency", "--order"],
+        "Scale": ["--concurrency", "--rate", "--order"],
         "Logging": ["--debug", "--verbose", "--quiet"],
     }
 
@@ -313,7 +313,7 @@ USAGE_ERRORS = {
     "convert . --pipeline spce": 'did you mean "spec"?',
     "convert . --guidelines=": "is empty",
     "convert . --pipeline spec --pipeline spec": "Error: --pipeline is given twice; give it once\n",
-    "run . --target a --target=b": "Error: --target is given twice; give it once\n",
+    "check . --target a --target=b": "Error: --target is given twice; give it once\n",
     "report . --output a --output b": "Error: --output is given twice; give it once\n",
     "convert . --root no": "'no' is not a folder",
     "convert . --output no/x": "cannot write 'no/x'",
