@@ -61,13 +61,7 @@ if TYPE_CHECKING:
     "--count-tokens",
     help="With --dry-run: have the vendor count the tokens of each request; this needs the key.",
 )
-@click.option(
-    "--prices",
-    metavar="FILE",
-    type=shared.PATH,
-    help="YAML file with prices: for each model, dollars for a million tokens."
-    "  [default: those of the package genai-prices]",
-)
+@shared.prices_option
 @click.option(
     "--max-cost",
     metavar="DOLLARS",

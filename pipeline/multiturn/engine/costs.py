@@ -312,8 +312,7 @@ class Budget:
         self._cost -= cost
         if "input_tokens" not in counted:
             return
-        names = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
-        usage = Usage(*(counted.get(name, 0) for name in names))
+        usage = Usage.counted(counted)
         paid = self.rates.cost(usage) if self.rates else 0
         self.cases += 1
         self.usage += usage

@@ -330,8 +330,6 @@ def read_results(path: str, type_: type[_Line]) -> Iterator[tuple[bytes, _Line]]
                 begins = line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
                 if begins and not line.endswith(b"\n"):
                     return  # it was cut short
-                what = "this is not a result; remove the line, or name another file as"
-                raise MultiturnError(
-                    f"{what} {option('output', 'results')}", where=Place(path, number)
-                )
+                what = "this is not a result; remove the line, or name another file"
+                raise MultiturnError(what, where=Place(path, number))
             yield line, stored

@@ -1,0 +1,212 @@
+"""The answers of a results file, beside those of an earlier run."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from msgspec import Struct
+
+from multiturn.model.request import result_in_words
+from multiturn.model.turns import Call
+from multiturn.providers.prices import Usage, price_of
+from multiturn.providers.results import RawRequest, Stored, read_results
+from multiturn.text import dollars
+
+Texts = tuple[tuple[str, str], ...]  # titles of messages, and their texts
+Pair = tuple["Answer | None", "Answer | None"]  # then and now
+_STATUSES = (  # in the order in which they are shown
+    *("prompt and answer changed", "answer changed", "prompt changed", "score changed"),
+    *("failed", "new", "removed", "same", "answered"),
+)
+_COLUMNS = ("target", "answers", "failed", "input tokens", "output tokens", "cost", "mean score")
+
+
+class _Called(Struct, frozen=True):
+    """A call of a tool; its arguments are what the model wrote if that is not JSON."""
+
+    name: str
+    arguments: Any = None
+
+
+class Answer(Stored, frozen=True, kw_only=True):
+    """A line of a results file, as far as a report shows it; ``score`` is the user's own."""
+
+    repeat: int | None = None
+    response: str | None = None
+    finish_reason: str | None = None
+    usage: Mapping[str, Any] = {}
+    raw_request: RawRequest | None = None
+    answer: str | None = None
+    tool_calls: tuple[_Called, ...] | None = None
+    score: Any = None
+    made: Mapping[str, Any] = {}
+
+    @property
+    def prompt(self) -> Texts:
+        """The messages that were asked, and the definitions of tools."""
+        found = []
+        for turn in self.raw_request.turns if self.raw_request else ():
+            media = (f"{p.text} {p.media.facts}" if p.media else p.text for p in turn.parts)
+            pieces = (*(block.shown for block in turn.thinking), *media)
+            answered = result_in_words(turn.answers, is_error=turn.is_error)
+            calls = (call.text for call in turn.calls)
+            found.append((turn.role + answered, "\n".join((*pieces, *calls))))
+        tools = self.raw_request.tools if self.raw_request else ()
+        return *found, *((tool.title, tool.text) for tool in tools or ())
+
+    @property
+    def text(self) -> str:
+        """What the model said, and the tools that it called; or why there is no answer."""
+        if self.error is not None:
+            return f"no answer: {self.error.message}"
+        calls = (Call("", each.name, each.arguments).text for each in self.tool_calls or ())
+        return "\n".join(filter(None, (self.response, *calls)))
+
+
+class AnsweredCase(Struct, frozen=True):
+    """A case with its answers, then and now."""
+
+    suite: str
+    id: str
+    answers: Mapping[str, Pair]  # by title, such as ``answer of gpt (2)``
+    status: str
+    causes: tuple[str, ...]  # what made its answers, if that is not what made them before
+    scores: str  # the scores that changed, in words; empty if none did
+
+    def side(self, at: int) -> dict[str, Answer]:
+        """Return its answers then (0) or now (1), by title."""
+        found = ((title, pair[at]) for title, pair in self.answers.items())
+        return {title: each for title, each in found if each is not None}
+
+    def texts(self, at: int) -> Texts:
+        """Return all messages then (0) or now (1): the first answer's prompt, and the answers."""
+        said = self.side(at)
+        prompt = next((each.prompt for each in said.values()), ())
+        return *prompt, *((title, each.text) for title, each in said.items())
+
+
+class AnswerReport:
+    """The cases of a results file, compared with those of an earlier one.
+
+    Args:
+        results: path of the file.
+        before: path of the earlier file; None to compare with nothing.
+        prices: path of a file with prices, as ``price_of`` reads it.
+
+    Raises:
+        MultiturnError: a file is not one of results, or cannot be read.
+    """
+
+    def __init__(self, results: str, before: str | None = None, prices: str | None = None) -> None:
+        self.results, self.before = results, before
+        self.sides = [{} if before is None else _read(before), _read(results)]
+        self._price = cache(lambda *of: price_of(of[0], prices, with_shipped=of[1] != "azure"))
+        targets = [{key[2] for key in side} for side in self.sides]
+        if [*map(len, targets)] == [1, 1]:  # one model is compared with another
+            (name,) = targets[1]
+            self.sides[0] = {(*k[:2], name, k[3]): each for k, each in self.sides[0].items()}
+        is_one = len({key[2] for side in self.sides for key in side}) == 1
+        found: dict[tuple[str, str], dict[str, Pair]] = {}
+        for at in (1, 0):
+            for (suite, case_id, target, repeat), each in self.sides[at].items():
+                title = "answer" if is_one else f"answer of {target}"
+                pairs = found.setdefault((suite, case_id), {})
+                title += f" ({repeat})" if repeat else ""
+                pairs[title] = (None, each) if at else (each, pairs.get(title, (None, None))[1])
+        self.cases = [self._case(*key, pairs) for key, pairs in found.items()]
+        self.cases.sort(key=lambda case: _STATUSES.index(case.status))
+
+    def _case(self, suite: str, case_id: str, pairs: dict[str, Pair]) -> AnsweredCase:
+        both = {title: (then, now) for title, (then, now) in pairs.items() if then and now}
+        changed = ["prompt"] * any(then.prompt != now.prompt for then, now in both.values())
+        changed += ["answer"] * any(then.text != now.text for then, now in both.values())
+        scores = ", ".join(
+            f"score{title.removeprefix('answer')}: {_words(then.score)} → {_words(now.score)}"
+            for title, (then, now) in both.items()
+            if then.score != now.score
+        )
+        is_now = any(now for _, now in pairs.values())
+        status = f"{' and '.join(changed) or 'score'} changed" if changed or scores else "same"
+        if self.before is None:
+            status = "failed" if any(n and n.error for _, n in pairs.values()) else "answered"
+        elif not both:
+            status = "new" if is_now else "removed"
+        causes = dict.fromkeys(words for pair in both.values() for words in _other_makers(*pair))
+        return AnsweredCase(suite, case_id, pairs, status, tuple(causes), scores)
+
+    @property
+    def summary(self) -> str:
+        """How many cases there are of each status, in words."""
+        counts = Counter(case.status for case in self.cases)
+        found = ", ".join(f"{number:,} {status}" for status, number in counts.items())
+        compared = f", compared with {self.before}" if self.before else ""
+        return f"{self.results}{compared}: {found or 'no results'}"
+
+    def facts(self, answer: Answer, shown: Texts) -> str:
+        """Return what is known of an answer beside its text; ``shown`` is the prompt above it."""
+        usage, cost = Usage.counted(answer.usage), self._cost(answer)
+        known: tuple[Any, ...] = (
+            answer.made.get("model"),
+            answer.answer and answer.answer != "text" and f"answer {answer.answer}",
+            answer.finish_reason and f"finish reason {answer.finish_reason}",
+            answer.usage and f"{usage.input:,} input and {usage.output:,} output tokens",
+            cost is not None and dollars(cost),
+            answer.score is not None and f"score: {_words(answer.score)}",
+            answer.prompt != shown and "another prompt than the one above",
+        )
+        return " · ".join(filter(None, known))
+
+    def _cost(self, answer: Answer) -> float | None:
+        """Return what an answer cost, if not sent in a batch; None if that is not known."""
+        model, usage = answer.made.get("model"), answer.usage
+        price = self._price(model, answer.made.get("provider")) if model and usage else None
+        return None if price is None else price.now.cost(Usage.counted(usage))
+
+    def totals(self) -> Iterator[tuple[str, ...]]:
+        """Yield the heading of a table of targets, and its rows; what nobody knows is left out."""
+        rows: list[tuple[str, ...]] = [_COLUMNS]
+        for target in {key[2]: None for side in reversed(self.sides) for key in side}:
+            then, now = (
+                self._total([each for key, each in side.items() if key[2] == target])
+                for side in self.sides
+            )
+            pairs = zip(then, now, strict=True)
+            cells = (new if old in ("", new) else f"{old} → {new or 'none'}" for old, new in pairs)
+            rows.append((target, *cells))
+        for row in rows:
+            yield tuple(cell for at, cell in enumerate(row) if any(each[at] for each in rows[1:]))
+
+    def _total(self, answers: Sequence[Answer]) -> tuple[str, ...]:
+        if not answers:
+            return ("",) * (len(_COLUMNS) - 1)
+        failed = sum(each.error is not None for each in answers)
+        usage = sum((Usage.counted(each.usage) for each in answers), Usage())
+        costs = [self._cost(each) for each in answers if each.usage]
+        known = [cost for cost in costs if cost is not None]
+        scores = [each.score for each in answers if isinstance(each.score, int | float)]
+        return (
+            *(f"{count:,}" for count in (len(answers) - failed, failed, usage.input, usage.output)),
+            dollars(sum(known)) if known and len(known) == len(costs) else "",
+            f"{sum(scores) / len(scores):.3f}" if scores else "",
+        )
+
+
+def _read(path: str) -> dict[tuple[str, str, str, int | None], Answer]:
+    """Return the last result of each case, target and repeat."""
+    return {(a.suite, a.id, a.target, a.repeat): a for _, a in read_results(path, Answer)}
+
+
+def _other_makers(then: Answer, now: Answer) -> Iterator[str]:
+    """Yield what made an answer that is not what made the other one."""
+    if then.target != now.target:
+        yield f"target {then.target} → {now.target}"
+    for key in ("model", "pipeline_digest", "settings_digest"):
+        was, made = then.made.get(key), now.made.get(key)
+        if was and made and was != made:
+            yield f"model {was} → {made}" if key == "model" else f"other {key.partition('_')[0]}"
+
+
+def _words(score: Any) -> str:
+    return "none" if score is None else json.dumps(score, ensure_ascii=False)
