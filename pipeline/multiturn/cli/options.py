@@ -288,8 +288,8 @@ def format_option(
     """
 
     def chosen(context: click.Context, _: click.Parameter, name: str | None) -> str:
-        is_shown = context.params.get("output") is None and standard_output().isatty()
-        return name or ("text" if is_shown else "json")
+        prints = context.params.get("output") is None or context.params.get("dry_run")
+        return name or ("text" if prints and standard_output().isatty() else "json")
 
     return click.option(
         "--format",

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
+from msgspec import Struct
 
 from multiturn.explaining.record import Record, record_for, record_of, to_json, to_yaml
 from multiturn.model.conversion import Conversion
@@ -63,12 +65,15 @@ def to_text(record: Record, *, color: bool = False) -> bytes:
         lines.append(click.style("no chat prompt; system message and question:", dim=True))
         system = [ChatMessage("system", record["system"])] if record["system"] else []
         messages = (*system, ChatMessage("user", record["question"]))
+    return _joined([*lines, *_lines_of(messages)], color)
+
+
+def _lines_of(messages: Iterable[ChatMessage]) -> Iterator[str]:
     for message in messages:
         answered = result_in_words(message.tool_call_id, is_error=message.is_error)
-        lines.append(role_heading(message.role) + in_line(answered))
-        lines += _indented([block.shown for block in message.thinking])
-        lines += _indented(_said(message.text, message.tool_calls))
-    return _joined(lines, color)
+        yield role_heading(message.role) + in_line(answered)
+        yield from _indented([block.shown for block in message.thinking])
+        yield from _indented(_said(message.text, message.tool_calls))
 
 
 def _heading(*names: str, repairs: Iterable[str]) -> list[str]:
@@ -86,10 +91,19 @@ def _indented(texts: Iterable[str]) -> list[str]:
     return [f"  {line}".rstrip() for text in texts for line in visible(text).split("\n")]
 
 
+class _Echoed(Struct):
+    """What the target echo answers."""
+
+    messages: tuple[ChatMessage, ...]
+
+
 def to_result_text(result: "Result", *, color: bool) -> bytes:
-    """Render an answer for reading, below where it is from."""
+    """Render an answer for reading, below where it is from; that of echo is its messages."""
     lines = _heading(result.suite, result.id, result.target, repairs=result.repairs)
-    lines += _indented(_said(result.response or "", result.tool_calls or ()))
+    if result.made.provider == "echo" and result.response:
+        lines += _lines_of(msgspec.json.decode(result.response, type=_Echoed).messages)
+    else:
+        lines += _indented(_said(result.response or "", result.tool_calls or ()))
     return _joined(lines, color)
 
 

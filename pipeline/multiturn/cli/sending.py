@@ -13,7 +13,15 @@ from toolz import groupby
 
 from multiturn.cli import exit_code
 from multiturn.cli.options import on_terminal
-from multiturn.cli.printing import Failures, Progress, echo, estimated_cases, say_line, say_summary
+from multiturn.cli.printing import (
+    Failures,
+    Progress,
+    echo,
+    echo_table,
+    estimated_cases,
+    say_line,
+    say_summary,
+)
 from multiturn.cli.rendering import to_result_text
 from multiturn.documents.output import standard_output
 from multiturn.engine import costs
@@ -204,8 +212,8 @@ def rehearse(run: Run, failures: Failures) -> None:
     failures.finish()
 
 
-def preview(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
-    """Print what would be sent, as JSON lines or how it is in parts, and what it would cost."""
+def preview(run: Run, cases: Iterable[RunCase], tally: Tally, *, as_text: bool) -> None:
+    """Print what would be sent, case by case or how it is in parts, and what it would cost."""
     found = costs.Estimate(run.budget.price, costs.SharedPrefixes(run.provider))
     digests: set[str] = set()  # of a batch, where cases with the same request share one
 
@@ -217,7 +225,9 @@ def preview(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
                 digests.add(case.result.digest)
             yield case
 
-    (_print_parts if run.budget.batch else _print_lines)(run, noted(), tally)
+    (_print_parts if run.budget.batch else _print_table if as_text else _print_lines)(
+        run, noted(), tally
+    )
     counts = tally.actions
     words = "" if run.budget.batch else f"{counts['send']:,} to send, "
     words += f"{counts['reuse']:,} to reuse, {counts['refuse']:,} refused; nothing was sent"
@@ -245,6 +255,38 @@ def _print_lines(_: Run, cases: Iterable[RunCase], tally: Tally) -> None:
         }
         standard_output().buffer.write(to_json(line))
     standard_output().buffer.flush()
+
+
+def _print_table(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
+    """Print the tokens, their cost and the repairs of each case, the sum, and what repairs did."""
+    price = run.budget.price
+    names, rows, repairs, total = [], [], dict[str, str](), costs.Estimate(price)
+
+    def row(of: costs.Estimate, tokens: str, rules: str = "") -> tuple[str, ...]:
+        cost = dollars(of.input_cost) if of.cases else ""
+        return (tokens, cost, rules) if price else (tokens, rules)
+
+    for case in cases:
+        tally.add(case)
+        if case.action in ("skip", "unreadable"):
+            continue
+        one = costs.Estimate(price)
+        for each in (one, total):
+            each.add(case)
+        rules = {repair.partition(":")[0]: repair for repair in case.result.repairs}
+        repairs = {**rules, **repairs}
+        names.append((case.result.suite, case.result.id, case.result.target))
+        rows.append(
+            row(one, f"{one.input:,}" if one.cases else f"{case.action}d", ", ".join(rules))
+        )
+    different = [column for column in zip(*names, strict=True) if len(set(column)) > 1]
+    titles = map(" · ".join, zip(*different, strict=True) if different else names)
+    table = [(title, *cells) for title, cells in zip(titles, rows, strict=True)]
+    sums = row(total, f"{_about(total)}{total.input:,}")
+    heading = ("case", "input tokens", *["input cost"] * (price is not None), "repairs")
+    echo_table([heading, *table, (number_of(total.cases, "case"), *sums)])
+    for repair in repairs.values():
+        echo(in_line(repair))
 
 
 def _print_parts(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
