@@ -70,7 +70,6 @@ class CaseReader:
         self.files = files
         self.dialect = dialect
         self.keys = dialect.keys
-        self.size = 0  # of the last case, in characters and values
 
     def shared(self, suite: str, patterns: tuple[str, ...], head: Node | None = None) -> Case:
         """Return a case without messages: what a suite gives to all of its cases.
@@ -115,7 +114,6 @@ class CaseReader:
         if node.size > MAX_CASE_SIZE and node.size - size_of_data(written) > MAX_CASE_SIZE:
             what = f"it is larger than {MAX_CASE_SIZE:,} characters, with its aliases expanded"
             raise InputError(what, where=node.place(self.name, label))
-        self.size = max(node.size, written.size)  # a suite may give messages to each case
         self.keys.check(node, "case", *places, label=label)
         given = self._given(node, shared, label)
         tools = given.get("tools", shared.tools)

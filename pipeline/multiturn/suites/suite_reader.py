@@ -85,7 +85,6 @@ class SuiteReader:
         self.files_read: set[str] = set()  # files of cases, by their paths from the root
         self.lines: dict[str, int] = {}  # of the cases so far, by their ids
         self.count = 0  # of the cases so far
-        self.size = 0  # of the last one, in characters and values
         self.is_counted = False  # whether all that the suite repeats has been counted
         self.only_counts = False  # and reads no case
         self.reader = CaseReader(self.files, self.dialect)
@@ -182,7 +181,6 @@ class SuiteReader:
                 self.check_line(node, reader)
             known_id = case_id
             found = reader.case(node, case_id, shared, *places)
-            self.size = reader.size
             if not label and not shared.id:
                 reader.warn_of_answer(node, found)
         except MultiturnError as error:
