@@ -169,7 +169,12 @@ def test_an_attached_file_is_listed_by_its_path_from_the_root(folder: Path) -> N
             r"system\r\n  You are [^\n]*\nuser\r\n  Hello",
             id="answers of echo",
         ),
-        pytest.param(["run", "--dry-run", "--output", "o"], "1", r"^case .*\r\none  .*\r\n2 cases ", id="a table"),
+        pytest.param(
+            ["run", "--dry-run", "--output", "o"],
+            "1",
+            r"^case .*\r\none  .*\r\n2 cases ",
+            id="a table",
+        ),
         pytest.param(["convert", "--output", "out"], None, "^$", id="to a file"),
         pytest.param(["list"], "1", r"^a\.eval\.yaml\r\n  one", id="a list, with NO_COLOR"),
     ],

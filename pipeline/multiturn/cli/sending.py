@@ -105,11 +105,14 @@ def say_spending(budget: costs.Budget) -> None:
     words = f"{_many(usage.input)} input tokens{cached}, {_many(usage.output)} output tokens"
     if budget.price is not None and budget.rates is not None:
         words += f": {dollars(budget.cost)} ({budget.price.source})"
-    if budget.estimated and usage.input:
-        off = budget.estimated / usage.input - 1
+    if budget.estimated and budget.compared:
+        off = budget.estimated / budget.compared - 1
         side = "high" if off > 0 else "low"
         near = f"{abs(off):.0%} too {side}" if round(abs(off), 2) else "right"
         words += f"; the estimate of the input was {near}"
+        if budget.uncounted:
+            media = number_of(budget.uncounted, "case")
+            words += f", without {media} with images or other media (not known)"
     say_summary(words, err=True)
 
 
