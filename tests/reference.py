@@ -287,7 +287,8 @@ def facts(row: Mapping[str, Any]) -> Iterator[str]:
         if name not in ("names", "source", "seen", "takes", "when", "image_tokens"):
             yield f"{name}: {said}"
     for detail, rule in row.get("image_tokens", {}).items():
-        yield f"image_tokens of {detail}: {' '.join(f'{key} {value}' for key, value in rule.items())}"
+        numbers = " ".join(f"{key} {value}" for key, value in rule.items())
+        yield f"image_tokens of {detail}: {numbers}"
     for name, said in row.get("when", {}).items():
         yield f"where {name} is {' or '.join(said)}"
 
