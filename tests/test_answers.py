@@ -176,7 +176,10 @@ def test_markdown_has_the_totals_and_the_lines_that_changed(
 def page(compared: AnswerReport, reader: Reader, tmp_path: Path) -> Page:
     given = ("--results", "new.jsonl", "--before", "old.jsonl", "--output", "r.html")
     done = run(tmp_path, *given, "--prices", "prices.yaml")
-    assert done.stderr == "r.html: 8 cases, 0.1 MB\n"
+    assert done.stderr == (
+        "r.html: 8 cases, 0.1 MB\nnew.jsonl, compared with old.jsonl: 1 prompt and answer changed,"
+        " 2 answer changed, 1 prompt changed, 1 score changed, 1 new, 1 removed, 1 same\n"
+    )
     return reader.open(tmp_path / "r.html")
 
 

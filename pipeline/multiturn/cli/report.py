@@ -155,6 +155,8 @@ def _report_answers(
             raise OptionError(f"--output {output!r} has the results; name another file")
         text = (answers_to_html if format_ == "html" else answers_to_markdown)(report)
     _write_text(text, len(report.cases), output)
+    if output is not None:
+        say_summary(report.summary, err=True)
 
 
 def _write_text(text: bytes, cases: int, output: str | None) -> None:
