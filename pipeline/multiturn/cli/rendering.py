@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import click
 import msgspec
-from msgspec import Struct
 
 from multiturn.explaining.record import Record, record_for, record_of, to_json, to_yaml
 from multiturn.model.conversion import Conversion
@@ -91,17 +90,12 @@ def _indented(texts: Iterable[str]) -> list[str]:
     return [f"  {line}".rstrip() for text in texts for line in visible(text).split("\n")]
 
 
-class _Echoed(Struct):
-    """What the target echo answers."""
-
-    messages: tuple[ChatMessage, ...]
-
-
 def to_result_text(result: "Result", *, color: bool) -> bytes:
     """Render an answer for reading, below where it is from; that of echo is its messages."""
     lines = _heading(result.suite, result.id, result.target, repairs=result.repairs)
     if result.made.provider == "echo" and result.response:
-        lines += _lines_of(msgspec.json.decode(result.response, type=_Echoed).messages)
+        messages = msgspec.json.decode(result.response)["messages"]
+        lines += _lines_of(msgspec.convert(messages, tuple[ChatMessage, ...]))
     else:
         lines += _indented(_said(result.response or "", result.tool_calls or ()))
     return _joined(lines, color)

@@ -55,8 +55,7 @@ def report(
     all_texts: bool,
     output: str | None,
     results: str | None,
-    before: str | None,
-    prices: str | None,
+    **others: str | None,
 ) -> None:
     """Show the prompts, and what has changed in them.
 
@@ -80,10 +79,10 @@ def report(
     is_page = options.format_ == "html"
     if is_page and output is None and standard_output().isatty():
         raise click.UsageError("nobody reads a page of HTML here; add --output report.html")
-    if results is None and (before is not None or prices is not None):
+    if results is None and any(others.values()):
         raise click.UsageError("--before and --prices are for --results; add it")
     if results is not None:
-        _report_answers(results, before, prices, output, options.format_)
+        _report_answers(options.format_, output, results, **others)
         return
     chosen = options.read_pipeline()
     selection = options.select(may_be_gone=against is not None)
@@ -134,29 +133,26 @@ _OF_ANSWERS = {"results", "before", "prices", "output", "format_", "quiet", "deb
 
 
 def _report_answers(
-    results: str, before: str | None, prices: str | None, output: str | None, format_: str
+    format_: str, output: str | None, results: str, before: str | None, prices: str | None
 ) -> None:
     """Write the report of a results file."""
     from multiturn.report.answers import AnswerReport
     from multiturn.report.html import answers_to_html
     from multiturn.report.markdown import answers_to_markdown
 
-    params = click.get_current_context().command.params
-    for param in params:
+    for param in click.get_current_context().command.params:
         if param.name not in _OF_ANSWERS and not shared.is_default(param.name or ""):
-            name = param.opts[0] if isinstance(param, click.Option) else "SUITE"
-            what = f"--results shows the cases of the results file; leave out {name}"
-            raise click.UsageError(what)
+            what = "--results shows the cases of the results file; leave out"
+            raise click.UsageError(f"{what} {param.opts[0]}")
     if format_ == "json":
         raise click.UsageError("--results makes a page or Markdown; the file has lines of JSON")
-    with writing(None):
-        report = AnswerReport(results, before, prices)
-        if output and os.path.realpath(output) in map(os.path.realpath, (results, before or "")):
-            raise OptionError(f"--output {output!r} has the results; name another file")
-        text = (answers_to_html if format_ == "html" else answers_to_markdown)(report)
-    _write_text(text, len(report.cases), output)
+    if output and os.path.realpath(output) in map(os.path.realpath, (results, before or "")):
+        raise OptionError(f"--output {output!r} has the results; name another file")
+    found = AnswerReport(results, before, prices)
+    text = (answers_to_html if format_ == "html" else answers_to_markdown)(found)
+    _write_text(text, len(found.cases), output)
     if output is not None:
-        say_summary(report.summary, err=True)
+        say_summary(found.summary, err=True)
 
 
 def _write_text(text: bytes, cases: int, output: str | None) -> None:

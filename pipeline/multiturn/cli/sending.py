@@ -262,32 +262,32 @@ def _print_lines(_: Run, cases: Iterable[RunCase], tally: Tally) -> None:
 
 def _print_table(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
     """Print the tokens, their cost and the repairs of each case, the sum, and what repairs did."""
-    price = run.budget.price
-    names, rows, repairs, total = [], [], dict[str, str](), costs.Estimate(price)
-
-    def row(of: costs.Estimate, tokens: str, rules: str = "") -> tuple[str, ...]:
-        cost = dollars(of.input_cost) if of.cases else ""
-        return (tokens, cost, rules) if price else (tokens, rules)
-
+    names, rows, repairs, sums = [], [], dict[str, str](), costs.Estimate(run.budget.price)
     for case in cases:
         tally.add(case)
         if case.action in ("skip", "unreadable"):
             continue
-        one = costs.Estimate(price)
-        for each in (one, total):
-            each.add(case)
+        before = sums.input, sums.input_cost
+        sums.add(case)
         rules = {repair.partition(":")[0]: repair for repair in case.result.repairs}
         repairs = {**rules, **repairs}
+        tokens = f"{sums.input - before[0]:,}" if case.action == "send" else f"{case.action}d"
+        cost = dollars(sums.input_cost - before[1]) if case.action == "send" else ""
         names.append((case.result.suite, case.result.id, case.result.target))
-        rows.append(
-            row(one, f"{one.input:,}" if one.cases else f"{case.action}d", ", ".join(rules))
-        )
+        rows.append((tokens, cost, ", ".join(rules)))
     different = [column for column in zip(*names, strict=True) if len(set(column)) > 1]
     titles = map(" · ".join, zip(*different, strict=True) if different else names)
-    table = [(title, *cells) for title, cells in zip(titles, rows, strict=True)]
-    sums = row(total, f"{_about(total)}{total.input:,}")
-    heading = ("case", "input tokens", *["input cost"] * (price is not None), "repairs")
-    echo_table([heading, *table, (number_of(total.cases, "case"), *sums)])
+    table = [
+        ("case", "input tokens", "input cost", "repairs"),
+        *((title, *row) for title, row in zip(titles, rows, strict=True)),
+        (
+            number_of(sums.cases, "case"),
+            f"{_about(sums)}{sums.input:,}",
+            dollars(sums.input_cost),
+            "",
+        ),
+    ]
+    echo_table(table if sums.price else [(*row[:2], *row[3:]) for row in table])
     for repair in repairs.values():
         echo(in_line(repair))
 

@@ -7,8 +7,8 @@ const isAnswer = ({ role }) => role === "answer" || role.startsWith("answer ");
 function completeAnswers() {
   if (!data.totals) return;
   Object.assign(data, { errors: [], changes: [], privileges: [], providers: [], growth: "" });
-  data.differences = data.cases.flatMap(({ id, status, causes, scores }, at) => (!data.against || status === "same" ? []
-    : [{ title: id, share: "", words: status, growth: scores, kind: status, path: "", cases: [at], causes, privileges: [] }]));
+  data.differences = data.cases.flatMap(({ id, status, scores }, at) => (!data.against || status === "same" ? []
+    : [{ title: id, share: "", words: status, growth: scores, kind: status, path: "", cases: [at], causes: [], privileges: [] }]));
   byId("home").textContent = data.against ? "All differences" : "All targets";
   document.querySelector("h1").textContent = "Answers of a run";
   document.querySelector("footer").hidden = true;  // a result does not say where its texts are from

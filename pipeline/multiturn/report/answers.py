@@ -2,13 +2,15 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import compress
 from typing import Any
 
 from msgspec import Struct
 
-from multiturn.model.request import result_in_words
+from multiturn.explaining.spans import in_spans
+from multiturn.model.case import Case
 from multiturn.model.turns import Call
 from multiturn.providers.prices import Usage, price_of
 from multiturn.providers.results import RawRequest, Stored, read_results
@@ -20,14 +22,6 @@ _STATUSES = (  # in the order in which they are shown
     *("prompt and answer changed", "answer changed", "prompt changed", "score changed"),
     *("failed", "new", "removed", "same", "answered"),
 )
-_COLUMNS = ("target", "answers", "failed", "input tokens", "output tokens", "cost", "mean score")
-
-
-class _Called(Struct, frozen=True):
-    """A call of a tool; its arguments are what the model wrote if that is not JSON."""
-
-    name: str
-    arguments: Any = None
 
 
 class Answer(Stored, frozen=True, kw_only=True):
@@ -39,29 +33,29 @@ class Answer(Stored, frozen=True, kw_only=True):
     usage: Mapping[str, Any] = {}
     raw_request: RawRequest | None = None
     answer: str | None = None
-    tool_calls: tuple[_Called, ...] | None = None
+    tool_calls: tuple[Mapping[str, Any], ...] | None = None
     score: Any = None
     made: Mapping[str, Any] = {}
 
     @property
     def prompt(self) -> Texts:
         """The messages that were asked, and the definitions of tools."""
-        found = []
-        for turn in self.raw_request.turns if self.raw_request else ():
-            media = (f"{p.text} {p.media.facts}" if p.media else p.text for p in turn.parts)
-            pieces = (*(block.shown for block in turn.thinking), *media)
-            answered = result_in_words(turn.answers, is_error=turn.is_error)
-            calls = (call.text for call in turn.calls)
-            found.append((turn.role + answered, "\n".join((*pieces, *calls))))
-        tools = self.raw_request.tools if self.raw_request else ()
-        return *found, *((tool.title, tool.text) for tool in tools or ())
+        if self.raw_request is None:
+            return ()
+        asked = in_spans(self.raw_request.turns, Case(id=self.id, input_messages=()))
+        texts = [
+            "".join(f"{s.text} {s.media.facts}" if s.media else s.text for s in message.shown)
+            for message in asked
+        ]
+        messages = zip((message.title for message in asked), texts, strict=True)
+        return *messages, *((tool.title, tool.text) for tool in self.raw_request.tools or ())
 
     @property
     def text(self) -> str:
         """What the model said, and the tools that it called; or why there is no answer."""
         if self.error is not None:
             return f"no answer: {self.error.message}"
-        calls = (Call("", each.name, each.arguments).text for each in self.tool_calls or ())
+        calls = (Call("", each["name"], each["arguments"]).text for each in self.tool_calls or ())
         return "\n".join(filter(None, (self.response, *calls)))
 
 
@@ -72,7 +66,6 @@ class AnsweredCase(Struct, frozen=True):
     id: str
     answers: Mapping[str, Pair]  # by title, such as ``answer of gpt (2)``
     status: str
-    causes: tuple[str, ...]  # what made its answers, if that is not what made them before
     scores: str  # the scores that changed, in words; empty if none did
 
     def side(self, at: int) -> dict[str, Answer]:
@@ -112,8 +105,8 @@ class AnswerReport:
         for at in (1, 0):
             for (suite, case_id, target, repeat), each in self.sides[at].items():
                 title = "answer" if is_one else f"answer of {target}"
-                pairs = found.setdefault((suite, case_id), {})
                 title += f" ({repeat})" if repeat else ""
+                pairs = found.setdefault((suite, case_id), {})
                 pairs[title] = (None, each) if at else (each, pairs.get(title, (None, None))[1])
         self.cases = [self._case(*key, pairs) for key, pairs in found.items()]
         self.cases.sort(key=lambda case: _STATUSES.index(case.status))
@@ -127,14 +120,12 @@ class AnswerReport:
             for title, (then, now) in both.items()
             if then.score != now.score
         )
-        is_now = any(now for _, now in pairs.values())
         status = f"{' and '.join(changed) or 'score'} changed" if changed or scores else "same"
         if self.before is None:
             status = "failed" if any(n and n.error for _, n in pairs.values()) else "answered"
         elif not both:
-            status = "new" if is_now else "removed"
-        causes = dict.fromkeys(words for pair in both.values() for words in _other_makers(*pair))
-        return AnsweredCase(suite, case_id, pairs, status, tuple(causes), scores)
+            status = "new" if any(now for _, now in pairs.values()) else "removed"
+        return AnsweredCase(suite, case_id, pairs, status, scores)
 
     @property
     def summary(self) -> str:
@@ -164,9 +155,10 @@ class AnswerReport:
         price = self._price(model, answer.made.get("provider")) if model and usage else None
         return None if price is None else price.now.cost(Usage.counted(usage))
 
-    def totals(self) -> Iterator[tuple[str, ...]]:
-        """Yield the heading of a table of targets, and its rows; what nobody knows is left out."""
-        rows: list[tuple[str, ...]] = [_COLUMNS]
+    def totals(self) -> list[tuple[str, ...]]:
+        """Return the heading of a table of targets, and its rows; empty columns are left out."""
+        counted = ("answers", "failed", "input tokens", "output tokens")
+        rows: list[tuple[str, ...]] = [("target", *counted, "cost", "mean score")]
         for target in {key[2]: None for side in reversed(self.sides) for key in side}:
             then, now = (
                 self._total([each for key, each in side.items() if key[2] == target])
@@ -175,19 +167,18 @@ class AnswerReport:
             pairs = zip(then, now, strict=True)
             cells = (new if old in ("", new) else f"{old} → {new or 'none'}" for old, new in pairs)
             rows.append((target, *cells))
-        for row in rows:
-            yield tuple(cell for at, cell in enumerate(row) if any(each[at] for each in rows[1:]))
+        is_said = [*map(any, zip(*rows[1:], strict=True))]
+        return [tuple(compress(row, is_said)) for row in rows]
 
     def _total(self, answers: Sequence[Answer]) -> tuple[str, ...]:
-        if not answers:
-            return ("",) * (len(_COLUMNS) - 1)
         failed = sum(each.error is not None for each in answers)
         usage = sum((Usage.counted(each.usage) for each in answers), Usage())
         costs = [self._cost(each) for each in answers if each.usage]
         known = [cost for cost in costs if cost is not None]
         scores = [each.score for each in answers if isinstance(each.score, int | float)]
+        counts = len(answers) - failed, failed, usage.input, usage.output
         return (
-            *(f"{count:,}" for count in (len(answers) - failed, failed, usage.input, usage.output)),
+            *(f"{count:,}" if answers else "" for count in counts),
             dollars(sum(known)) if known and len(known) == len(costs) else "",
             f"{sum(scores) / len(scores):.3f}" if scores else "",
         )
@@ -196,16 +187,6 @@ class AnswerReport:
 def _read(path: str) -> dict[tuple[str, str, str, int | None], Answer]:
     """Return the last result of each case, target and repeat."""
     return {(a.suite, a.id, a.target, a.repeat): a for _, a in read_results(path, Answer)}
-
-
-def _other_makers(then: Answer, now: Answer) -> Iterator[str]:
-    """Yield what made an answer that is not what made the other one."""
-    if then.target != now.target:
-        yield f"target {then.target} → {now.target}"
-    for key in ("model", "pipeline_digest", "settings_digest"):
-        was, made = then.made.get(key), now.made.get(key)
-        if was and made and was != made:
-            yield f"model {was} → {made}" if key == "model" else f"other {key.partition('_')[0]}"
 
 
 def _words(score: Any) -> str:

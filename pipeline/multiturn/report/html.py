@@ -107,9 +107,7 @@ def answers_to_html(report: AnswerReport) -> bytes:
                 if said
             }
         )
-        shown = {
-            name: getattr(case, name) for name in ("suite", "id", "status", "causes", "scores")
-        }
+        shown = {name: getattr(case, name) for name in ("suite", "id", "status", "scores")}
         cases.append({"shown": True, **shown})
     known = hashlib.blake2b(b"".join(lines.lines), digest_size=16).hexdigest()
     head = {"comparison": f"multiturn {known}", "against": report.before or "", "cases": cases}

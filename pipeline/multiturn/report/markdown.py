@@ -79,7 +79,7 @@ def answers_to_markdown(report: AnswerReport) -> bytes:
         old, new = ("\n".join(f"{t}:\n{text}\n" for t, text in case.texts(at)) for at in (0, 1))
         lines = [*unified_diff(old, new, "", "")][2:]
         if lines and old and new:
-            said = ", ".join(filter(None, (case.status, case.scores, *case.causes)))
+            said = ", ".join(filter(None, (case.status, case.scores)))
             words = f"### {_code(case.id)}\n\n{_code(said)}\n"
             diff = _fenced(_shown("\n".join(lines)), "diff", _LONGEST_PROMPT)
             comment.add("case", f"{words}\n{diff}\n", words)
