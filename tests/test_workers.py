@@ -68,7 +68,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for number in range(5):
         (tmp_path / f"{number}.eval.yaml").write_text(
             f"evalcases:\n  - {{id: a{number}, {HELLO}}}\n"
-            f"  - {{id: b{number}, {HELLO.replace('user', 'nobody')}}}\n"
+            f"  - {{id: b{number}, {HELLO.replace('user', f'nobody {number}')}}}\n"
             f"  - {{id: c{number}, {HELLO}}}\n"
         )
     lines = cases(range(70)) + "not JSON\n" + cases([*range(70, 150), 3])

@@ -27,7 +27,7 @@ from multiturn.report.answers import AnswerReport
 from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, ReportChanges, titled
 from multiturn.report.images import Images
 from multiturn.report.sides import spans_shown
-from multiturn.snapshots.changes import Change, total_in_words
+from multiturn.snapshots.changes import Change
 from multiturn.snapshots.reviewed_case import ReviewedCase
 from multiturn.text import unseen
 
@@ -165,14 +165,13 @@ class _Data(_Lines):
                 if self.is_shown(comparison):
                     texts = {"then": None if comparison.status == "same" else old, "now": new}
                     self.write({name: self.side(side) for name, side in texts.items() if side})
-        head = self.head(found.changes())
-        changed = (each for file in found.files.values() for each in (file.old, file.new))
-        media = (each for each in changed if isinstance(each, Media))
+        head = self.head(*found.changes())
+        media = (each for each in found.files.contents() if isinstance(each, Media))
         if records := self.images.records(media, self.number):
             head["media"] = records
         return self.ended(head)
 
-    def head(self, changes: list[Change]) -> dict[str, Any]:
+    def head(self, changes: list[Change], growth: str) -> dict[str, Any]:
         """Return what the page knows without the texts."""
         report, target = self.report, self.report.now.pipeline.target
         return {
@@ -188,7 +187,7 @@ class _Data(_Lines):
             "most": MOST_PRIVILEGES,
             "comparison": self.comparison(),
             "differences": [self.difference(*each) for each in titled(changes)],
-            "growth": total_in_words(each.growth for each in changes),
+            "growth": growth,
             "providers": [target] if target else [*self.providers],
             "cases": list(map(self.case, report.comparisons)),
         }

@@ -274,15 +274,15 @@ def _compare(file: FileChange, old: str, new: str) -> tuple[Hashable, list[str]]
     return (state, identity, is_dangerous, suite if not lines else ""), lines
 
 
-def name_cases(cases: Sequence[Key]) -> str:
+def name_cases(cases: Sequence[Key], most: int = _NAMED) -> str:
     """Name cases, or the first of many, with their suites.
 
     >>> name_cases([("a.yaml", "one"), ("a.yaml", "two"), ("b.yaml", "one"), ("b.yaml", "two")])
     '4 cases, such as a.yaml: one, two; b.yaml: one'
     """
-    suites = groupby(itemgetter(0), cases[:_NAMED]).items()
+    suites = groupby(itemgetter(0), cases[:most]).items()
     names = "; ".join(f"{suite}: {', '.join(id_ for _, id_ in those)}" for suite, those in suites)
-    return names if len(cases) <= _NAMED else f"{len(cases):,} cases, such as {names}"
+    return names if len(cases) <= most else f"{len(cases):,} cases, such as {names}"
 
 
 def _add(key: "hashlib.blake2b", *values: object) -> None:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.engine.converting import ConvertedCase
+from multiturn.engine.prompt_limit import PromptLimit
 from multiturn.engine.selection import Selection, suite_names
 from multiturn.errors import MultiturnError, Place, option
 from multiturn.explaining.spans import Message
@@ -169,6 +170,7 @@ class SnapshotUpdate:
         self.files: list[FileChange] = []
         self.findings: list[Change] = []
         self.changes: list[Change] = []
+        limit = PromptLimit(run.provider)
         for outcome in outcomes:
             case, error = review_outcome(outcome, run.provider)
             if error is not None:
@@ -182,6 +184,8 @@ class SnapshotUpdate:
                         files.warn_of_conflict(path, file)
                 text = snapshot_file.snapshot_text(case, inline=run.inline)
                 error = self._compare(case, text)
+                if run.check and outcome.conversion is not None:
+                    error = error or limit.error_of(outcome.conversion)
                 self.lists.add(case, inline=run.inline)
             if error is not None:
                 self.failures += 1
@@ -291,8 +295,8 @@ class SnapshotUpdate:
         for at, file in enumerate(self.files):
             if file.case:
                 # All that is asked of a snapshot is asked here, so that it is read once.
-                self.lists.media |= dict.fromkeys(snapshot_file.named_files_in(file.old))
-                self.lists.media |= snapshot_file.named_media_in(file.old)
+                self.lists.known |= dict.fromkeys(snapshot_file.named_files_in(file.old))
+                self.lists.known |= snapshot_file.named_media_in(file.old)
             elif file.location != lists.TARGET:  # the other lists have digests, which say nothing
                 continue
             words = list[str]()

@@ -1,0 +1,42 @@
+"""The most tokens that a prompt may have: what its suite, or else the project, says."""
+
+from functools import lru_cache
+
+from multiturn.engine.project import find_defaults
+from multiturn.engine.target import load_target
+from multiturn.errors import InputError
+from multiturn.explaining.explanation import size_of
+from multiturn.model.conversion import Conversion
+from multiturn.providers.base import TargetProvider
+from multiturn.providers.targets import DEFAULT
+from multiturn.text import first_of
+
+
+class PromptLimit:
+    """Finds prompts with more tokens than ``max_prompt_tokens`` allows.
+
+    Args:
+        provider: of the target that gets them, whose tokenizer counts; None for an estimate.
+    """
+
+    def __init__(self, provider: TargetProvider | None) -> None:
+        self._provider = provider or load_target(DEFAULT, sends=False)
+        self._count = lru_cache(256)(self._provider.tokenizer.count)  # guidelines are in many cases
+        self._most = find_defaults()[0].max_prompt_tokens
+
+    def error_of(self, conversion: Conversion) -> InputError | None:
+        """Return the error of a prompt that is too long, with its largest parts."""
+        case = conversion.case
+        most = case.max_prompt_tokens or self._most
+        if most is None:
+            return None
+        tokens, parts = size_of(conversion, self._provider, self._count)
+        if tokens.count <= most:
+            return None
+        about = "" if tokens.is_exact else "about "
+        named = first_of([f"{number:,} in {part}" for part, number in parts.items()])
+        where = case.where()
+        # The numbers are in the label: the words are the same for many cases, and printed once.
+        label = f"{where.label}: {about}{tokens.count:,} tokens, {named}"
+        what = f"max_prompt_tokens is {most:,}; shorten the prompt, or allow more"
+        return InputError(what, where=where._replace(label=label), case_id=case.id)
