@@ -112,15 +112,15 @@ def test_an_answer_says_what_is_known_of_it(tmp_path: Path) -> None:
     shown = case.texts(1)
     assert shown == (
         *(("system", "You are kind."), ("user", "Hi a")),
-        *(("answer", 'look({"at": "x"})'), ("answer (2)", "")),
+        *(("answer (1)", 'look({"at": "x"})'), ("answer (2)", "")),
     )
     words = (
         "m · answer calls · finish reason tool_calls · 1,000 input and 200 output tokens"
         " · $0.0040 · score: 0.5"
     )
-    assert report.facts(case.side(1)["answer"], shown[:2]) == words
+    assert report.facts(case.side(1)["answer (1)"], shown[:2]) == words
     other = f"{words} · another prompt than the one above"
-    assert report.facts(case.side(1)["answer"], shown[:1]) == other
+    assert report.facts(case.side(1)["answer (1)"], shown[:1]) == other
 
 
 def test_two_files_of_one_target_each_compare_the_targets(tmp_path: Path) -> None:

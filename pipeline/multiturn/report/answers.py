@@ -27,7 +27,7 @@ _STATUSES = (  # in the order in which they are shown
 class Answer(Stored, frozen=True, kw_only=True):
     """A line of a results file, as far as a report shows it; ``score`` is the user's own."""
 
-    repeat: int | None = None
+    repeat: int = 1
     response: str | None = None
     finish_reason: str | None = None
     usage: Mapping[str, Any] = {}
@@ -100,12 +100,14 @@ class AnswerReport:
         if [*map(len, targets)] == [1, 1]:  # one model is compared with another
             (name,) = targets[1]
             self.sides[0] = {(*k[:2], name, k[3]): each for k, each in self.sides[0].items()}
-        is_one = len({key[2] for side in self.sides for key in side}) == 1
+        keys = [key for side in self.sides for key in side]
+        is_one = len({key[2] for key in keys}) == 1
+        is_repeated = any(key[3] > 1 for key in keys)
         found: dict[tuple[str, str], dict[str, Pair]] = {}
         for at in (1, 0):
             for (suite, case_id, target, repeat), each in self.sides[at].items():
                 title = "answer" if is_one else f"answer of {target}"
-                title += f" ({repeat})" if repeat else ""
+                title += f" ({repeat})" if is_repeated else ""
                 pairs = found.setdefault((suite, case_id), {})
                 pairs[title] = (None, each) if at else (each, pairs.get(title, (None, None))[1])
         self.cases = [self._case(*key, pairs) for key, pairs in found.items()]
@@ -184,7 +186,7 @@ class AnswerReport:
         )
 
 
-def _read(path: str) -> dict[tuple[str, str, str, int | None], Answer]:
+def _read(path: str) -> dict[tuple[str, str, str, int], Answer]:
     """Return the last result of each case, target and repeat."""
     return {(a.suite, a.id, a.target, a.repeat): a for _, a in read_results(path, Answer)}
 
