@@ -175,8 +175,8 @@ evalcases:
         (
             "neither.yaml",
             [
-                "neither.yaml: the pipeline gives neither a chat prompt nor a question, so every"
-                " case comes out empty; add consolidate_system or render_question"
+                "neither.yaml: the pipeline gives neither a chat prompt nor a question; add"
+                " consolidate_system or render_question"
             ],
         ),
         (

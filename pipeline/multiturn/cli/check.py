@@ -148,10 +148,8 @@ def _check_pipeline(path: str, findings: _Findings) -> "list[Pipeline]":
         return []
     missing = {"chat", "question"} - facts_along([step.stage for step in pipeline.steps])[-1]
     if len(missing) == 2:
-        what = (
-            "the pipeline gives neither a chat prompt nor a question, so every case comes out"
-            " empty; add consolidate_system or render_question"
-        )
+        what = "the pipeline gives neither a chat prompt nor a question; add"
+        what += " consolidate_system or render_question"
         findings.add(MultiturnError(what, where=path))
         return []
     try:

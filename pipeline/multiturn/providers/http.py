@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Annotated, Any, BinaryIO, ClassVar, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, structs
 
 from multiturn.errors import ENDS_RUN, ProviderError, did_you_mean
 from multiturn.files.media import with_bytes
@@ -20,12 +20,11 @@ from multiturn.providers.client import Client, Reply, Upload
 from multiturn.providers.layout import Layout, Names, media_in, want_names
 from multiturn.providers.models import FEATURES, QUIET, SERVERS, Abilities, Row, Verdict, told_by
 from multiturn.providers.reading import BodyForm
-from multiturn.providers.replies import InputTokens, lesson_of, receive
+from multiturn.providers.replies import TokenCount, lesson_of, receive
 from multiturn.providers.secrets import hide, is_secret, passwords_in
 from multiturn.providers.settings import in_words, wrong_body
 from multiturn.text import has_host
 
-_S = TypeVar("_S")
 _T = TypeVar("_T")
 API_KEY = Meta(extra_json_schema={"pattern": r"\S"})
 # Of every request, whichever vendor gets it, and those of a proxy.
@@ -147,7 +146,7 @@ class HttpProvider(ChatProvider):
     rows: tuple[Row, ...] = ()  # what the user's own targets file says of models
     body_forms: ClassVar[tuple[BodyForm, ...]]  # of the bodies that it sends
     own_server: ClassVar[str] = ""  # the vendor's, where the target names no other address
-    count_type: ClassVar[type[Struct]] = InputTokens  # what an endpoint for counts answers
+    count_key: ClassVar[str] = "input_tokens"  # of what an endpoint for counts answers
 
     _client: Client | None = None
     _loop: asyncio.AbstractEventLoop | None = None
@@ -323,8 +322,7 @@ class HttpProvider(ChatProvider):
         self,
         method: str,
         path: str,
-        kind: type[_S],
-        read: Callable[[_S], _T],
+        read: Callable[[Any], _T],
         body: Any = None,
         *,
         what: str = "answer",
@@ -338,7 +336,7 @@ class HttpProvider(ChatProvider):
             ProviderError: there is no answer, or one of another type.
         """
         reply = await self.request(method, path, body, **options)
-        return receive(reply.body, kind, read, self.secrets, what)
+        return receive(reply.body, read, self.secrets, what)
 
     def counting(self, request: PreparedRequest) -> tuple[str, dict[str, Any]]:
         """Return the path and the body of the endpoint that counts the tokens of a request.
@@ -356,11 +354,13 @@ class HttpProvider(ChatProvider):
         """
         assert wire.prepared is not None  # noqa: S101 - it is this provider's
         path, body = self.counting(wire.prepared)
+
+        def read(found: Any) -> int:
+            count: int = msgspec.convert(found[self.count_key], TokenCount)
+            return count
+
         try:
-            count = await self.call(
-                *("POST", path, self.count_type, lambda found: structs.astuple(found)[0], body),
-                what="count",
-            )
+            count = await self.call("POST", path, read, body, what="count")
         except ProviderError as error:
             if error.status == 404:
                 error.what += f"; the address of the target {self.name!r} may not count tokens"
@@ -378,7 +378,7 @@ class HttpProvider(ChatProvider):
         Raises:
             ProviderError: it says nothing, or is not in the vendor's format.
         """
-        return receive(reply, object, self.read_raw, self.secrets)
+        return receive(reply, self.read_raw, self.secrets)
 
     def read_raw(self, raw: Any) -> ProviderResponse:
         """Return what a decoded answer says, of the right types, and the answer itself."""

@@ -147,14 +147,8 @@ def attached_file_change(
 ) -> Change:
     """Return the change of an attached file, a text or media, with its key and its lines.
 
-    Args:
-        path: of the file, from the root.
-        old: the file as it was; None if it is new, or if that is not known.
-        new: the file as it is.
-        known: what is recorded of it, and what should be, in any form that has their digests.
-        what: what it is, in words.
-        privilege: the change of privilege that it is, in words; None if it is none.
-        more: cases, causes and growth.
+    ``old`` is None if the file is new, or if that is not known. The key is of what is ``known``:
+    what is recorded, and what should be, in any form that has digests.
     """
     now, was = text_to_review(new), None if old is None else text_to_review(old)
     is_compared, first = was not in (None, now), 0

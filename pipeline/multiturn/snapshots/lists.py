@@ -254,7 +254,9 @@ class FoundFiles:
         return RecordedLists(privilege.promotions_by_path(chain(*self._promoting.values())), files)
 
     def privileges(self) -> dict[PrivilegeChange, list[Key]]:
-        """Return each new or changed file in system messages, with its cases."""
+        """Return each new or changed file in system messages; none if there is no list of them."""
+        if self.recorded.texts.get(PROMOTED, "") is None:
+            return {}
         found = privilege.promotion_changes(self.recorded.promoted, self.found.promoted)
         return {change: self._cases_of(change) for change in found}
 
@@ -393,10 +395,6 @@ class Lists(FoundFiles):
         before = self.recorded.files
         changed = (path for path, now in self.found.files.items() if now != before.get(path))
         return set().union(*(others.attaching.get(path, set()) for path in changed))
-
-    def privileges(self) -> dict[PrivilegeChange, list[Key]]:
-        """Return each new or changed file in system messages; none if nothing is recorded."""
-        return {} if self.recorded.texts[PROMOTED] is None else super().privileges()
 
     def unrecorded(self, promoted: Mapping[str, Container[Key]], *, with_new: bool) -> list[Change]:
         """Return each file that snapshots name, whose text is not a recorded one, in words.

@@ -181,7 +181,7 @@ def imported(
             yield placed(error, where)
             continue
         for what in lost:
-            kind = re.sub(r"\d+", "", what.split(": ")[0])
+            kind = re.sub(r"(: | is sent as ).*|\d+", "", what)
             if kind in said or len(said) >= _MOST_SAID:
                 count += 1
                 continue
