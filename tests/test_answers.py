@@ -118,9 +118,9 @@ def test_an_answer_says_what_is_known_of_it(tmp_path: Path) -> None:
         "m · answer calls · finish reason tool_calls · 1,000 input and 200 output tokens"
         " · $0.0040 · score: 0.5"
     )
-    assert report.facts(case.side(1)["answer (1)"], shown[:2]) == words
+    assert report.facts(case.sides[1]["answer (1)"], shown[:2]) == words
     other = f"{words} · another prompt than the one above"
-    assert report.facts(case.side(1)["answer (1)"], shown[:1]) == other
+    assert report.facts(case.sides[1]["answer (1)"], shown[:1]) == other
 
 
 def test_two_files_of_one_target_each_compare_the_targets(tmp_path: Path) -> None:
@@ -141,13 +141,15 @@ def test_each_target_and_repeat_is_compared_with_its_own(tmp_path: Path) -> None
         for name in ("old.jsonl", "new.jsonl")
     ]
     (case,) = AnswerReport(sides[1], sides[0]).cases
-    pairs = [tuple(each and each.text for each in pair) for pair in case.answers.values()]
-    assert dict(zip(case.answers, pairs, strict=True)) == {
-        "answer of one (1)": ("one 1 ", "one 1 "),
-        "answer of one (2)": ("one 2 ", "one 2 "),
-        "answer of two (1)": ("two 1 old.jsonl", "two 1 new.jsonl"),
-        "answer of two (2)": ("two 2 old.jsonl", "two 2 new.jsonl"),
-    }
+    assert [case.texts(at)[2:] for at in (0, 1)] == [
+        (
+            ("answer of one (1)", "one 1 "),
+            ("answer of one (2)", "one 2 "),
+            ("answer of two (1)", f"two 1 {name}"),
+            ("answer of two (2)", f"two 2 {name}"),
+        )
+        for name in ("old.jsonl", "new.jsonl")
+    ]
 
 
 def test_what_a_model_wrote_in_place_of_arguments_is_shown(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from multiturn.providers.results import RawRequest, Stored, read_results
 from multiturn.text import dollars
 
 Texts = tuple[tuple[str, str], ...]  # titles of messages, and their texts
-Pair = tuple["Answer | None", "Answer | None"]  # then and now
 _STATUSES = (  # in the order in which they are shown
     *("prompt and answer changed", "answer changed", "prompt changed", "score changed"),
     *("failed", "new", "removed", "same", "answered"),
@@ -64,18 +63,13 @@ class AnsweredCase(Struct, frozen=True):
 
     suite: str
     id: str
-    answers: Mapping[str, Pair]  # by title, such as ``answer of gpt (2)``
+    sides: tuple[Mapping[str, Answer], ...]  # then and now; by title, such as ``answer of gpt (2)``
     status: str
     scores: str  # the scores that changed, in words; empty if none did
 
-    def side(self, at: int) -> dict[str, Answer]:
-        """Return its answers then (0) or now (1), by title."""
-        found = ((title, pair[at]) for title, pair in self.answers.items())
-        return {title: each for title, each in found if each is not None}
-
     def texts(self, at: int) -> Texts:
         """Return all messages then (0) or now (1): the first answer's prompt, and the answers."""
-        said = self.side(at)
+        said = self.sides[at]
         prompt = next((each.prompt for each in said.values()), ())
         return *prompt, *((title, each.text) for title, each in said.items())
 
@@ -103,31 +97,32 @@ class AnswerReport:
         keys = [key for side in self.sides for key in side]
         is_one = len({key[2] for key in keys}) == 1
         is_repeated = any(key[3] > 1 for key in keys)
-        found: dict[tuple[str, str], dict[str, Pair]] = {}
+        found: dict[tuple[str, str], tuple[dict[str, Answer], ...]] = {}
         for at in (1, 0):
             for (suite, case_id, target, repeat), each in self.sides[at].items():
                 title = "answer" if is_one else f"answer of {target}"
                 title += f" ({repeat})" if is_repeated else ""
-                pairs = found.setdefault((suite, case_id), {})
-                pairs[title] = (None, each) if at else (each, pairs.get(title, (None, None))[1])
-        self.cases = [self._case(*key, pairs) for key, pairs in found.items()]
+                found.setdefault((suite, case_id), ({}, {}))[at][title] = each
+        self.cases = [self._case(*key, *sides) for key, sides in found.items()]
         self.cases.sort(key=lambda case: _STATUSES.index(case.status))
 
-    def _case(self, suite: str, case_id: str, pairs: dict[str, Pair]) -> AnsweredCase:
-        both = {title: (then, now) for title, (then, now) in pairs.items() if then and now}
-        changed = ["prompt"] * any(then.prompt != now.prompt for then, now in both.values())
-        changed += ["answer"] * any(then.text != now.text for then, now in both.values())
+    def _case(
+        self, suite: str, case_id: str, then: Mapping[str, Answer], now: Mapping[str, Answer]
+    ) -> AnsweredCase:
+        both = [(title, then[title], now[title]) for title in then if title in now]
+        changed = ["prompt"] * any(old.prompt != new.prompt for _, old, new in both)
+        changed += ["answer"] * any(old.text != new.text for _, old, new in both)
         scores = ", ".join(
-            f"score{title.removeprefix('answer')}: {_words(then.score)} → {_words(now.score)}"
-            for title, (then, now) in both.items()
-            if then.score != now.score
+            f"score{title.removeprefix('answer')}: {_words(old.score)} → {_words(new.score)}"
+            for title, old, new in both
+            if old.score != new.score
         )
         status = f"{' and '.join(changed) or 'score'} changed" if changed or scores else "same"
         if self.before is None:
-            status = "failed" if any(n and n.error for _, n in pairs.values()) else "answered"
+            status = "failed" if any(each.error for each in now.values()) else "answered"
         elif not both:
-            status = "new" if any(now for _, now in pairs.values()) else "removed"
-        return AnsweredCase(suite, case_id, pairs, status, scores)
+            status = "new" if now else "removed"
+        return AnsweredCase(suite, case_id, (then, now), status, scores)
 
     @property
     def summary(self) -> str:

@@ -95,7 +95,7 @@ def answers_to_html(report: AnswerReport) -> bytes:
     """Render a report of answers, on the page that shows prompts."""
     lines, cases = _Lines(), []
     for case in report.cases:
-        sides = ((name, case.texts(at), case.side(at)) for at, name in enumerate(("then", "now")))
+        sides = ((name, case.texts(at), case.sides[at]) for at, name in enumerate(("then", "now")))
         lines.write(
             {
                 name: {
