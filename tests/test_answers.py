@@ -158,6 +158,17 @@ def test_what_a_model_wrote_in_place_of_arguments_is_shown(tmp_path: Path) -> No
     assert case.texts(1)[-1] == ("answer", 'Hm.\nf("{\\"a\\":")')
 
 
+def test_a_cost_that_is_not_known_of_each_answer_is_left_out(tmp_path: Path) -> None:
+    """The name of a model on Azure is that of a deployment, so no package knows its price."""
+    made = {"provider": "openai", "model": "gpt-4o"}
+    for other in ({**made, "provider": "azure"}, {**made, "model": "house"}):
+        lines = [line("a", "Yes.", made=made), line("b", "Yes.", made=other)]
+        report = AnswerReport(results(tmp_path, "r.jsonl", *lines))
+        first, second = (report.facts(case.sides[1]["answer"], ()) for case in report.cases)
+        assert ("$" in first, "$" in second) == (True, False)
+        assert "cost" not in report.totals()[0]
+
+
 def test_markdown_has_the_totals_and_the_lines_that_changed(
     compared: AnswerReport, tmp_path: Path
 ) -> None:
@@ -217,6 +228,15 @@ def test_the_answers_of_several_targets_are_columns(reader: Reader, tmp_path: Pa
     assert one["y"] == two["y"]
     assert one["x"] + one["width"] <= two["x"]
     assert page.locator(".answers h3").all_text_contents() == ["answer of one", "answer of two"]
+
+
+def test_a_target_that_only_one_run_has_is_shown_alone(reader: Reader, tmp_path: Path) -> None:
+    results(tmp_path, "old.jsonl", line("a", "Yes."))
+    results(tmp_path, "new.jsonl", line("a", "Yes."), line("a", "No.", target="two"))
+    run(tmp_path, *("--results", "new.jsonl", "--before", "old.jsonl", "--output", "r.html"))
+    page = reader.open(tmp_path / "r.html", "#suite=evals%2Fa.eval.yaml&case=a")
+    shown = page.locator("#panel h3").all_text_contents()
+    assert shown[2:] == ["answer of one", "answer of two new"]
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1200)])

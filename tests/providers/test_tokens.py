@@ -10,6 +10,7 @@ from PIL import Image
 
 from media_files import image, pdf
 from multiturn import Call, Media, Thinking, Tool
+from multiturn.model.image_tokens import ImageRule
 from multiturn.model.request import PreparedRequest, part_of
 from multiturn.model.settings import RequestSettings
 from multiturn.model.tokens import Tokenizer, Tokens, estimated_tokens, sent_of
@@ -169,6 +170,11 @@ def test_an_image_has_the_tokens_of_the_published_formula(
     Image.new("1", size).save(file, "PNG")
     shot = Media.of(file.getvalue(), detail=detail)
     assert Abilities(vendor, model).image_tokens(shot) == expected
+
+
+def test_a_smaller_image_has_whole_patches() -> None:
+    """OpenAI's example of a budget of 1,536 patches: 1800 x 2400 becomes 1056 x 1408."""
+    assert ImageRule(form="patches", each=1, most=1536).tokens(1800, 2400) == 33 * 44
 
 
 def test_of_a_document_or_an_address_nothing_is_known() -> None:

@@ -45,7 +45,7 @@ class ImageRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             is_small = max(width, height) <= 384
             return 1 if is_small else math.ceil(width / unit) * math.ceil(height / unit)
         limits = ((self.edge, max(width, height)), (self.short, min(width, height)))
-        scale = min(1, *(limit / side for limit, side in limits if limit))
+        scale = min([1.0, *(limit / side for limit, side in limits if limit)])
         width, height = (max(int(side * scale + 1e-9), 1) for side in (width, height))
         if self.most is None or self._cover(width, height) <= self.most:
             return self._cover(width, height)
