@@ -172,7 +172,7 @@ def test_an_attached_file_is_listed_by_its_path_from_the_root(folder: Path) -> N
         pytest.param(
             ["run", "--dry-run", "--output", "o"],
             "1",
-            r"^case .*\r\none  .*\r\n2 cases ",
+            r"^case .*\r\none  .*\r\n2 requests ",
             id="a table",
         ),
         pytest.param(["convert", "--output", "out"], None, "^$", id="to a file"),

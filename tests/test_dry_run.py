@@ -130,13 +130,27 @@ def test_for_reading_it_is_a_table_with_a_sum(folder: Path, is_terminal: bool) -
         shown = run(*given, "--format", "text", folder=folder).stdout
     (dollars, cents) = re.findall(r"(\d)(\d) ", shown)[0]
     assert shown == (
-        "case    input tokens  input cost  repairs\n"
-        f"hello   {dollars}{cents}            ${dollars}.{cents}0       C9, A6\n"
-        "lost    refused\n"
-        f"1 case  about {dollars}{cents}      ${dollars}.{cents}0\n"
+        "case       input tokens  input cost  repairs\n"
+        f"hello      {dollars}{cents}            ${dollars}.{cents}0       C9, A6\n"
+        "lost       refused\n"
+        f"1 request  about {dollars}{cents}      ${dollars}.{cents}0\n"
         "C9: added the default system message: You are a careful assistant.\n"
         "A6: merged 2 neighboring user messages\n"
     )
+
+
+def test_the_table_names_targets_and_repeats_where_there_are_several(folder: Path) -> None:
+    """At $100,000 for a million, ten tokens are a dollar; of the other model, no price is known."""
+    other = "{name: u, provider: openai, api_key: k, model: n}"
+    (folder / "targets.yaml").write_text(f"[{TARGET}, {other}]")
+    (folder / "prices.yaml").write_text("m: {input: 100000, output: 1}")
+    talk(folder, "user")
+    given = ("--target=t", "--target=u", "--repeat=2", "--dry-run", "--prices=prices.yaml")
+    done = run("a.eval.yaml", *given, "--format", "text", folder=folder)
+    _, *rows, total = (line.split("  ") for line in done.stdout.splitlines() if "C9:" not in line)
+    assert [row[0] for row in rows] == ["t · 1", "u · 1", "t · 2", "u · 2"]
+    assert ["$" in "".join(row) for row in rows] == [True, False, True, False]
+    assert total[0] == "4 requests"
 
 
 def test_a_dry_run_needs_no_key(folder: Path) -> None:

@@ -84,7 +84,9 @@ def _indented(texts: Iterable[str]) -> list[str]:
 
 def to_result_text(result: "Result", *, color: bool) -> bytes:
     """Render an answer for reading, below where it is from; that of echo is its messages."""
-    lines = _heading(result.suite, result.id, result.target, repairs=result.repairs)
+    number = [f"repeat {result.repeat}"] if result.repeat else []
+    names = (result.suite, result.id, result.target, *number)
+    lines = _heading(*names, repairs=result.repairs)
     if result.made.provider == "echo" and result.response:
         messages = msgspec.json.decode(result.response)["messages"]
         lines += _lines_of(msgspec.convert(messages, tuple[ChatMessage, ...]))

@@ -26,7 +26,6 @@ _STATUSES = (  # in the order in which they are shown
 class Answer(Stored, frozen=True, kw_only=True):
     """A line of a results file, as far as a report shows it; ``score`` is the user's own."""
 
-    repeat: int = 1
     response: str | None = None
     finish_reason: str | None = None
     usage: Mapping[str, Any] = {}
