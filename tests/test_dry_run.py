@@ -148,8 +148,8 @@ def test_the_table_names_targets_and_repeats_where_there_are_several(folder: Pat
     given = ("--target=t", "--target=u", "--repeat=2", "--dry-run", "--prices=prices.yaml")
     done = run("a.eval.yaml", *given, "--format", "text", folder=folder)
     _, *rows, total = (line.split("  ") for line in done.stdout.splitlines() if "C9:" not in line)
-    assert [row[0] for row in rows] == ["t · 1", "u · 1", "t · 2", "u · 2"]
-    assert ["$" in "".join(row) for row in rows] == [True, False, True, False]
+    assert [row[0] for row in rows] == ["t · 1", "t · 2", "u · 1", "u · 2"]
+    assert ["$" in "".join(row) for row in rows] == [True, True, False, False]
     assert total[0] == "4 requests"
 
 
