@@ -168,6 +168,14 @@ targets_option = click.option(  # the command gets it as targets_file
     " .agentv/targets.yaml, here or above]",
 )
 
+prices_option = click.option(
+    "--prices",
+    metavar="FILE",
+    type=PATH,
+    help="YAML file with prices: for each model, dollars for a million tokens."
+    "  [default: those of the package genai-prices]",
+)
+
 
 def target_options(
     words: str, name: str = "target", *, several: tuple[str, ...] = ()
@@ -274,7 +282,7 @@ def suite_command(
             given = {name: others.pop(name) for name in SuiteOptions._fields if name in others}
             log, failures = start_log(verbose, log_format), Failures(debug=debug)
             options = SuiteOptions(**given, log=log, failures=failures)
-            if not options.suites:
+            if not options.suites and others.get("results") is None:
                 raise click.UsageError("name a SUITE, or set suites in multiturn.toml")
             if options.seed is not None and options.sample is None:
                 raise click.UsageError("--seed is for --sample; add --sample N")
@@ -299,8 +307,8 @@ def format_option(
     """
 
     def chosen(context: click.Context, _: click.Parameter, name: str | None) -> str:
-        is_shown = context.params.get("output") is None and standard_output().isatty()
-        return name or ("text" if is_shown else "json")
+        prints = context.params.get("output") is None or context.params.get("dry_run")
+        return name or ("text" if prints and standard_output().isatty() else "json")
 
     return click.option(
         "--format",

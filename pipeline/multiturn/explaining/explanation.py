@@ -457,10 +457,11 @@ def size_of(
     guidelines = {file.resolved_path for file in conversion.input_files if file.guideline}
     turns = preview_of(conversion, provider).messages
     for message in spans.in_spans(conversion.sent if turns is None else turns, conversion.case):
-        for span in (each for each in message.shown if each.media is None):
+        for span in message.shown:
             kind = "guideline" if span.path in guidelines else "file"
             what = f"{kind} {span.path}" if span.path else f"{message.role} messages"
-            found[what] += count(span.text)
+            size = provider.abilities.image_tokens(span.media) if span.media else count(span.text)
+            found[what] += size or 0
     found["tools"] = sum(count(tool.text) for tool in conversion.tools)
     tokens = provider.tokens(provider.wire(request_of(conversion)))
     return tokens, {what: number for what, number in found.most_common() if number}
