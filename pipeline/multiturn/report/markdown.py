@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
+from multiturn.report.answers import AnswerReport
 from multiturn.report.causes import SEVERAL
 from multiturn.report.comparison import (
     MOST_PRIVILEGES,
@@ -15,7 +16,8 @@ from multiturn.report.comparison import (
     report_changes,
     titled,
 )
-from multiturn.snapshots.changes import Change, name_cases, total_in_words
+from multiturn.snapshots.changes import Change, name_cases
+from multiturn.snapshots.text_diff import unified_diff
 from multiturn.text import first_of, number_of, unseen, utf8
 
 MAX_SIZE = 65_000  # characters; a comment on GitHub holds 65,536, and begins with a marker
@@ -42,8 +44,7 @@ def to_markdown(report: Report) -> bytes:
         for status, number in _counts(report).items()
         if report.against or status == "failed"
     )
-    changes = report_changes(report)
-    growth = total_in_words(each.growth for each in changes)
+    changes, growth = report_changes(report)
     title = "; ".join(filter(None, (_title(report), growth)))
     text = f"## {title}\n\nPipeline {_code(report.shown)}{compared}"
     text += f": {counts}.\n" if counts else ".\n"
@@ -64,6 +65,23 @@ def to_markdown(report: Report) -> bytes:
         comment.add("difference", heading + lines, *shorter, reserved=reserved)
     for table in (table for status, table in tables if status != "failed"):
         comment.add("table", table)
+    return comment.text.encode()
+
+
+def answers_to_markdown(report: AnswerReport) -> bytes:
+    """Render a report of answers as GitHub's Markdown: the totals, and the lines that changed."""
+    heading, *rows = (" | ".join(map(_code, row)) for row in report.totals())
+    rule = " | ".join(["---"] * len(heading.split(" | ")))
+    table = "".join(f"| {row} |\n" for row in (heading, rule, *rows))
+    comment = _Comment(f"## Answers\n\n{_code(report.summary)}\n\n{table}")
+    for case in report.cases:
+        old, new = ("\n".join(f"{t}:\n{text}\n" for t, text in case.texts(at)) for at in (0, 1))
+        lines = [*unified_diff(old, new, "", "")][2:]
+        if lines and old and new:
+            said = ", ".join(filter(None, (case.status, case.scores)))
+            words = f"### {_code(case.id)}\n\n{_code(said)}\n"
+            diff = _fenced(_shown("\n".join(lines)), "diff", _LONGEST_PROMPT)
+            comment.add("case", f"{words}\n{diff}\n", words)
     return comment.text.encode()
 
 

@@ -154,6 +154,7 @@ class CaseReader:
             "execution": _over(value_at(said, "execution"), shared.execution),
             "settings": settings.over(shared.settings),
             "hidden_characters": value_at(said, "hidden_characters") or shared.hidden_characters,
+            "max_prompt_tokens": value_at(said, "max_prompt_tokens") or shared.max_prompt_tokens,
         }
 
     def _settings(self, node: Node, label: str) -> RequestSettings:
