@@ -263,10 +263,9 @@ def read_regular(
                 is_media = max_media_bytes and type_of(data)
                 most = max_media_bytes if is_media else max_bytes
                 option = "max_media_bytes" if is_media else "max_file_bytes"
-                if opened.st_size > most:
-                    raise too_large(shown, most, option)
+                size = opened.st_size
                 # Not with the limit as a size: read takes that much memory at once.
-                while len(data) <= most and (piece := file.read(max(opened.st_size, 2**16))):
+                while max(size, len(data)) <= most and (piece := file.read(max(size, 2**16))):
                     data += piece
         finally:
             os.close(descriptor)
@@ -274,7 +273,7 @@ def read_regular(
         if error.errno == errno.ELOOP:
             raise OutsideRootError(f"{shown} became a symbolic link while it was read") from None
         raise AttachmentError(f"cannot read {shown}: {error.strerror}") from None
-    if len(data) > most:
+    if max(size, len(data)) > most:
         raise too_large(shown, most, option)
     return data
 
