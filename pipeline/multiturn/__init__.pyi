@@ -50,6 +50,7 @@ from multiturn.pipelines.contract import marker_text as marker_text
 from multiturn.pipelines.contract import stage as stage
 from multiturn.pipelines.pipeline import Pipeline as Pipeline
 from multiturn.pipelines.step import Step as Step
+from multiturn.suites.case_reader import case_of as case_of
 from multiturn.providers.base import AxProvider as AxProvider
 from multiturn.providers.base import Provider as Provider
 from multiturn.providers.base import ProviderResponse as ProviderResponse

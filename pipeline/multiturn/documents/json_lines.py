@@ -124,7 +124,13 @@ def node_of(value: Any, mark: Mark, levels: int = MAX_DEPTH) -> Node:
     if isinstance(value, str):
         return Node(value, mark, None, None, len(value) + 1)
     if isinstance(value, dict):
-        children = {name: node_of(child, mark, levels - 1) for name, child in value.items()}
+        # Most values are texts, and to call a function takes longer than to make their nodes.
+        children = {
+            name: Node(child, mark, None, None, len(child) + 1)
+            if child.__class__ is str
+            else node_of(child, mark, levels - 1)
+            for name, child in value.items()
+        }
         size = sum([child.size for child in children.values()]) + 1
         return Node(None, mark, None, children, size, key_mark=mark)
     if isinstance(value, list):

@@ -2,26 +2,30 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 
-from multiturn.documents.node import Node, with_keys
+from multiturn.documents.json_lines import node_of
+from multiturn.documents.node import Mark, Node, with_keys
 from multiturn.documents.validation import check_finite, read_as
 from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
 from multiturn.files.media import FILE_TYPES
+from multiturn.logs import warn
 from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, TestMessage
 from multiturn.model.settings import SETTINGS, RequestSettings, SettingsKeys, settled
-from multiturn.model.turns import ROLES, Call, Thinking, Tool
+from multiturn.model.turns import ROLES, Call, Thinking, Tool, kind_of
 from multiturn.suites import calls
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.keys import OF_MESSAGES, KeyCheck, value_at
 from multiturn.suites.media import check_segment, size_of_data
 from multiturn.suites.messages import PROMPT_FILE, Wording
 from multiturn.suites.schema import CaseKeys, MetadataKeys
+from multiturn.text import tuple_of_texts
 
 _PATH_AS_TEXT = "suite.path_as_text"
 _PATH = re.compile(r"\S*(?:/\S*|\.\w+)")
@@ -34,8 +38,12 @@ def may_be_path(text: str) -> bool:
     return len(text) <= _LONGEST and _PATH.fullmatch(text) is not None
 
 
-def warn_of_path(text: Node, files: Files, check: KeyCheck, label: str, advice: str) -> None:
+def warn_of_path(
+    text: Node, files: Files | None, check: KeyCheck, label: str, advice: str
+) -> None:
     """Warn of a text that is the path of a file; ``advice`` ends the sentence."""
+    if files is None:
+        return
     written = text.value
     inner = written.lstrip("/")
     is_file = any(os.path.isfile(os.path.join(folder, inner)) for folder in files.folders)
@@ -63,9 +71,9 @@ _JSON_KEYS = ("metadata", "execution", "outcome", "expected_messages")  # of any
 
 
 class CaseReader:
-    """Reads the cases of one file."""
+    """Reads the cases of one file; without ``files``, nothing can be attached."""
 
-    def __init__(self, files: Files, dialect: Dialect) -> None:
+    def __init__(self, files: Files | None, dialect: Dialect) -> None:
         self.name = dialect.name
         self.files = files
         self.dialect = dialect
@@ -103,8 +111,8 @@ class CaseReader:
         """Read one case; it may have the keys of ``places`` besides its own."""
         label = f"case {quoted(case_id)}"
         node, wording = self.dialect.case(node, label)
-        folder = self.files.folders[0]
-        if "input_messages" not in node.children and os.path.exists(f"{folder}/{PROMPT_FILE}"):
+        folders = () if "input_messages" in node.children or not self.files else self.files.folders
+        if folders and os.path.exists(f"{folders[0]}/{PROMPT_FILE}"):
             what = f"{PROMPT_FILE} is not read as the input; write its text as input"
             raise InputError(what, where=node.place(self.name, label))
         case = read_as(node, CaseKeys, where=self.name, label=label, called=wording.path)
@@ -306,3 +314,50 @@ def _over(own: Any, shared: Any) -> Any:
     if isinstance(own, dict) and isinstance(shared, dict):
         return {**shared, **own}
     return shared if own is None else own
+
+
+def case_of(
+    given: Mapping[str, Any],
+    *,
+    case_id: str = "1",
+    root: str | Path | None = None,
+    guideline_patterns: Iterable[str] = (),
+) -> Case:
+    """Return the case of a mapping, which may have any form that a line of a suite may have.
+
+    So the messages, as ``messages``, ``input`` or ``input_messages``, may be ours, or those of
+    OpenAI, Anthropic and others. Warnings are logged, as those of ``load_suite`` are.
+
+    Args:
+        given: the mapping; lists in it may be tuples.
+        case_id: the case's id, if the mapping has none.
+        root: files are attached from this folder; by default nothing is, as a path may be written
+            by somebody else.
+        guideline_patterns: globs; an attached file that matches one is a guideline.
+
+    Raises:
+        TypeError: ``given`` is no mapping, or has values that JSON does not have.
+        MultiturnError: it is no case; ``where.label`` names the key, as in
+            ``case '1': messages[2].content[0]``.
+
+    >>> case_of({"messages": [{"role": "user", "content": "Hello"}]}).input_messages[0].content
+    'Hello'
+    """
+    if not isinstance(given, Mapping):
+        raise TypeError(f"case_of takes a mapping, not {kind_of(given)}")
+    patterns = tuple_of_texts("guideline_patterns", guideline_patterns)
+    files = None if root is None else Files(Path(root), Path(root))
+    reader = CaseReader(files, Dialect(""))
+    try:
+        node = node_of(to_builtins(given, builtin_types=(bytes, bytearray)), Mark(-1, -1))
+        case_id = reader.case_id(node, "") or case_id
+        case = reader.case(node, case_id, reader.shared("", patterns))
+    except (RecursionError, ValueError) as error:
+        raise InputError("nested deeper than 100", case_id=case_id) from error
+    except MultiturnError as error:
+        error.case_id = case_id
+        raise
+    reader.warn_of_answer(node, case)
+    for notice in (*reader.keys.warnings(), *reader.keys.rest()):
+        warn(notice)
+    return case
