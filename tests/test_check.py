@@ -50,11 +50,24 @@ def shout(conversion):
     return conversion.map_parts(lambda part: replace(part, text=part.text + "!"))
 
 @stage(requires={"turns"})
+def forget(conversion):
+    turns = tuple(turn for turn in conversion.turns if turn.role != "tool")
+    return conversion.replace(turns=turns)
+
+@stage(requires={"turns"})
 def once(conversion):
     assert not any(part.text == "Hi." for turn in conversion.turns for part in turn.parts)
     return conversion.map_parts(lambda part: replace(part, text=part.text + "."))
 """,
     "loud.yaml": "extends: spec\ninsert: [{stage: house:shout, after: resolve_segments}]",
+    "forget.yaml": "extends: spec\ninsert: [{stage: house:forget, after: resolve_segments}]",
+    "call.eval.yaml": """\
+input_messages:
+- {role: user, content: Hi}
+- {role: assistant, tool_calls: [{id: c1, name: now, arguments: {}}]}
+- {role: tool, tool_call_id: c1, content: "12:00"}
+- {role: user, content: Thanks.}
+""",
     "once.yaml": "extends: loud.yaml\nreplace: {shout: house:once}",
     "liar.yaml": "extends: spec\nreplace: {consolidate_system: house:liar}",
     "refusing.yaml": "extends: spec\ninsert: [{stage: house:refuse, after: resolve_segments}]",
@@ -187,6 +200,12 @@ UNSTEADY = (
 )
 
 
+LEFT = (
+    "call.eval.yaml:1: case 'call': the stage forget left a chat in which the call 'c1' has no"
+    " result; conversion.drop and conversion.replace_turns keep calls and results together"
+)
+
+
 @pytest.mark.parametrize(
     ("arguments", "errors"),
     [
@@ -205,6 +224,9 @@ UNSTEADY = (
         ),
         ("refusing.yaml a.eval.yaml --pipeline spec", []),
         ("refusing.yaml spec a.eval.yaml", []),
+        ("forget.yaml call.eval.yaml", [LEFT]),
+        ("forget.yaml spec call.eval.yaml", []),
+        ("forget.yaml spec call.eval.yaml --stages", [LEFT]),
     ],
 )
 def test_stages_are_run_twice_on_the_cases_of_suites(

@@ -132,7 +132,7 @@ IMAGE = SHOT.text
             ["S", "Card", "Well", "one", "two", "by the way", "Look"],
         ),
         ("keep_last", {"exchanges": 1}, ["S", f"Look\n{IMAGE}"]),
-        ("merge_results", {}, ["S", "Card", "Hm", "one\ntwo", "by the way", "Look"]),
+        ("merge_results", {}, ["S", "Card", "Hm", "f({})\none\nf({})\ntwo", "by", "Look"]),
         ("add_image", {}, ["S", "Card", "Hm", "one", "two", "by", f"Look\n{IMAGE}\n[image: "]),
         ("add_header", {}, ["S", "Customer:\nC", "Hm", "one", "two", "by", "Customer:\nLook"]),
         ("rename_role", {}, ["S", "Card", "Hm", "one", "two", "by the way", "Look"]),
@@ -164,6 +164,19 @@ def test_the_page_of_tasks_has_a_stage_for_each(
         name not in ("drop_thinking", "keep_last")
     )
     assert any(turn.is_error for turn in result.turns) is (name != "keep_last")
+
+
+def test_results_are_merged_only_where_each_call_has_one_and_below_its_call(run_stage: Any) -> None:
+    found: dict[str, Any] = {"__name__": "merge_results"}
+    exec(program(page("stage-tasks.md"), "# merge_results.py"), found)
+    asking = Turn("assistant", calls=tuple(Call(f"c{at}", f"f{at}") for at in (1, 2, 3)))
+    third, first, second = (Turn("tool", (it,), answers=f"c{it}") for it in "312")  # type: ignore[arg-type]
+    open_ = conversion(("user", "Hi"), asking, third, first)
+    assert run_stage(found["merge_results"], open_) == open_
+    given = conversion(("user", "Hi"), asking, third, first, second)
+    _, asked, answer = run_stage(found["merge_results"], given).turns
+    assert (asked.calls, answer.answers) == (asking.calls[:1], "c1")
+    assert answer.content == "f1({})\n1\nf2({})\n2\nf3({})\n3"
 
 
 def test_the_page_of_tasks_has_ten() -> None:

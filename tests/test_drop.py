@@ -13,6 +13,7 @@ from multiturn import (
     Part,
     Pipeline,
     TestMessage,
+    Thinking,
     Turn,
     load_pipeline,
     stage,
@@ -195,6 +196,59 @@ def test_only_what_is_gone_has_the_reason_of_a_replacement() -> None:
     later = viewing(result.drop([asked, one], "too old"))
     why = {fate.where.label.partition("[")[2]: fate.why for fate in explain(later).fates}
     assert (why["2].content[0]"], why["4].content[0]"]) == ("too old", "too old")
+
+
+THOUGHT = conversion(
+    ("user", "Hi"),
+    ("assistant", "One.", Thinking("Hm.", "s"), Call("c1", "f")),
+    ("system", "Be brief."),
+    ("assistant", "Two.", Thinking("Hm.", "s"), Call("c2", "f")),
+    Turn("tool", ("1",), answers="c1"),  # type: ignore[arg-type]
+    Turn("tool", ("2",), answers="c2"),  # type: ignore[arg-type]
+    ("user", "And?"),
+)
+
+
+@pytest.mark.parametrize(
+    ("places", "rewritten", "gone"),
+    [
+        pytest.param([1], lambda one: [replace(one, thinking=())], {1: 1}, id="thinking"),
+        pytest.param([3], lambda two: [replace(two, thinking=())], {3: 1}, id="later thinking"),
+        pytest.param([6], lambda last: [replace(last, role="assistant")], {}, id="a role"),
+        pytest.param(
+            [1, 3],
+            lambda one, two: [
+                replace(one, parts=(*one.parts, *two.parts), calls=(*one.calls, *two.calls))
+            ],
+            {3: 1},
+            id="joined messages with calls",
+        ),
+    ],
+)
+def test_what_a_later_stage_drops_has_the_reason_of_that_stage(
+    places: list[int], rewritten: Any, gone: dict[int, int]
+) -> None:
+    """Only the thinking, or the role, that the first one took away has the reason of the first."""
+    given = replace(THOUGHT, stage="first")
+    old = [given.turns[at] for at in places]
+    first = given.replace_turns(old, rewritten(*old), "not needed")
+    assert {note.message: 1 for note in first.notices if note.event != "turn.changed"} == gone
+    later = replace(first, stage="later")
+    found = explain(viewing(later.drop([*later.exchanges, later.turns[-1]], "too old"))).fates
+    whys = {fate.where.label.partition(": ")[2]: fate.why for fate in found}
+    mine = {f"input_messages[{at}].thinking[0]" for at in gone}
+    system = whys.pop("input_messages[2].content[0]")
+    assert system == "into one system message (rule 7)"
+    assert whys == {
+        place: "not needed (the stage first)" if place in mine else "too old (the stage later)"
+        for place in whys
+    }
+    assert len(whys) == 10
+
+
+def test_the_same_turns_again_change_nothing_also_around_a_system_message() -> None:
+    (exchange, _) = THOUGHT.exchanges
+    assert THOUGHT.replace_turns(exchange, exchange, WHY) == THOUGHT
 
 
 def test_another_role_is_explained_by_the_reason_of_a_replacement() -> None:

@@ -286,9 +286,19 @@ def leaves_a_call_alone(given: Conversion) -> Conversion:
     return given.replace(turns=tuple(turn for turn in given.turns if turn.role != "tool"))
 
 
+def without_results(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    return tuple(turn for turn in turns if turn.role != "tool")
+
+
+def shows_a_call_alone(given: Conversion) -> Conversion:
+    return given.edit_chat(without_results)
+
+
 def test_run_stage_sees_a_call_without_its_result(run_stage: Any) -> None:
     asking = Turn("assistant", calls=(Call("c1", "now", {}),))
     talk = conversion(("user", "Hi"), asking, Turn("tool", answers="c1"), ("user", "Bye"))
-    words = "left a conversation in which the call 'c1' has no result"
-    with pytest.raises(pytest.fail.Exception, match=words):
-        run_stage(leaves_a_call_alone, talk)
+    given = SPEC.steps[2](talk)  # consolidate_system
+    for broken in (leaves_a_call_alone, shows_a_call_alone):
+        words = f"{broken.__name__} left a chat in which the call 'c1' has no result"
+        with pytest.raises(pytest.fail.Exception, match=words):
+            run_stage(broken, given)

@@ -372,11 +372,9 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
             raise ValueError("drop takes a reason, which explain shows")
         items += _following(items, self)
         turns = (item for item in items if isinstance(item, Turn))
-        parts = ((each, turn) for turn in turns for each in turn.parts if each.origin)
-        joined = [each for each, turn in parts if each.message != turn.message]
-        return _without(self, items).replace(
-            notices=(*self.notices, *(_notice(self, item, why) for item in [*items, *joined]))
-        )
+        joined = (each for turn in turns for each in _joined(self.case, turn))
+        notices = (_notice(self.case, item, _reason(why, self)) for item in [*items, *joined])
+        return _without(self, items).replace(notices=(*self.notices, *notices))
 
     def replace_turns(
         self, old: Turn | Iterable[Turn], new: Turn | Iterable[Turn], why: str = ""
@@ -400,6 +398,8 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         ids = set(map(id, gone))
         if not gone or not ids.issubset(map(id, self.turns)):
             raise ValueError("replace_turns takes turns of this Conversion")
+        if made == tuple(turn for turn in self.turns if id(turn) in ids):
+            return self  # also where a system message stands between them
         turns = [turn for turn in self.turns if id(turn) not in ids]
         at = next(at for at, turn in enumerate(self.turns) if id(turn) in ids)
         turns[at:at] = made
@@ -408,7 +408,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
             is_asked = any(call.id == name for turn in turns for call in turn.calls)
             what = f"leave {name!r} without its {'result' if is_asked else 'call'}"
             raise ValueError(f"replace_turns would {what}; have both in the new turns, or neither")
-        notices = (_notice(self, item, why) for item in _only_in(gone, made) if why)
+        notices = _losses(self.case, gone, made, _reason(why, self)) if why else ()
         return structs.replace(self, turns=tuple(turns), notices=(*self.notices, *notices))
 
     def edit_chat(self, function: Callable[..., Turns], **options: Any) -> "Conversion":
@@ -444,9 +444,7 @@ def _mapped(conversion: Conversion, function: Callable[[Part], Part]) -> Convers
         if asked(function, thought) == block.text:
             return True
         why = f"the stage {conversion.stage or 'that ran'} changed its text, which was signed"
-        of_message = "" if turn.message is None else conversion.case.message_key(turn.message)
-        where = conversion.case.where(block.line, f"{of_message}.{key}")
-        notices.append(Notice("thinking.dropped", where, why, turn.message, is_warning=False))
+        notices.append(_forgotten(conversion.case, turn.message, block, why))
         return False
 
     def change(turn: Turn) -> Turn:
@@ -528,28 +526,48 @@ def _following(items: Iterable[Droppable], conversion: Conversion) -> Iterator[D
                 yield part
 
 
-def _only_in(gone: Turns, made: Turns) -> Iterator[Droppable]:
-    """Yield what turns have and those that replace them have not: turns, or their parts and calls.
+def _joined(case: Case, turn: Turn) -> Iterator[Part | Call]:
+    """Yield the parts and calls of a turn that another message than its own had."""
+    own = () if turn.message is None else case.input_messages[turn.message].calls
+    yield from (part for part in turn.parts if part.origin and part.message != turn.message)
+    yield from (call for call in turn.calls if call.id not in {each.id for each in own})
 
-    A turn with another role, or with other thinking, is none of the new ones.
-    """
-    heads = {(turn.message, turn.role, turn.thinking) for turn in made}
+
+def _losses(case: Case, gone: Turns, made: Turns, why: str) -> Iterator[Notice]:
+    """Yield a notice of each text, call, thinking and role of turns that others do not keep."""
     kept = {part.origin for turn in made for part in turn.parts}
-    calls = {call.id for turn in made for call in turn.calls}
+    calls = calls_of(made)
+    thought = {(turn.message, block) for turn in made for block in turn.thinking}
     for turn in gone:
-        lost: list[Droppable] = [each for each in turn.calls if each.id not in calls]
-        lost += [each for each in turn.parts if each.origin and each.origin not in kept]
-        is_left = len(lost) < len(turn.parts) + len(turn.calls)
-        is_moved = is_left and not any(turn.message == each.message for each in made)
-        if (turn.message, turn.role, turn.thinking) in heads or is_moved:
-            yield from lost
-        else:
-            yield turn
+        lost: list[Droppable] = [call for call in turn.calls if call.id not in calls]
+        lost += [part for part in turn.parts if part.origin and part.origin not in kept]
+        yield from (_notice(case, each, why) for each in lost)
+        for block in turn.thinking:
+            if (turn.message, block) not in thought:
+                yield _forgotten(case, turn.message, block, why)
+    # The reason for another role is none for the texts, which a later stage may drop.
+    for at, what, _ in altered(by_message(gone), made):
+        where = case.where(case.input_messages[at].line, f"{case.message_key(at)}.{what}")
+        yield Notice("turn.changed", where, why, at, is_warning=False)
 
 
-def _notice(conversion: Conversion, item: Droppable, why: str) -> Notice:
+def _forgotten(case: Case, message: int | None, block: Thinking, why: str) -> Notice:
+    """Return the notice of a block of thinking that is dropped."""
+    key = ""
+    if message is not None:
+        blocks = case.input_messages[message].thinking
+        at = blocks.index(block) if block in blocks else 0
+        key = f"{case.message_key(message)}.thinking[{at}]"
+    return Notice("thinking.dropped", case.where(block.line, key), why, message, is_warning=False)
+
+
+def _reason(why: str, conversion: Conversion) -> str:
+    """Return a reason with the stage that gives it."""
+    return f"{why} (the stage {conversion.stage})" if conversion.stage else why
+
+
+def _notice(case: Case, item: Droppable, why: str) -> Notice:
     """Return the notice of what is dropped on purpose."""
-    case = conversion.case
     message, content, key, line = None, None, None, 0
     if isinstance(item, Tool | Call):
         key, line = item_key(case, item), item.line
@@ -560,7 +578,6 @@ def _notice(conversion: Conversion, item: Droppable, why: str) -> Notice:
     if key is None and message is not None:
         key = case.message_key(message)
     where = case.where(line, key or "")
-    why = f"{why} (the stage {conversion.stage})" if conversion.stage else why
     return Notice(DROPPED, where, why, message, content, is_warning=False)
 
 

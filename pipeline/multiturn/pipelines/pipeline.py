@@ -146,7 +146,7 @@ class Pipeline:
             found = self._first(conversion, lambda at: _show(result, at))
             step = found[0] if found else self.steps[-1]
             raise stage_failure(step, error, conversion.case) from error
-        if what := _unpaired(result):
+        if what := loose_in(result):
             raise self._unpaired_by(conversion, what)
         if not _asks(result):
             raise self._silenced_by(conversion)
@@ -161,11 +161,8 @@ class Pipeline:
         if wrong:
             where = case.where(case.input_messages[at].line, case.message_key(at))
             return InputError(f"the call {name!r} {wrong}").at(where, case.id)
-        if found := self._first(conversion, _unpaired):
-            what = (
-                f"the stage {found[0].name} left a chat in which {found[1]};"
-                " conversion.drop and conversion.replace_turns keep calls and results together"
-            )
+        if found := self._first(conversion, loose_in):
+            what = f"the stage {found[0].name} left {found[1]}"
         return errors.StageError(what).at(case.where(), case.id)
 
     def _silenced_by(self, conversion: Conversion) -> MultiturnError:
@@ -194,6 +191,8 @@ class Pipeline:
     def unsteady(self, case: Case) -> Iterator[str]:
         """Yield each stage that changes its own result; a MultiturnError if the case fails."""
         conversion = Conversion(case, markers=self.markers)
+        with warnings_to(lambda _: None):
+            self(conversion)
         for step in self.steps:
             conversion = step.run(conversion)
             with suppress(MultiturnError):
@@ -300,14 +299,15 @@ def _show(conversion: Conversion, chosen: Conversion) -> None:
         raise ValueError(f"its question_view gave {error}") from None
 
 
-def _unpaired(conversion: Conversion) -> str:
-    """Return what is wrong with the calls of a conversion, or of its chat; empty if nothing is."""
+def loose_in(conversion: Conversion) -> str:
+    """Return where a call lacks its result, or a result its call; empty if all have both."""
     for turns in (conversion.turns, conversion.chat or ()):
         if not any(turn.calls or turn.answers is not None for turn in turns):
             return ""
         at, name, wrong = model.unpaired(turns)
         if at >= 0:
-            return f"the call {name!r} {wrong.partition(';')[0]}"
+            what = f"a chat in which the call {name!r} {wrong.partition(';')[0]}; conversion.drop"
+            return f"{what} and conversion.replace_turns keep calls and results together"
     return ""
 
 

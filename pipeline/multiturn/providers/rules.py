@@ -64,7 +64,7 @@ O1 | OpenAI | tool must follow an assistant's tool call | OpenManus #744
 O2 | OpenAI | some models want developer, not system | litellm #7961
 O3 | OpenAI | a filtered prompt is HTTP 400, content_filter | Azure docs
 O4 | OpenAI-compatible | some take max_tokens only | llama.cpp #13700
-O5 | OpenAI-compatible | some take a system message only first | vllm #41114
+O5 | OpenAI-compatible | some take a system message only first (later_system: merge) | vllm #41114
 O7 | OpenAI | a temperature must not exceed 2 | API reference
 O8 | OpenAI | some models take no temperature but 1 | langchaingo #1355, litellm #13781
 O9 | OpenAI | some models cache what prompt_cache_breakpoint marks | SDK 3.52, ax #573

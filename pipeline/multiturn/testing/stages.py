@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from multiturn.model.case import PROMPT_KEY, Case, TestMessage
 from multiturn.model.conversion import Conversion
-from multiturn.model.turns import Call, Part, Thinking, Turn, unpaired
+from multiturn.model.turns import Call, Part, Thinking, Turn
 from multiturn.pipelines.contract import contract_of, read_options
+from multiturn.pipelines.pipeline import loose_in
 from multiturn.pipelines.pipeline_file import read_pipeline
 from multiturn.pipelines.step import Step
 
@@ -128,9 +129,8 @@ def _run_stage(
         pytest.fail(f"{step.name} changed the Conversion that it was given")
     if replace(step(once), stage=conversion.stage) != once:
         pytest.fail(f"{step.name} gives something else when it runs twice")
-    _, name, what = unpaired(once.turns)
-    if what and not unpaired(conversion.turns)[2]:
-        pytest.fail(f"{step.name} left a conversation in which the call {name!r} {what}")
+    if (what := loose_in(once)) and not loose_in(conversion):
+        pytest.fail(f"{step.name} left {what}")
     views = once.chat_view, once.question_view
     try:
         again = pickle.loads(pickle.dumps(views))  # noqa: S301 - of what was pickled here
