@@ -2,12 +2,15 @@
 
 from multiturn.engine.batches import run_batches as run_batches
 from multiturn.engine.costs import Estimate as Estimate
+from multiturn.engine.given import case_of as case_of
 from multiturn.engine.project import load_pipeline as load_pipeline
 from multiturn.engine.project import load_suite as load_suite
 from multiturn.engine.run import RunCase as RunCase
 from multiturn.engine.run import dry_run as dry_run
 from multiturn.engine.run import estimate as estimate
 from multiturn.engine.run import run as run
+from multiturn.engine.single import prepare as prepare
+from multiturn.engine.single import send as send
 from multiturn.engine.target import load_target as load_target
 from multiturn.errors import AccessError as AccessError
 from multiturn.errors import AttachmentError as AttachmentError
@@ -50,7 +53,6 @@ from multiturn.pipelines.contract import marker_text as marker_text
 from multiturn.pipelines.contract import stage as stage
 from multiturn.pipelines.pipeline import Pipeline as Pipeline
 from multiturn.pipelines.step import Step as Step
-from multiturn.suites.case_reader import case_of as case_of
 from multiturn.providers.base import AxProvider as AxProvider
 from multiturn.providers.base import Provider as Provider
 from multiturn.providers.base import ProviderResponse as ProviderResponse

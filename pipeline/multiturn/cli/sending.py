@@ -153,7 +153,7 @@ class Tally:
             self.rules |= {repair.partition(":")[0] for repair in result.repairs}
         if result.error is None:
             return
-        if isinstance(case.error, MultiturnError):
+        if result.error.type == "conversion" and isinstance(case.error, MultiturnError):
             self.failures.add(case.error)
         elif not case.ends_run:
             self.failures.say(result.error.message)

@@ -2,30 +2,26 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from msgspec import structs, to_builtins
+from msgspec import structs
 
-from multiturn.documents.json_lines import node_of
-from multiturn.documents.node import Mark, Node, with_keys
+from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import check_finite, read_as
 from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
 from multiturn.files.media import FILE_TYPES
-from multiturn.logs import warn
-from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, TestMessage
+from multiturn.model.case import MAX_CASE_SIZE, MESSAGES_KEYS, PROMPT_KEY, Case, TestMessage
 from multiturn.model.settings import SETTINGS, RequestSettings, SettingsKeys, settled
-from multiturn.model.turns import ROLES, Call, Thinking, Tool, kind_of
+from multiturn.model.turns import ROLES, Call, Thinking, Tool
 from multiturn.suites import calls
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.keys import OF_MESSAGES, KeyCheck, value_at
 from multiturn.suites.media import check_segment, size_of_data
 from multiturn.suites.messages import PROMPT_FILE, Wording
 from multiturn.suites.schema import CaseKeys, MetadataKeys
-from multiturn.text import tuple_of_texts
 
 _PATH_AS_TEXT = "suite.path_as_text"
 _PATH = re.compile(r"\S*(?:/\S*|\.\w+)")
@@ -38,17 +34,13 @@ def may_be_path(text: str) -> bool:
     return len(text) <= _LONGEST and _PATH.fullmatch(text) is not None
 
 
-def warn_of_path(
-    text: Node, files: Files | None, check: KeyCheck, label: str, advice: str
-) -> None:
+def warn_of_path(text: Node, files: Files | None, check: KeyCheck, label: str, advice: str) -> None:
     """Warn of a text that is the path of a file; ``advice`` ends the sentence."""
-    if files is None:
-        return
     written = text.value
-    inner = written.lstrip("/")
-    is_file = any(os.path.isfile(os.path.join(folder, inner)) for folder in files.folders)
+    inner, folders = written.lstrip("/"), files.folders if files else ()
+    is_file = any(os.path.isfile(os.path.join(folder, inner)) for folder in folders)
     with suppress(MultiturnError):  # a file that could not be attached
-        if written.startswith(_URL) or (is_file and files.find(written)):
+        if written.startswith(_URL) or (files and is_file and files.find(written)):
             what = f"{quoted(written)} is sent as text, not as the file; "
             what += advice.format(path=written.removeprefix(_URL))
             check.warn(_PATH_AS_TEXT, text.place(check.name, label), what)
@@ -66,6 +58,7 @@ def warn_of_file_key(content: Node, check: KeyCheck, label: str) -> None:
 ATTACH = "to attach it, write {{type: file, value: {path}}}"
 AS_GUIDELINE = "attach it in a message, and let guideline_patterns match it"
 _TEXT_KEYS = {"type", "value"}
+_OF_A_LINE = frozenset((*MESSAGES_KEYS, "vars", "input_files"))
 _ONLY_MESSAGES = {"id", "input_messages"}
 _JSON_KEYS = ("metadata", "execution", "outcome", "expected_messages")  # of any values
 
@@ -107,12 +100,21 @@ class CaseReader:
         what = "the id is blank; write one" if isinstance(case_id, str) else "id must be text"
         raise InputError(what, where=given.place(self.name, label))
 
+    def check_line(self, node: Node) -> None:
+        """Refuse a line without messages: it may be of any data set."""
+        keys = node.members
+        if keys.keys().isdisjoint(_OF_A_LINE):
+            self.keys.refuse_misspelled(node, MESSAGES_KEYS)
+            found = ", ".join(f'"{cut(key)}"' for key in [*keys][:5]) or "no keys"
+            what = f'a line has its messages as "messages" or "input"; this has {found}'
+            raise InputError(what, where=node.place(self.name))
+
     def case(self, node: Node, case_id: str, shared: Case, *places: str) -> Case:
         """Read one case; it may have the keys of ``places`` besides its own."""
         label = f"case {quoted(case_id)}"
         node, wording = self.dialect.case(node, label)
-        folders = () if "input_messages" in node.children or not self.files else self.files.folders
-        if folders and os.path.exists(f"{folders[0]}/{PROMPT_FILE}"):
+        files = None if "input_messages" in node.children else self.files
+        if files and os.path.exists(f"{files.folders[0]}/{PROMPT_FILE}"):
             what = f"{PROMPT_FILE} is not read as the input; write its text as input"
             raise InputError(what, where=node.place(self.name, label))
         case = read_as(node, CaseKeys, where=self.name, label=label, called=wording.path)
@@ -314,50 +316,3 @@ def _over(own: Any, shared: Any) -> Any:
     if isinstance(own, dict) and isinstance(shared, dict):
         return {**shared, **own}
     return shared if own is None else own
-
-
-def case_of(
-    given: Mapping[str, Any],
-    *,
-    case_id: str = "1",
-    root: str | Path | None = None,
-    guideline_patterns: Iterable[str] = (),
-) -> Case:
-    """Return the case of a mapping, which may have any form that a line of a suite may have.
-
-    So the messages, as ``messages``, ``input`` or ``input_messages``, may be ours, or those of
-    OpenAI, Anthropic and others. Warnings are logged, as those of ``load_suite`` are.
-
-    Args:
-        given: the mapping; lists in it may be tuples.
-        case_id: the case's id, if the mapping has none.
-        root: files are attached from this folder; by default nothing is, as a path may be written
-            by somebody else.
-        guideline_patterns: globs; an attached file that matches one is a guideline.
-
-    Raises:
-        TypeError: ``given`` is no mapping, or has values that JSON does not have.
-        MultiturnError: it is no case; ``where.label`` names the key, as in
-            ``case '1': messages[2].content[0]``.
-
-    >>> case_of({"messages": [{"role": "user", "content": "Hello"}]}).input_messages[0].content
-    'Hello'
-    """
-    if not isinstance(given, Mapping):
-        raise TypeError(f"case_of takes a mapping, not {kind_of(given)}")
-    patterns = tuple_of_texts("guideline_patterns", guideline_patterns)
-    files = None if root is None else Files(Path(root), Path(root))
-    reader = CaseReader(files, Dialect(""))
-    try:
-        node = node_of(to_builtins(given, builtin_types=(bytes, bytearray)), Mark(-1, -1))
-        case_id = reader.case_id(node, "") or case_id
-        case = reader.case(node, case_id, reader.shared("", patterns))
-    except (RecursionError, ValueError) as error:
-        raise InputError("nested deeper than 100", case_id=case_id) from error
-    except MultiturnError as error:
-        error.case_id = case_id
-        raise
-    reader.warn_of_answer(node, case)
-    for notice in (*reader.keys.warnings(), *reader.keys.rest()):
-        warn(notice)
-    return case
