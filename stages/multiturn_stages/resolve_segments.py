@@ -20,7 +20,6 @@ from multiturn.errors import (
     nearest,
     quoted,
 )
-from multiturn.files.finding import no_folder
 from multiturn.files.media import (
     EXTENSIONS,
     FILE_TYPES,
@@ -188,7 +187,7 @@ class _Reader:
             media = given_media(value, kind, name, detail, store, self._limits[1])
             return replace(at, kind="media", text=media.text, path=media.path, media=media)
         if files is None:
-            raise no_folder(value)
+            raise AttachmentError(f"no folder to look for {value!r} in; give the case its files")
         resolved = files.find(value)
         found = files.attached(resolved, value, *self._limits, self._keep)
         at = replace(at, path=value, resolved_path=resolved)

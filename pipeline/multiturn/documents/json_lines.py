@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from msgspec import msgpack, to_builtins
-
 from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, is_deeper
 from multiturn.documents.yaml_reader import read_integer
 from multiturn.errors import InputError, MultiturnError, Place, quoted
@@ -85,12 +83,8 @@ def read_json(text: str) -> Any:
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     if "\\u" in text and (half := re.search(_HALF, json.dumps(value, ensure_ascii=False))):
-        raise ValueError(_half_of(half[0]))
+        raise ValueError(f"\\u{ord(half[0]):x} is half of a character; write both halves")
     return value
-
-
-def _half_of(character: str) -> str:
-    return f"\\u{ord(character):x} is half of a character; write both halves"
 
 
 def read_value(text: str) -> Any:
@@ -130,34 +124,10 @@ def node_of(value: Any, mark: Mark, levels: int = MAX_DEPTH) -> Node:
     if isinstance(value, str):
         return Node(value, mark, None, None, len(value) + 1)
     if isinstance(value, dict):
-        # Most values are texts, and to call a function takes longer than to make their nodes.
-        children = {
-            name: Node(child, mark, None, None, len(child) + 1)
-            if child.__class__ is str
-            else node_of(child, mark, levels - 1)
-            for name, child in value.items()
-        }
+        children = {name: node_of(child, mark, levels - 1) for name, child in value.items()}
         size = sum([child.size for child in children.values()]) + 1
         return Node(None, mark, None, children, size, key_mark=mark)
     if isinstance(value, list):
         nodes = [node_of(child, mark, levels - 1) for child in value]
         return Node(None, mark, None, nodes, sum([node.size for node in nodes]) + 1)
     return Node(value, mark, None, None, 1)
-
-
-def node_of_given(value: Any) -> Node:
-    """Return a value that a program has made, without a place.
-
-    Raises:
-        TypeError: JSON has no such value.
-        InputError: it has too many levels, or half of a character.
-    """
-    try:
-        value = to_builtins(value, str_keys=True, builtin_types=(bytes, bytearray))
-        msgpack.encode(value)
-        return node_of(value, Mark(-1, -1))
-    except UnicodeEncodeError as error:
-        what = _half_of(error.object[error.start])
-    except (RecursionError, ValueError):
-        what = _TOO_DEEP
-    raise InputError(what)

@@ -4,14 +4,7 @@ import asyncio
 import hashlib
 import os
 from bisect import bisect_left, insort
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    AsyncIterator,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -27,9 +20,7 @@ from msgspec.structs import replace
 import multiturn
 from multiturn import errors
 from multiturn.engine import costs
-from multiturn.engine.arriving import Arriving
 from multiturn.engine.converting import ConvertedCase, convert_case, read_cases
-from multiturn.engine.given import Given, case_of
 from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
 from multiturn.errors import MultiturnError, ProviderError, option
@@ -77,7 +68,7 @@ class RunCase(Struct, frozen=True):
         where: the place of the case in its suite.
         tokens: how many tokens the request has, estimated or counted; None if there is an error, or
             nothing needs to know it.
-        error: the exception, if the case cannot be read or converted, or has no answer.
+        error: the exception, if the case cannot be read or converted.
     """
 
     action: Action
@@ -107,8 +98,7 @@ class RunCase(Struct, frozen=True):
         if not isinstance(error, ProviderError):
             error = errors.OwnProviderError(f"{type(error).__name__}: {error}")
         failure = Failure(error.kind, utf8(f"{self.where}: {error.what}"))
-        result = replace(self.result, error=failure, retries=error.retries)
-        return replace(self, result=result, error=error)
+        return replace(self, result=replace(self.result, error=failure, retries=error.retries))
 
     def answered(self, answer: ProviderResponse, *, with_thinking: bool) -> "RunCase":
         """Return the case with its answer; without text, calls are one, too."""
@@ -128,7 +118,7 @@ class RunCase(Struct, frozen=True):
         return replace(self, result=result)
 
 
-def prepare_case(
+def prepare(
     case: Case,
     pipeline: Pipeline,
     provider: TargetProvider,
@@ -188,20 +178,11 @@ class Queue:
     error in reading is raised once the cases before it were returned.
 
     Attributes:
-        is_waiting: whether there is no case before an answer, or the next case, arrives.
-        arrival: ends when the next case of an async iterable arrives; None if nobody waits for it.
+        is_waiting: whether there is no case before an answer arrives.
     """
 
-    def __init__(
-        self,
-        cases: Iterator[RunCase],
-        provider: TargetProvider,
-        order: Order,
-        arriving: Arriving | None = None,
-    ) -> None:
+    def __init__(self, cases: Iterator[RunCase], provider: TargetProvider, order: Order) -> None:
         self.is_waiting = False
-        self.arrival: asyncio.Task[Any] | None = None
-        self._arriving = arriving
         self._cases = cases
         self._prefixes = costs.SharedPrefixes(provider, estimates=True)
         self._is_by_suite = order == "suite" or provider.has_cache is False
@@ -228,18 +209,11 @@ class Queue:
         is_needed = not (is_busy and (self._is_by_suite or self._waits))
         is_full = len(self._ahead) >= WINDOW or self._size > WINDOW_BYTES
         if self._end is None and is_needed and not is_full:
-            self.arrival = self._arriving.pending() if self._arriving is not None else None
-            if self.arrival is None:
-                return self._read(is_busy=is_busy)
+            return self._read(is_busy=is_busy)
         if self._end is not None and not self._ahead:
             raise self._end
         self.is_waiting = True
         return None
-
-    def read_on(self) -> None:
-        """Let the next case be read if it has arrived."""
-        if self.arrival is not None and self.arrival.done():
-            self.arrival, self.is_waiting = None, False
 
     def answered(self, case: RunCase) -> None:
         """Let the cases be sent that share a prefix with this one."""
@@ -279,7 +253,7 @@ class Queue:
 
 
 _MOST_HELD = 16 * 2**20  # bytes of requests
-Cases = Iterable[Given] | AsyncIterable[Given] | Selection | str | Path
+Cases = Iterable[Case] | Selection | str | Path
 
 
 class RunOptions(TypedDict, total=False):
@@ -329,8 +303,7 @@ class Run:
             raise TypeError(f"a run has no option {unknown!r}; {what}")
         self.options = options
         self.provider = complete(provider)
-        self.arriving = Arriving(cases) if isinstance(cases, AsyncIterable) else None
-        self.selection, self._given, self.pipeline = _chosen(self.arriving or cases, pipeline)
+        self.selection, self._given, self.pipeline = _chosen(cases, pipeline)
         self.path = None if results is None else str(results)
         resume, against = options.get("resume", False), options.get("against")
         if resume and self.path is None:
@@ -404,8 +377,6 @@ class Run:
             MultiturnError: they do; or a price is not known; or as for ``rehearse``.
         """
         if self.budget.has_limit:
-            if self.arriving is not None:
-                raise ValueError("a limit needs all requests first; give a list of cases")
             found = costs.Estimate(self.budget.price)
             for prepared in self.rehearse():
                 found.add(self._unless_known(prepared))
@@ -464,10 +435,10 @@ class Run:
         for each in self._read():
             if each.case is not None and each.error is None:
                 given = (each.case, self.pipeline, self.provider)
-                case = prepare_case(*given, strict=strict, with_tokens=self._with_tokens)
+                case = prepare(*given, strict=strict, with_tokens=self._with_tokens)
             else:
                 failure = Failure("conversion", utf8(str(each.error)))
-                suite, case_id = utf8(self.names.get(each.suite, "")), each.case_id or ""
+                suite, case_id = utf8(self.names[each.suite]), each.case_id or ""
                 result = Result(suite=suite, id=case_id, target=self.provider.name, error=failure)
                 case = RunCase("unreadable", result, error=each.error)
             asked_for = UNSET if sample is None else str(sample)
@@ -484,15 +455,9 @@ class Run:
         if self._given is None:
             yield from read_cases(self.selection)
             return
-        words = "each of the cases must be a Case, as load_suite gives it, or a mapping"
-        for number, given in enumerate(self._given, 1):
-            want(given, Case | Mapping, words)
-            try:
-                case = given if isinstance(given, Case) else case_of(given, case_id=str(number))
-            except MultiturnError as error:
-                yield ConvertedCase("", error=error)
-            else:
-                yield ConvertedCase(case.suite, case)
+        for case in self._given:
+            want(case, Case, "each of the cases must be a Case, as load_suite gives it")
+            yield ConvertedCase(case.suite, case)
 
     def keep(self, case: RunCase) -> None:
         """Write the result of a case into the file, if there is one, and add up what it cost."""
@@ -532,12 +497,12 @@ def _limit(name: str, number: Any) -> Any:
 
 
 def _chosen(
-    cases: Any, pipeline: Pipeline | str | Path | None
-) -> tuple[Selection, Iterable[Given] | None, Pipeline]:
+    cases: Cases, pipeline: Pipeline | str | Path | None
+) -> tuple[Selection, Iterable[Case] | None, Pipeline]:
     """Return which cases a run is of, the cases themselves if they are given, and the pipeline."""
     words = "pipeline must be a Pipeline, or its name or path"
     want(pipeline, Pipeline | str | Path | None, words)
-    words = "cases must be an iterable of Case or mappings, or the path of a suite"
+    words = "cases must be an iterable of Case, or the path of a suite"
     want(cases, Iterable | Selection | Path, words)
     roots = {"root": None} if isinstance(cases, str | Path) else {}
     with from_project(pipeline=pipeline, **roots) as project:
@@ -550,7 +515,7 @@ def _chosen(
 
 
 async def run(
-    cases: Iterable[Given] | AsyncIterable[Given] | str | Path,
+    cases: Iterable[Case] | str | Path,
     pipeline: Pipeline | str | Path | None,
     provider: Provider,
     *,
@@ -567,9 +532,8 @@ async def run(
     YAML. After an ``access_denied``, ``target`` or ``unreachable``, no more cases are sent.
 
     Args:
-        cases: the cases, or mappings that ``case_of`` makes cases of; they may come from a
-            generator, sync or async. Or the path of a suite or of a folder, whose root is then the
-            project's.
+        cases: the cases, which may be a generator; or the path of a suite or of a folder, whose
+            root is then the project's.
         pipeline: the pipeline, its name or the path of its file; None for the project's, else
             ``spec``.
         provider: answers the requests.
@@ -613,7 +577,7 @@ async def run(
 
 
 def dry_run(
-    cases: Iterable[Given] | str | Path,
+    cases: Iterable[Case] | str | Path,
     pipeline: Pipeline | str | Path | None,
     provider: Provider,
     *,
@@ -666,9 +630,8 @@ def answers(run: Run, *, concurrency: int, order: Order) -> AsyncGenerator[RunCa
     cases = run.cases()
     # The first case may come through a pipe. Ctrl-C ends the wait for it only outside the event
     # loop, which answers the first Ctrl-C by cancelling a task that never gets to run.
-    first = [] if run.arriving else list(islice(cases, 1))
-    queue = Queue(chain(first, cases), run.provider, order, run.arriving)
-    return _answers(run, queue, concurrency)
+    first = list(islice(cases, 1))
+    return _answers(run, Queue(chain(first, cases), run.provider, order), concurrency)
 
 
 async def _answers(run: Run, cases: Queue, concurrency: int) -> AsyncGenerator[RunCase, None]:
@@ -677,9 +640,7 @@ async def _answers(run: Run, cases: Queue, concurrency: int) -> AsyncGenerator[R
     try:
         while under_way or not is_over:
             if is_over or cases.is_waiting:
-                arrival = () if is_over or cases.arrival is None else (cases.arrival,)
-                await asyncio.wait((*under_way, *arrival), return_when=asyncio.FIRST_COMPLETED)
-                cases.read_on()
+                await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             else:
                 case = None
                 try:
@@ -703,10 +664,9 @@ async def _answers(run: Run, cases: Queue, concurrency: int) -> AsyncGenerator[R
             raise failure
     finally:
         arrived = [task for task in under_way if task.done()]
-        others = () if cases.arrival is None else (cases.arrival,)
-        for task in (*under_way, *others):
+        for task in under_way:
             task.cancel()
-        await asyncio.gather(*under_way, *others, return_exceptions=True)
+        await asyncio.gather(*under_way, return_exceptions=True)
         for task in arrived:  # nobody reads it any more, but it may have been paid for
             run.keep(task.result())
 

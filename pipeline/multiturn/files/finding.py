@@ -251,11 +251,6 @@ class Files:
         return os.path.relpath(real, self.root).split(os.sep)
 
 
-def no_folder(written: str) -> AttachmentError:
-    """Return the error for a path in a case without files."""
-    return AttachmentError(f"no folder to look for {written!r} in; give the case its files")
-
-
 def outside_root(written: str, root: str) -> OutsideRootError:
     """Return the error for a path that leads outside the root."""
     return OutsideRootError(

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal, TypeVar
 from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 
-from multiturn.documents.json_lines import node_of_given, read_value
+from multiturn.documents.json_lines import read_value
 from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import LARGEST_NUMBER, read_as
 from multiturn.errors import InputError, MultiturnError, quoted
-from multiturn.files.finding import Files, no_folder
+from multiturn.files.finding import Files
 
 Choice = str | Mapping[str, str]  # auto, none, required, or {"name": "weather"}
 Number = Annotated[float, Meta(ge=0, le=LARGEST_NUMBER)]
@@ -99,11 +99,6 @@ class RequestSettings(
         found = ((name, getattr(self, name)) for name in SETTINGS)
         return {name: value for name, value in found if value is not None}
 
-    def check(self) -> None:
-        """Raise an InputError for a value that no suite may have."""
-        if said := self.said():
-            read_as(node_of_given(said), SettingsKeys, where="", label="settings")
-
     def over(self, others: "RequestSettings") -> "RequestSettings":
         """Return these settings, and where they say nothing, the others."""
         if self == _NOTHING:
@@ -164,13 +159,13 @@ _KINDS = {"text": "text", "json_object": "json"}  # what OpenAI's APIs call what
 _FORMS = "write text, json, {schema: FILE} or {schema: {type: object, …}}"
 
 
-def settled(keys: _Keys, node: Node, files: Files | None, name: str, label: str) -> _Keys:
+def settled(keys: _Keys, node: Node, files: Files, name: str, label: str) -> _Keys:
     """Return settings of a file with the values that requests have.
 
     Args:
         keys: as the file has them.
         node: of the settings.
-        files: finds a file with a JSON Schema; None where none can be read.
+        files: finds a file with a JSON Schema.
         name: what errors call the document.
         label: what errors have before the name of a setting.
 
@@ -186,7 +181,7 @@ def settled(keys: _Keys, node: Node, files: Files | None, name: str, label: str)
     return replace(keys, **said)
 
 
-def _format(node: Node, files: Files | None, name: str, label: str) -> str | JsonSchema:
+def _format(node: Node, files: Files, name: str, label: str) -> str | JsonSchema:
     """Return the form of an answer, also as OpenAI's APIs write it."""
     keys = dict(node.children)
     kind = keys.pop("type", None)
@@ -200,8 +195,6 @@ def _format(node: Node, files: Files | None, name: str, label: str) -> str | Jso
     if isinstance(schema, str):
         written = schema
         try:
-            if files is None:
-                raise no_folder(written)
             path = files.find(written)
             schema = read_value(files.read(path, LARGEST_SCHEMA, written=written))
         except MultiturnError as error:

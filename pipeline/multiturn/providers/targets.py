@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from multiturn.documents.imports import is_foreign
 from multiturn.documents.input import check_path, read_small
-from multiturn.documents.json_lines import node_of_given
 from multiturn.documents.node import Node
 from multiturn.documents.validation import check_finite, read_as
 from multiturn.documents.yaml_reader import read_documents
@@ -188,13 +187,8 @@ ALIASES = {
 }
 
 
-def find_target(
-    name: str | Mapping[str, Any], *, file: str | None = None, sends: bool = True
-) -> TargetProvider:
+def find_target(name: str, *, file: str | None = None, sends: bool = True) -> TargetProvider:
     """Return the provider of a target, as ``load_target`` does; it looks for no defaults."""
-    if isinstance(name, Mapping):
-        node = node_of_given({"name": name.get("provider"), **name})
-        return _described(node, Path(), "", os.environ, sends=sends, typed=True)
     if name == DEFAULT and file is None:
         return _echo()
     path = find_targets(file)
@@ -220,34 +214,21 @@ def read_target(
         return _echo()
     if name not in nodes:
         raise MultiturnError(f"no target {name!r}; {did_you_mean(name, nodes)}", where=where)
-    known = {**(variables or {}), **environment(path)}
-    provider = _described(nodes[name], path, where, known, sends=sends)
-    if isinstance(provider, HttpProvider):
-        provider.rows = _rows(documents, where)
-        provider.place = nodes[name].place(where)
-    return provider
-
-
-def _described(
-    node: Node,
-    path: Path,
-    where: str,
-    known: Mapping[str, str],
-    *,
-    sends: bool,
-    typed: bool = False,
-) -> TargetProvider:
-    """Return the provider of a target, which a file describes, or a program."""
+    node = nodes[name]
     kind = _text(node, "provider", where)
     is_custom, kind = ":" in kind, ALIASES.get(kind, kind)
     rules_by = KINDS[kind].provider.rules_by if kind in KINDS else ()
-    typed = typed or is_custom
-    values = Values(where=where, environment=known, typed=typed, sends=sends, needed=rules_by)
+    known = {**(variables or {}), **environment(path)}
+    values = Values(where=where, environment=known, typed=is_custom, sends=sends, needed=rules_by)
     settings = {key: values.read(child, key) for key, child in node.children.items()}
     if is_custom:
-        settings["name"] = _text(node, "name", where)
+        settings["name"] = name  # as text
         return _custom_provider(settings, node, path, values.secrets)
-    return _provider(settings, node, where, values.secrets)
+    provider = _provider(settings, node, where, values.secrets)
+    if isinstance(provider, HttpProvider):
+        provider.rows = _rows(documents, where)
+        provider.place = node.place(where)
+    return provider
 
 
 def _echo() -> EchoProvider:

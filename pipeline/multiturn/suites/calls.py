@@ -174,7 +174,7 @@ def check_choice(
 
 
 def _tool(node: Node, check: KeyCheck, label: str) -> Tool:
-    if isinstance(node.children, dict):
+    if isinstance(node.value, dict):
         check.check(node, "tool", label=label)
         node, label = _as_ours(node, check, label)
     keys = read_as(node, ToolKeys, where=check.name, label=label)
@@ -217,9 +217,9 @@ def _as_ours(node: Node, check: KeyCheck, label: str) -> tuple[Node, str]:
 
 def _check_schema(node: Node, key: str, name: str, label: str) -> None:
     """Refuse what no JSON Schema has; a key that is not known here is left to the vendor."""
-    if isinstance(node.scalar, bool):
+    if isinstance(node.value, bool):
         return
-    if not isinstance(node.children, dict):
+    if not isinstance(node.value, dict):
         what = f"{key} must be a JSON Schema, as {{type: string}}"
         raise MultiturnError(what, where=node.place(name, label))
     keys: dict[str, Node] = node.children
@@ -228,7 +228,7 @@ def _check_schema(node: Node, key: str, name: str, label: str) -> None:
     if "required" in keys and not _are_names(keys["required"].value):
         what = f"{key}.required must be a list of names"
         raise MultiturnError(what, where=keys["required"].place(name, label))
-    if "enum" in keys and not isinstance(keys["enum"].children, list):
+    if "enum" in keys and not isinstance(keys["enum"].value, list):
         what = f"{key}.enum must be a list of values"
         raise MultiturnError(what, where=keys["enum"].place(name, label))
     for each in keys.keys() & _OF_SCHEMAS.keys():
@@ -241,12 +241,12 @@ def _check_schema(node: Node, key: str, name: str, label: str) -> None:
             path = f"{key}.{each}.{step}" if isinstance(step, str) else f"{key}.{each}[{step}]"
             _check_schema(child, path, name, label)
     for each in keys.keys() & {*_SCHEMAS}:
-        if not isinstance(keys[each].children, list):  # of items: the form of old drafts
+        if not isinstance(keys[each].value, list):  # of items: the form of old drafts
             _check_schema(keys[each], f"{key}.{each}", name, label)
 
 
 def _check_type(node: Node, key: str, name: str, label: str) -> None:
-    for each in node.children if isinstance(node.children, list) else [node]:
+    for each in node.children if isinstance(node.value, list) else [node]:
         if each.value not in _TYPES:
             written = each.source or each.value
             is_text = isinstance(written, str)

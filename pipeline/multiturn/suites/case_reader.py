@@ -13,7 +13,7 @@ from multiturn.documents.validation import check_finite, read_as
 from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
 from multiturn.files.media import FILE_TYPES
-from multiturn.model.case import MAX_CASE_SIZE, MESSAGES_KEYS, PROMPT_KEY, Case, TestMessage
+from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, TestMessage
 from multiturn.model.settings import SETTINGS, RequestSettings, SettingsKeys, settled
 from multiturn.model.turns import ROLES, Call, Thinking, Tool
 from multiturn.suites import calls
@@ -34,13 +34,13 @@ def may_be_path(text: str) -> bool:
     return len(text) <= _LONGEST and _PATH.fullmatch(text) is not None
 
 
-def warn_of_path(text: Node, files: Files | None, check: KeyCheck, label: str, advice: str) -> None:
+def warn_of_path(text: Node, files: Files, check: KeyCheck, label: str, advice: str) -> None:
     """Warn of a text that is the path of a file; ``advice`` ends the sentence."""
     written = text.value
-    inner, folders = written.lstrip("/"), files.folders if files else ()
-    is_file = any(os.path.isfile(os.path.join(folder, inner)) for folder in folders)
+    inner = written.lstrip("/")
+    is_file = any(os.path.isfile(os.path.join(folder, inner)) for folder in files.folders)
     with suppress(MultiturnError):  # a file that could not be attached
-        if written.startswith(_URL) or (files and is_file and files.find(written)):
+        if written.startswith(_URL) or (is_file and files.find(written)):
             what = f"{quoted(written)} is sent as text, not as the file; "
             what += advice.format(path=written.removeprefix(_URL))
             check.warn(_PATH_AS_TEXT, text.place(check.name, label), what)
@@ -58,20 +58,18 @@ def warn_of_file_key(content: Node, check: KeyCheck, label: str) -> None:
 ATTACH = "to attach it, write {{type: file, value: {path}}}"
 AS_GUIDELINE = "attach it in a message, and let guideline_patterns match it"
 _TEXT_KEYS = {"type", "value"}
-_OF_A_LINE = frozenset((*MESSAGES_KEYS, "vars", "input_files"))
 _ONLY_MESSAGES = {"id", "input_messages"}
 _JSON_KEYS = ("metadata", "execution", "outcome", "expected_messages")  # of any values
 
 
 class CaseReader:
-    """Reads the cases of one file; without ``files``, nothing can be attached."""
+    """Reads the cases of one file."""
 
-    def __init__(self, files: Files | None, dialect: Dialect) -> None:
+    def __init__(self, files: Files, dialect: Dialect) -> None:
         self.name = dialect.name
         self.files = files
         self.dialect = dialect
         self.keys = dialect.keys
-        self.size = 0  # of the last case, in characters and values
 
     def shared(self, suite: str, patterns: tuple[str, ...], head: Node | None = None) -> Case:
         """Return a case without messages: what a suite gives to all of its cases.
@@ -100,21 +98,12 @@ class CaseReader:
         what = "the id is blank; write one" if isinstance(case_id, str) else "id must be text"
         raise InputError(what, where=given.place(self.name, label))
 
-    def check_line(self, node: Node) -> None:
-        """Refuse a line without messages: it may be of any data set."""
-        keys = node.members
-        if keys.keys().isdisjoint(_OF_A_LINE):
-            self.keys.refuse_misspelled(node, MESSAGES_KEYS)
-            found = ", ".join(f'"{cut(key)}"' for key in [*keys][:5]) or "no keys"
-            what = f'a line has its messages as "messages" or "input"; this has {found}'
-            raise InputError(what, where=node.place(self.name))
-
     def case(self, node: Node, case_id: str, shared: Case, *places: str) -> Case:
         """Read one case; it may have the keys of ``places`` besides its own."""
         label = f"case {quoted(case_id)}"
         node, wording = self.dialect.case(node, label)
-        files = None if "input_messages" in node.children else self.files
-        if files and os.path.exists(f"{files.folders[0]}/{PROMPT_FILE}"):
+        folder = self.files.folders[0]
+        if "input_messages" not in node.children and os.path.exists(f"{folder}/{PROMPT_FILE}"):
             what = f"{PROMPT_FILE} is not read as the input; write its text as input"
             raise InputError(what, where=node.place(self.name, label))
         case = read_as(node, CaseKeys, where=self.name, label=label, called=wording.path)
@@ -125,7 +114,6 @@ class CaseReader:
         if node.size > MAX_CASE_SIZE and node.size - size_of_data(written) > MAX_CASE_SIZE:
             what = f"it is larger than {MAX_CASE_SIZE:,} characters, with its aliases expanded"
             raise InputError(what, where=node.place(self.name, label))
-        self.size = max(node.size, written.size)  # a suite may give messages to each case
         self.keys.check(node, "case", *places, label=label)
         given = self._given(node, shared, label)
         tools = given.get("tools", shared.tools)
