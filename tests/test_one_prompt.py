@@ -30,7 +30,7 @@ from multiturn import (
     load_pipeline,
 )
 from multiturn.cli.lines import report_lines
-from multiturn.engine.single import prepare
+from multiturn.engine.run import prepare
 from multiturn.explaining.explanation import explain, preview_of
 from multiturn.explaining.record import record_for
 from multiturn.explaining.spans import in_spans, joined_text

@@ -8,9 +8,9 @@ from multiturn.engine.project import load_suite as load_suite
 from multiturn.engine.run import RunCase as RunCase
 from multiturn.engine.run import dry_run as dry_run
 from multiturn.engine.run import estimate as estimate
+from multiturn.engine.run import prepare as prepare
 from multiturn.engine.run import run as run
-from multiturn.engine.single import prepare as prepare
-from multiturn.engine.single import send as send
+from multiturn.engine.run import send as send
 from multiturn.engine.target import load_target as load_target
 from multiturn.errors import AccessError as AccessError
 from multiturn.errors import AttachmentError as AttachmentError

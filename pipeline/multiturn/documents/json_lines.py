@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
+from msgspec import msgpack
+
 from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, is_deeper
 from multiturn.documents.yaml_reader import read_integer
 from multiturn.errors import InputError, MultiturnError, Place, quoted
@@ -131,3 +133,8 @@ def node_of(value: Any, mark: Mark, levels: int = MAX_DEPTH) -> Node:
         nodes = [node_of(child, mark, levels - 1) for child in value]
         return Node(None, mark, None, nodes, sum([node.size for node in nodes]) + 1)
     return Node(value, mark, None, None, 1)
+
+
+def node_of_given(value: Any) -> Node:
+    """Return what a program has made, without a place; what no file can hold is a ValueError."""
+    return node_of(msgpack.decode(msgpack.encode(value)), Mark(-1, -1))

@@ -4,7 +4,14 @@ import asyncio
 import hashlib
 import os
 from bisect import bisect_left, insort
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -21,6 +28,7 @@ import multiturn
 from multiturn import errors
 from multiturn.engine import costs
 from multiturn.engine.converting import ConvertedCase, convert_case, read_cases
+from multiturn.engine.given import Given, case_of
 from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
 from multiturn.errors import MultiturnError, ProviderError, option
@@ -68,7 +76,7 @@ class RunCase(Struct, frozen=True):
         where: the place of the case in its suite.
         tokens: how many tokens the request has, estimated or counted; None if there is an error, or
             nothing needs to know it.
-        error: the exception, if the case cannot be read or converted.
+        error: the exception, if the case cannot be read or converted, or has no answer.
     """
 
     action: Action
@@ -98,7 +106,8 @@ class RunCase(Struct, frozen=True):
         if not isinstance(error, ProviderError):
             error = errors.OwnProviderError(f"{type(error).__name__}: {error}")
         failure = Failure(error.kind, utf8(f"{self.where}: {error.what}"))
-        return replace(self, result=replace(self.result, error=failure, retries=error.retries))
+        result = replace(self.result, error=failure, retries=error.retries)
+        return replace(self, result=result, error=error)
 
     def answered(self, answer: ProviderResponse, *, with_thinking: bool) -> "RunCase":
         """Return the case with its answer; without text, calls are one, too."""
@@ -119,6 +128,44 @@ class RunCase(Struct, frozen=True):
 
 
 def prepare(
+    case: Given, pipeline: Pipeline, provider: Provider, *, with_tokens: bool = True
+) -> RunCase:
+    """Return the request of a case as it would be sent; nothing is sent.
+
+    Of what it returns, ``wire.body`` is the exact body, ``result.repairs`` what the vendor's rules
+    have changed, ``result.digest`` a hash without keys, and ``tokens`` the number of tokens.
+
+    Args:
+        case: a case, or a mapping as ``case_of`` takes it.
+        pipeline: as ``load_pipeline`` gives it.
+        provider: as ``load_target`` gives it, or one of your own.
+        with_tokens: whether to count tokens.
+
+    Raises:
+        TypeError: an argument has the wrong type.
+        ProviderError: the vendor's rules refuse the request; all that it breaks is in the message.
+        MultiturnError: it is no case, or the pipeline does not convert it.
+    """
+    want(pipeline, Pipeline, "pipeline must be a Pipeline, as load_pipeline gives it")
+    found = prepare_case(case_of(case), pipeline, complete(provider), with_tokens=with_tokens)
+    if found.error is not None:
+        raise found.error
+    return found
+
+
+async def send(case: Given, pipeline: Pipeline, provider: Provider) -> ProviderResponse:
+    """Send one case, and return the answer; many may be under way at once.
+
+    Arguments and errors are those of ``prepare``.
+
+    Raises:
+        ProviderError: there is no answer; its ``kind`` says why.
+    """
+    wire: Any = prepare(case, pipeline, provider, with_tokens=False).wire
+    return await complete(provider).send(wire)
+
+
+def prepare_case(
     case: Case,
     pipeline: Pipeline,
     provider: TargetProvider,
@@ -253,7 +300,35 @@ class Queue:
 
 
 _MOST_HELD = 16 * 2**20  # bytes of requests
-Cases = Iterable[Case] | Selection | str | Path
+Cases = Iterable[Given] | AsyncIterable[Given] | Selection | str | Path
+
+
+class Arriving(Iterator[Given]):
+    """An iterator over the cases of an async iterable; ``next`` is for one that has arrived."""
+
+    def __init__(self, cases: AsyncIterable[Given]) -> None:
+        self._cases = aiter(cases)
+        self._next: asyncio.Task[Given | None] | None = None
+
+    def pending(self) -> asyncio.Task[Given | None] | None:
+        """Return the task that ends when the next case arrives; None if it has arrived."""
+        if self._next is None:
+            self._next = asyncio.ensure_future(anext(self._cases, None))
+        return None if self._next.done() else self._next
+
+    def __next__(self) -> Given:
+        """Return the case that has arrived, or raise what the async iterable raises."""
+        if self._next is None or not self._next.done():
+            raise ValueError("only run takes an async iterable, and without a limit; give a list")
+        case, self._next = self._next.result(), None
+        if case is None:
+            raise StopIteration
+        return case
+
+    def cancel(self) -> None:
+        """Wait no longer for the next case."""
+        if self._next is not None:
+            self._next.cancel()
 
 
 class RunOptions(TypedDict, total=False):
@@ -303,7 +378,8 @@ class Run:
             raise TypeError(f"a run has no option {unknown!r}; {what}")
         self.options = options
         self.provider = complete(provider)
-        self.selection, self._given, self.pipeline = _chosen(cases, pipeline)
+        self.arriving = Arriving(cases) if isinstance(cases, AsyncIterable) else None
+        self.selection, self._given, self.pipeline = _chosen(self.arriving or cases, pipeline)
         self.path = None if results is None else str(results)
         resume, against = options.get("resume", False), options.get("against")
         if resume and self.path is None:
@@ -435,10 +511,10 @@ class Run:
         for each in self._read():
             if each.case is not None and each.error is None:
                 given = (each.case, self.pipeline, self.provider)
-                case = prepare(*given, strict=strict, with_tokens=self._with_tokens)
+                case = prepare_case(*given, strict=strict, with_tokens=self._with_tokens)
             else:
                 failure = Failure("conversion", utf8(str(each.error)))
-                suite, case_id = utf8(self.names[each.suite]), each.case_id or ""
+                suite, case_id = utf8(self.names.get(each.suite, "")), each.case_id or ""
                 result = Result(suite=suite, id=case_id, target=self.provider.name, error=failure)
                 case = RunCase("unreadable", result, error=each.error)
             asked_for = UNSET if sample is None else str(sample)
@@ -455,9 +531,14 @@ class Run:
         if self._given is None:
             yield from read_cases(self.selection)
             return
-        for case in self._given:
-            want(case, Case, "each of the cases must be a Case, as load_suite gives it")
-            yield ConvertedCase(case.suite, case)
+        words = "each of the cases must be a Case, as load_suite gives it, or a mapping"
+        for number, given in enumerate(self._given, 1):
+            want(given, Case | Mapping, words)
+            try:
+                case = case_of(given, case_id=str(number))
+                yield ConvertedCase(case.suite, case)
+            except MultiturnError as error:
+                yield ConvertedCase("", error=error)
 
     def keep(self, case: RunCase) -> None:
         """Write the result of a case into the file, if there is one, and add up what it cost."""
@@ -497,12 +578,12 @@ def _limit(name: str, number: Any) -> Any:
 
 
 def _chosen(
-    cases: Cases, pipeline: Pipeline | str | Path | None
-) -> tuple[Selection, Iterable[Case] | None, Pipeline]:
+    cases: Any, pipeline: Pipeline | str | Path | None
+) -> tuple[Selection, Iterable[Given] | None, Pipeline]:
     """Return which cases a run is of, the cases themselves if they are given, and the pipeline."""
     words = "pipeline must be a Pipeline, or its name or path"
     want(pipeline, Pipeline | str | Path | None, words)
-    words = "cases must be an iterable of Case, or the path of a suite"
+    words = "cases must be an iterable of Case or mappings, or the path of a suite"
     want(cases, Iterable | Selection | Path, words)
     roots = {"root": None} if isinstance(cases, str | Path) else {}
     with from_project(pipeline=pipeline, **roots) as project:
@@ -515,7 +596,7 @@ def _chosen(
 
 
 async def run(
-    cases: Iterable[Case] | str | Path,
+    cases: Iterable[Given] | AsyncIterable[Given] | str | Path,
     pipeline: Pipeline | str | Path | None,
     provider: Provider,
     *,
@@ -532,8 +613,8 @@ async def run(
     YAML. After an ``access_denied``, ``target`` or ``unreachable``, no more cases are sent.
 
     Args:
-        cases: the cases, which may be a generator; or the path of a suite or of a folder, whose
-            root is then the project's.
+        cases: the cases, or mappings as ``case_of`` takes them, which may come from a generator,
+            sync or async; or the path of a suite or of a folder, whose root is then the project's.
         pipeline: the pipeline, its name or the path of its file; None for the project's, else
             ``spec``.
         provider: answers the requests.
@@ -577,7 +658,7 @@ async def run(
 
 
 def dry_run(
-    cases: Iterable[Case] | str | Path,
+    cases: Iterable[Given] | str | Path,
     pipeline: Pipeline | str | Path | None,
     provider: Provider,
     *,
@@ -630,6 +711,8 @@ def answers(run: Run, *, concurrency: int, order: Order) -> AsyncGenerator[RunCa
     cases = run.cases()
     # The first case may come through a pipe. Ctrl-C ends the wait for it only outside the event
     # loop, which answers the first Ctrl-C by cancelling a task that never gets to run.
+    if run.arriving is not None:
+        return _answers(run, Queue(cases, run.provider, "suite"), concurrency)
     first = list(islice(cases, 1))
     return _answers(run, Queue(chain(first, cases), run.provider, order), concurrency)
 
@@ -639,7 +722,11 @@ async def _answers(run: Run, cases: Queue, concurrency: int) -> AsyncGenerator[R
     failure, is_over = None, False
     try:
         while under_way or not is_over:
-            if is_over or cases.is_waiting:
+            is_free = len(under_way) < concurrency and not is_over
+            arrival = run.arriving.pending() if run.arriving is not None and is_free else None
+            if arrival is not None:
+                await asyncio.wait((*under_way, arrival), return_when=asyncio.FIRST_COMPLETED)
+            elif is_over or cases.is_waiting:
                 await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             else:
                 case = None
@@ -663,6 +750,8 @@ async def _answers(run: Run, cases: Queue, concurrency: int) -> AsyncGenerator[R
         if failure is not None:
             raise failure
     finally:
+        if run.arriving is not None:
+            run.arriving.cancel()
         arrived = [task for task in under_way if task.done()]
         for task in under_way:
             task.cancel()
