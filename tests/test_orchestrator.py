@@ -299,8 +299,11 @@ def test_a_suite_and_a_pipeline_may_be_paths(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"cases": case(1)}, "cases must be an iterable of Case, or the path of a suite, not Case"),
-        ({"cases": [{"id": "a"}]}, "each of the cases must be a Case, as load_suite gives it"),
+        (
+            {"cases": case(1)},
+            "cases must be an iterable of Case or mappings, or the path of a suite, not Case",
+        ),
+        ({"cases": [5]}, "each of the cases must be a Case, as load_suite gives it, or a mapping"),
         ({"concurrency": "8"}, "concurrency must be a whole number, not str"),
         ({"pipeline": [1]}, "pipeline must be a Pipeline, or its name or path, not list"),
         ({"provider": "claude"}, "'claude' has not; load_target gives the provider of a target"),

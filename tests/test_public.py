@@ -36,7 +36,7 @@ PUBLIC = {
         *("Origins", "PreparedRequest"),
         *("Failure", "JsonSchema", "Made", "RawRequest", "RequestSettings"),
         *("TargetProvider", "Wire"),
-        *("RunCase", "dry_run", "run", "run_batches", "stage"),
+        *("RunCase", "case_of", "dry_run", "prepare", "run", "run_batches", "send", "stage"),
         *("Estimate", "LimitReachedError", "Tokens", "estimate"),
         *("Result", "explain", "load_pipeline", "load_suite", "load_target", "marker_text"),
     },

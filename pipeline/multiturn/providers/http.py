@@ -3,6 +3,7 @@
 import asyncio
 import math
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, BinaryIO, ClassVar, TypeVar
@@ -139,6 +140,13 @@ def _used_features(
             yield "forced_tool_choice"
 
 
+class _OfThread(threading.local):
+    """What each thread has of its own: an event loop, and the client that belongs to it."""
+
+    loop: asyncio.AbstractEventLoop | None = None
+    client: Client
+
+
 class HttpProvider(ChatProvider):
     """The base of the providers that ask an API by HTTP."""
 
@@ -149,12 +157,10 @@ class HttpProvider(ChatProvider):
     own_server: ClassVar[str] = ""  # the vendor's, where the target names no other address
     count_type: ClassVar[type[Struct]] = InputTokens  # what an endpoint for counts answers
 
-    _client: Client | None = None
-    _loop: asyncio.AbstractEventLoop | None = None
-
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
         self._taught: set[str] = set()
+        self._own = _OfThread()
 
     @property
     def server(self) -> str:
@@ -290,11 +296,10 @@ class HttpProvider(ChatProvider):
 
     def client(self) -> Client:
         """Return the client of the event loop that runs."""
-        loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:
-            self._client = Client(self.settings, self.server, self.secrets)
-            self._loop = loop
-        return self._client
+        loop, own = asyncio.get_running_loop(), self._own
+        if own.loop is not loop:
+            own.client, own.loop = Client(self.settings, self.server, self.secrets), loop
+        return own.client
 
     async def send(self, wire: Wire) -> ProviderResponse:
         """Send a body, and return the answer; no secret is in it, or in an error."""
@@ -402,6 +407,6 @@ class HttpProvider(ChatProvider):
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = self._loop = None
+        if self._own.loop is not None:
+            await self._own.client.aclose()
+            self._own.loop = None
