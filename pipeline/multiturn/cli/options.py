@@ -8,6 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from functools import partial, wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -180,7 +181,7 @@ review_options = target_options(_SHOWS, "snapshot_target")  # that of the projec
 
 
 quiet_option = flag("-q", "--quiet", help="Print no summary.")
-debug_option = flag("--debug", help="Show tracebacks of errors, and all of many that are the same.")
+debug_option = flag("--debug", help="Show tracebacks, and each of many errors and warnings.")
 verbose_option = flag(  # for start_log
     "-v",
     "--verbose",
@@ -260,7 +261,8 @@ def suite_command(
                 raise click.UsageError("name a SUITE, or set suites in multiturn.toml")
             if options.seed is not None and options.sample is None:
                 raise click.UsageError("--seed is for --sample; add --sample N")
-            with warnings_to(fail if options.strict else None):
+            to_log = None if log_format == "json" else failures.warn  # programs read all of them
+            with closing(failures), warnings_to(fail if options.strict else to_log):
                 function(options, **others)
             failures.finish()
 

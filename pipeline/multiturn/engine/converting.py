@@ -88,7 +88,7 @@ def with_files(conversion: Conversion) -> Conversion:
         for _, segment, _ in segments_of(message):
             if isinstance(segment, dict) and segment.get("type") != "text":
                 resolve, extract = _pipeline().steps[:2]
-                return extract.run(resolve.run(conversion))
+                return extract(resolve(conversion))
     return conversion
 
 

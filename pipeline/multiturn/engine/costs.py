@@ -2,14 +2,16 @@
 
 import importlib.util
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multiturn.errors import LimitReachedError, MultiturnError, option
+from multiturn.explaining.spans import Message, joined_text
 from multiturn.providers.base import TargetProvider, Wire
 from multiturn.providers.prices import Price, Usage, price_of
-from multiturn.text import dollars
+from multiturn.text import dollars, first_of, number_of
 
 if TYPE_CHECKING:
     from multiturn.engine.run import RunCase
@@ -81,6 +83,36 @@ class SharedPrefixes:
             oldest = next(iter(self._kept))
             del self._kept[oldest], self.texts[bisect_left(self.texts, oldest)]
             self._size -= len(oldest)
+
+
+class KeptPrefixes:
+    """What a change keeps of the prefix that the prompts of a suite share, as a cache does."""
+
+    def __init__(self, provider: TargetProvider) -> None:
+        self._provider = provider
+        # Of each suite: how many prompts changed, what they shared, and how much of it is left.
+        self._suites: dict[str, tuple[int, str, int]] = {}
+
+    def add(self, suite: str, *messages: Iterable[Message]) -> None:
+        """Add a prompt that has changed: what a model read of it, and what it reads now."""
+        then, now = (
+            "".join(f"{_MARK}{each.role}\n{joined_text(each.shown)}" for each in side)
+            for side in messages
+        )
+        number, shared, left = self._suites.get(suite, (0, then, len(then)))
+        shared = shared[: _common_length(shared, then)]
+        self._suites[suite] = number + 1, shared, min(left, _common_length(shared, now))
+
+    @property
+    def in_words(self) -> str:
+        """Where the prefixes end that lose tokens; empty if none does."""
+        count, found = self._provider.tokenizer.estimate, list[str]()
+        for suite, (number, shared, left) in self._suites.items():
+            then, now = count(shared), count(shared[:left])
+            if number > 1 and now < then >= (self._provider.cache_minimum or 0):
+                cases = f"{number_of(number, 'case')} of {suite}"
+                found.append(f"after {now:,} of {then:,} tokens now ({cases})")
+        return f"the shared prefix ends {first_of(found)}" if found else ""
 
 
 def longest_common(texts: list[str], text: str) -> tuple[int, str]:

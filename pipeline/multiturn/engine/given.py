@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -57,19 +56,23 @@ def case_of(
         raise TypeError(f"case_of takes a mapping, not {kind_of(given)}")
     shared: dict[str, Any] = {"id": case_id, "input_messages": (), "files": files}
     shared["guideline_patterns"] = tuple(guideline_patterns)
+    name = str(given.get("id") or "").strip() or case_id
     try:
         if not _OF_BODIES.isdisjoint(given) and "input_messages" not in given:
             given = _line_of(dict(given))
-        with suppress(KeyError, TypeError, MultiturnError):  # errors are those of the whole case
-            shared["tools"] = _tools(msgpack.encode(given["tools"]))
-            given = {key: value for key, value in given.items() if key != "tools"}
-        plain = None if files else _plain(given)
-        return Case(**shared | plain) if plain else _read(given, Case(**shared))
+        line = dict(given)
+        try:
+            shared["tools"] = _tools(msgpack.encode(line["tools"]))
+            del line["tools"]
+        except (KeyError, TypeError, MultiturnError):
+            pass  # what is wrong is said of the whole case
+        plain = None if files else _plain(line)
+        return Case(**shared | plain) if plain else _read(line, Case(**shared))
     except MultiturnError as error:
-        error.case_id = case_id
+        error.case_id = name
         raise
     except (OverflowError, RecursionError, ValueError) as error:
-        raise InputError(str(error), case_id=case_id) from None
+        raise InputError(str(error), case_id=name) from None
 
 
 def _read(given: Mapping[str, Any], shared: Case) -> Case:

@@ -39,6 +39,7 @@ class Defaults(Struct, frozen=True):
     snapshot_target: str | None = None  # the target whose prompts snapshots record, too
     target: str | None = None  # the name of a target
     default_system: Literal["send", "omit"] | None = None  # of targets that do not say it
+    max_prompt_tokens: int | None = None  # of suites that do not say it
 
 
 def find_defaults(folder: Path | None = None) -> tuple[Defaults, str]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Annotated, Any, BinaryIO, ClassVar, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, structs
 
 from multiturn.errors import ENDS_RUN, ProviderError, did_you_mean
 from multiturn.files.media import with_bytes
@@ -21,12 +21,11 @@ from multiturn.providers.client import Client, Reply, Upload
 from multiturn.providers.layout import Layout, Names, media_in, want_names
 from multiturn.providers.models import FEATURES, QUIET, SERVERS, Abilities, Row, Verdict, told_by
 from multiturn.providers.reading import BodyForm
-from multiturn.providers.replies import InputTokens, lesson_of, receive
+from multiturn.providers.replies import TokenCount, lesson_of, receive
 from multiturn.providers.secrets import hide, is_secret, passwords_in
 from multiturn.providers.settings import in_words, wrong_body
 from multiturn.text import has_host
 
-_S = TypeVar("_S")
 _T = TypeVar("_T")
 API_KEY = Meta(extra_json_schema={"pattern": r"\S"})
 # Of every request, whichever vendor gets it, and those of a proxy.
@@ -155,7 +154,7 @@ class HttpProvider(ChatProvider):
     rows: tuple[Row, ...] = ()  # what the user's own targets file says of models
     body_forms: ClassVar[tuple[BodyForm, ...]]  # of the bodies that it sends
     own_server: ClassVar[str] = ""  # the vendor's, where the target names no other address
-    count_type: ClassVar[type[Struct]] = InputTokens  # what an endpoint for counts answers
+    count_key: ClassVar[str] = "input_tokens"  # of what an endpoint for counts answers
 
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
@@ -286,7 +285,7 @@ class HttpProvider(ChatProvider):
 
         Raises:
             ProviderError: it says that there is none.
-            ValueError: it is not in the vendor's format.
+            ValueError, LookupError, TypeError, AttributeError: it is not in the vendor's format.
         """
         raise NotImplementedError
 
@@ -328,8 +327,7 @@ class HttpProvider(ChatProvider):
         self,
         method: str,
         path: str,
-        kind: type[_S],
-        read: Callable[[_S], _T],
+        read: Callable[[Any], _T],
         body: Any = None,
         *,
         what: str = "answer",
@@ -343,7 +341,7 @@ class HttpProvider(ChatProvider):
             ProviderError: there is no answer, or one of another type.
         """
         reply = await self.request(method, path, body, **options)
-        return receive(reply.body, kind, read, self.secrets, what)
+        return receive(reply.body, read, self.secrets, what)
 
     def counting(self, request: PreparedRequest) -> tuple[str, dict[str, Any]]:
         """Return the path and the body of the endpoint that counts the tokens of a request.
@@ -361,11 +359,13 @@ class HttpProvider(ChatProvider):
         """
         assert wire.prepared is not None  # noqa: S101 - it is this provider's
         path, body = self.counting(wire.prepared)
+
+        def read(found: Any) -> int:
+            count: int = msgspec.convert(found[self.count_key], TokenCount)
+            return count
+
         try:
-            count = await self.call(
-                *("POST", path, self.count_type, lambda found: structs.astuple(found)[0], body),
-                what="count",
-            )
+            count = await self.call("POST", path, read, body, what="count")
         except ProviderError as error:
             if error.status == 404:
                 error.what += f"; the address of the target {self.name!r} may not count tokens"
@@ -383,11 +383,12 @@ class HttpProvider(ChatProvider):
         Raises:
             ProviderError: it says nothing, or is not in the vendor's format.
         """
-        return receive(reply, object, self.read_raw, self.secrets)
+        return receive(reply, self.read_raw, self.secrets)
 
     def read_raw(self, raw: Any) -> ProviderResponse:
-        """Return what a decoded answer says, and the answer itself."""
-        return structs.replace(self.read(raw), raw=raw)
+        """Return what a decoded answer says, of the right types, and the answer itself."""
+        said = msgspec.convert(structs.asdict(self.read(raw)), ProviderResponse)
+        return structs.replace(said, raw=raw)
 
     def teach(self, error: ProviderError, wire: Wire | None = None) -> None:
         """Add which setting avoids a refusal; one that every case would meet ends a run.

@@ -2,19 +2,20 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 from toolz import get_in
 
 from multiturn import errors
 from multiturn.documents.node import is_deeper
 from multiturn.model.request import ProviderRequest
+from multiturn.model.turns import Call
 from multiturn.providers.rules import named
 from multiturn.providers.secrets import hide
 
-_S = TypeVar("_S")
 _T = TypeVar("_T")
 _DEEPEST = 200  # lists and objects inside each other
 _LONGEST_MESSAGE = 500
@@ -24,49 +25,43 @@ _BASE64 = re.compile(r"(?<![A-Za-z0-9+/])(?:data:[\w/.+-]*;base64,)?[A-Za-z0-9+/
 _KINDS = {401: "access_denied", 403: "access_denied", 429: "rate_limit"}  # of errors
 
 
-class _Typed(Struct):
-    type: str
-
-
-def of_types(items: list[dict[str, Any]], *types: str) -> list[dict[str, Any]]:
-    """Return the items of a list that are of some types.
+def read_called(call_id: Any, name: Any, arguments: Any, signature: Any = None) -> Call:
+    """Return a call of an answer; arguments that are no JSON object, as models write, stay text.
 
     Raises:
-        ValueError: an item has no type.
+        ValueError: its id, its name or its signature is not a text.
     """
-    kinds = msgspec.convert(items, list[_Typed])
-    return [item for item, kind in zip(items, kinds, strict=True) if kind.type in types]
+    if arguments is None or isinstance(arguments, str):
+        with suppress(ValueError):
+            arguments = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
+    texts = msgspec.convert((call_id, name, signature or ""), tuple[str, str, str])
+    return Call(*texts[:2], arguments, texts[2])
 
 
 def receive(
-    reply: bytes,
-    kind: type[_S],
-    read: Callable[[_S], _T],
-    secrets: Iterable[str],
-    what: str = "answer",
+    reply: bytes, read: Callable[[Any], _T], secrets: Iterable[str], what: str = "answer"
 ) -> _T:
     """Return what is read of a server's reply, without secrets; every reply passes here.
 
     Args:
         reply: JSON.
-        kind: the type that the endpoint answers.
-        read: takes a value of that type, and returns what is wanted of it; a ValueError says that
-            something is missing.
+        read: takes the decoded reply, and returns what is wanted of it, of the right types; what it
+            looks for and does not find makes the reply malformed.
         secrets: values to hide.
         what: the reply, for errors.
 
     Raises:
-        ProviderError: the reply is not of that type, or ``read`` raised one.
+        ProviderError: the reply is malformed, or ``read`` raised one.
     """
     try:
         value = msgspec.json.decode(reply)
         if is_deeper(value, _DEEPEST):
             raise ValueError(f"lists and objects are nested deeper than {_DEEPEST} levels")
         # Hidden only in what was read: a key may be one of the vendor's own words, such as "text".
-        return hide(read(msgspec.convert(value, kind)), secrets)
+        return hide(read(value), secrets)
     except errors.ProviderError as error:
         failure = errors.provider_error(error.kind, hide(error.what, secrets), status=error.status)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         said = _beginning(reply, secrets)
         why = hide(f"{type(error).__name__}: {error}", secrets)
         shown = errors.cut(said) or "nothing"
@@ -112,12 +107,6 @@ def readable(message: str, secrets: Iterable[str]) -> str:
 
 _MOST = 2**53  # tokens; beyond it, floats are not exact
 TokenCount = Annotated[int, Meta(ge=0, le=_MOST)]
-
-
-class InputTokens(Struct):
-    """What an endpoint answers that counts the tokens of a request."""
-
-    input_tokens: TokenCount
 
 
 def counts(usage: Any, **names: str) -> Mapping[str, int]:

@@ -147,14 +147,8 @@ def attached_file_change(
 ) -> Change:
     """Return the change of an attached file, a text or media, with its key and its lines.
 
-    Args:
-        path: of the file, from the root.
-        old: the file as it was; None if it is new, or if that is not known.
-        new: the file as it is.
-        known: what is recorded of it, and what should be, in any form that has their digests.
-        what: what it is, in words.
-        privilege: the change of privilege that it is, in words; None if it is none.
-        more: cases, causes and growth.
+    ``old`` is None if the file is new, or if that is not known. The key is of what is ``known``:
+    what is recorded, and what should be, in any form that has digests.
     """
     now, was = text_to_review(new), None if old is None else text_to_review(old)
     is_compared, first = was not in (None, now), 0
@@ -274,15 +268,15 @@ def _compare(file: FileChange, old: str, new: str) -> tuple[Hashable, list[str]]
     return (state, identity, is_dangerous, suite if not lines else ""), lines
 
 
-def name_cases(cases: Sequence[Key]) -> str:
+def name_cases(cases: Sequence[Key], most: int = _NAMED) -> str:
     """Name cases, or the first of many, with their suites.
 
     >>> name_cases([("a.yaml", "one"), ("a.yaml", "two"), ("b.yaml", "one"), ("b.yaml", "two")])
     '4 cases, such as a.yaml: one, two; b.yaml: one'
     """
-    suites = groupby(itemgetter(0), cases[:_NAMED]).items()
+    suites = groupby(itemgetter(0), cases[:most]).items()
     names = "; ".join(f"{suite}: {', '.join(id_ for _, id_ in those)}" for suite, those in suites)
-    return names if len(cases) <= _NAMED else f"{len(cases):,} cases, such as {names}"
+    return names if len(cases) <= most else f"{len(cases):,} cases, such as {names}"
 
 
 def _add(key: "hashlib.blake2b", *values: object) -> None:

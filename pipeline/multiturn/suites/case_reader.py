@@ -4,23 +4,24 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from msgspec import structs
 
-from multiturn.documents.node import Node, with_keys
+from multiturn.documents.node import Node, measure, with_keys
 from multiturn.documents.validation import check_finite, read_as
 from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
 from multiturn.files.media import FILE_TYPES
 from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, TestMessage
 from multiturn.model.settings import SETTINGS, RequestSettings, SettingsKeys, settled
-from multiturn.model.turns import ROLES, Call, Thinking, Tool
+from multiturn.model.turns import ROLES
 from multiturn.suites import calls
 from multiturn.suites.dialects import Dialect
-from multiturn.suites.keys import OF_MESSAGES, KeyCheck, value_at
+from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.media import check_segment, size_of_data
-from multiturn.suites.messages import PROMPT_FILE, Wording
+from multiturn.suites.messages import PROMPT_FILE, Message, path_as_written
 from multiturn.suites.schema import CaseKeys, MetadataKeys
 
 _PATH_AS_TEXT = "suite.path_as_text"
@@ -57,7 +58,6 @@ def warn_of_file_key(content: Node, check: KeyCheck, label: str) -> None:
 
 ATTACH = "to attach it, write {{type: file, value: {path}}}"
 AS_GUIDELINE = "attach it in a message, and let guideline_patterns match it"
-_TEXT_KEYS = {"type", "value"}
 _ONLY_MESSAGES = {"id", "input_messages"}
 _JSON_KEYS = ("metadata", "execution", "outcome", "expected_messages")  # of any values
 
@@ -101,24 +101,27 @@ class CaseReader:
     def case(self, node: Node, case_id: str, shared: Case, *places: str) -> Case:
         """Read one case; it may have the keys of ``places`` besides its own."""
         label = f"case {quoted(case_id)}"
-        node, wording = self.dialect.case(node, label)
+        node, key = self.dialect.case(node, label)
         folder = self.files.folders[0]
         if "input_messages" not in node.children and os.path.exists(f"{folder}/{PROMPT_FILE}"):
             what = f"{PROMPT_FILE} is not read as the input; write its text as input"
             raise InputError(what, where=node.place(self.name, label))
-        case = read_as(node, CaseKeys, where=self.name, label=label, called=wording.path)
+        called = partial(path_as_written, node, key)
+        case = read_as(node, CaseKeys, where=self.name, label=label, called=called)
         if not case.input_messages:
-            what = f"{wording.key} is empty; add a message"
+            what = f"{key} is empty; add a message"
             raise InputError(what, where=node.place(self.name, label))
         written = node.children["input_messages"]
-        if node.size > MAX_CASE_SIZE and node.size - size_of_data(written) > MAX_CASE_SIZE:
+        size = measure(node)[1]
+        if size > MAX_CASE_SIZE and size - size_of_data(written) > MAX_CASE_SIZE:
             what = f"it is larger than {MAX_CASE_SIZE:,} characters, with its aliases expanded"
             raise InputError(what, where=node.place(self.name, label))
         self.keys.check(node, "case", *places, label=label)
         given = self._given(node, shared, label)
         tools = given.get("tools", shared.tools)
-        contents = [message.content for message in case.input_messages]
-        messages = self._messages(written.children, contents, wording, tools)
+        nodes = written.children
+        messages = tuple([self._message(message, at) for at, message in enumerate(nodes)])
+        calls.check_calls(messages, nodes, tools, self.name)
         choice = given.get("settings", shared.settings).tool_choice
         calls.check_choice(choice, node, tools, self.keys, label)
         return structs.replace(
@@ -155,6 +158,7 @@ class CaseReader:
             "execution": _over(value_at(said, "execution"), shared.execution),
             "settings": settings.over(shared.settings),
             "hidden_characters": value_at(said, "hidden_characters") or shared.hidden_characters,
+            "max_prompt_tokens": value_at(said, "max_prompt_tokens") or shared.max_prompt_tokens,
         }
 
     def _settings(self, node: Node, label: str) -> RequestSettings:
@@ -178,54 +182,33 @@ class CaseReader:
             )
             self.keys.warn("suite.answer_in_prompt", line.place(self.name), what, once=True)
 
-    def _messages(
-        self, nodes: list[Node], contents: list[Any], wording: Wording, tools: tuple[Tool, ...]
-    ) -> tuple[TestMessage, ...]:
-        messages = tuple(
-            [self._message(node, contents[at], wording, at) for at, node in enumerate(nodes)]
-        )
-        if [message for message in messages if message.calls or message.answers is not None]:
-            calls.check_calls(messages, nodes, tools, wording, self.name)
-        return messages
-
-    def _message(self, node: Node, given: Any, wording: Wording, index: int) -> TestMessage:
+    def _message(self, node: Message, index: int) -> TestMessage:
         keys = node.children
-        has_more = len(keys) > 2  # than the role and the content
-        if has_more and not keys.keys() <= OF_MESSAGES:
-            self.keys.check(node, "message", label=wording.label(index))
+        self.keys.check(node, "message", label=node.label)
         role, content = keys["role"], keys["content"]
         if role.scalar not in ROLES:
             what = f"there is no role {quoted(role.scalar)}; {did_you_mean(role.scalar, ROLES)}"
-            raise InputError(what, where=role.place(self.name, wording.label(index)))
+            raise InputError(what, where=role.place(self.name, node.label))
         is_list = isinstance(content.children, list)
-        segments = content.children if is_list else [content]
-        values = given if is_list else [given]
-        thinking: tuple[Thinking, ...] = ()
-        if content.children and calls.is_thinking(values[0]):
-            thinking = calls.leading_thinking(node, self.keys, wording.label(index))
-            segments, values = segments[len(thinking) :], values[len(thinking) :]
-        first = wording.first(index) + len(thinking)
-        for at, value in enumerate(values):
-            if not _is_plain(value):
-                key = f"content[{first + at}]" if is_list else "content"
-                self._segment(segments[at], f"{wording.label(index)}.{key}")
-        made: tuple[Call, ...] = ()
-        answers, is_error = None, False
-        if has_more:
-            answers, is_error = calls.read_answers(node, self.keys, wording.label(index))
-            made = calls.read_calls(node, self.keys, wording, index)
+        written = node.segments
+        thinking = calls.leading_thinking(written, role.scalar, self.keys, node.label)
+        segments = [*written.items()][len(thinking) :]
+        for key, segment in segments:
+            self._segment(segment, f"{node.label}.{key}")
+        answers, is_error = calls.read_answers(node, self.keys)
+        values = [segment.value for _, segment in segments]
         return TestMessage(
             role.scalar,
             values[0] if values and not is_list else values,
-            node.mark.line + 1,
-            tuple([segment.mark.line + 1 for segment in segments]),
-            wording.moved(index),
-            made,
+            node.line,
+            tuple([segment.line for _, segment in segments]),
+            "" if node.name == f"input_messages[{index}]" else node.name,
+            calls.read_calls(node, self.keys),
             answers,
             is_error,
             thinking,
-            first,
-            tuple([segment.mark.column + 1 for segment in segments]),
+            node.first + len(thinking),
+            tuple([segment.mark.column + 1 for _, segment in segments]),
         )
 
     def _segment(self, segment: Node, label: str) -> None:
@@ -237,7 +220,7 @@ class CaseReader:
                 kinds = {key: kind for key, kind in keys if kind.scalar in ("text", "file")}
                 self.keys.refuse_misspelled(with_keys(segment, kinds), ["type"], label)
                 warn_of_file_key(segment, self.keys, label)
-            elif calls.is_thinking(segment.value):
+            elif calls.is_thinking(segment):
                 what = "thinking comes before the text; write it first"
                 raise InputError(what, where=segment.place(self.name, label))
             elif "value" in segment.children:
@@ -283,13 +266,6 @@ class CaseReader:
 def _guidelines_of(node: Node) -> list[Node]:
     listed = node.children.get("guidelines")
     return (listed.children or []) if listed is not None else []
-
-
-def _is_plain(segment: Any) -> bool:
-    """Return whether a segment is a text and nothing else, as nearly all are."""
-    if isinstance(segment, dict) and segment.keys() == _TEXT_KEYS and segment["type"] == "text":
-        segment = segment["value"]
-    return isinstance(segment, str) and not may_be_path(segment)
 
 
 def as_written(node: Node | None) -> Any:
