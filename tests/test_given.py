@@ -33,6 +33,7 @@ from multiturn import (
     load_target,
     prepare,
     run,
+    run_batches,
     send,
 )
 from multiturn.engine import given as reading
@@ -277,7 +278,7 @@ def test_what_json_does_not_have_is_no_case() -> None:
         case_of({"metadata": {"x": deep}, **HELLO})
     with pytest.raises(TypeError, match="object"):
         case_of({"metadata": {"x": object()}, **HELLO})
-    with pytest.raises(TypeError, match="case_of takes a mapping, not a list"):
+    with pytest.raises(TypeError, match="a case is a Case or a mapping, not a list"):
         case_of([])  # type: ignore[arg-type]
 
 
@@ -392,7 +393,7 @@ def test_a_target_is_a_mapping(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     target: Any = load_target({**TARGET, "name": "mine", "api_key": "${{ THE_KEY }}", **given})
     assert (target.name, load_target(TARGET).name) == ("mine", "openai")
     assert (target.settings.api_key, target.settings.max_retries) == (KEY, 1)
-    assert json.loads(prepare(HELLO, SPEC, target).wire.body) == {  # type: ignore[union-attr]
+    assert json.loads(prepare(HELLO, SPEC, target).body) == {
         "messages": [
             {"role": "system", "content": "You are a careful assistant."},
             {"role": "user", "content": "Hello"},
@@ -540,7 +541,7 @@ def test_eight_threads_share_a_target_each_with_a_loop_of_its_own(server: Server
         async def main() -> None:
             for step in range(20):
                 text = f"t{number} s{step}"
-                bodies[text] = prepare(asking(text), SPEC, target).wire.body  # type: ignore[union-attr]
+                bodies[text] = prepare(asking(text), SPEC, target).body
                 found[text] = (await send(asking(text), SPEC, target)).text
             await target.aclose()
 
@@ -553,8 +554,7 @@ def test_eight_threads_share_a_target_each_with_a_loop_of_its_own(server: Server
         thread.join()
     texts = [f"t{number} s{step}" for number in range(8) for step in range(20)]
     assert found == {text: text.upper() for text in texts}
-    one_by_one = {text: prepare(asking(text), SPEC, target).wire for text in texts}
-    assert bodies == {text: wire.body for text, wire in one_by_one.items() if wire is not None}
+    assert bodies == {text: prepare(asking(text), SPEC, target).body for text in texts}
 
 
 def test_a_cancelled_call_ends_and_the_next_one_is_answered(server: Server) -> None:
@@ -646,16 +646,27 @@ def test_what_an_async_iterable_raises_ends_the_run_after_the_answers() -> None:
     assert found == ["ONE"]
 
 
-def test_what_arrives_is_for_runs_without_a_limit() -> None:
+def test_what_arrives_is_for_runs_without_a_limit(tmp_path: Path) -> None:
     async def arriving() -> AsyncIterator[dict[str, Any]]:
         yield HELLO
 
     target = load_target(TARGET)
-    words = "only run takes an async iterable, and without a limit; give a list"
+    words = "batches and limits take no async iterable; give a list of cases"
     with pytest.raises(ValueError, match=words):
         asyncio.run(listed(run(arriving(), SPEC, target, max_tokens=5)))
     with pytest.raises(ValueError, match=words):
-        list(dry_run(arriving(), SPEC, target))  # type: ignore[arg-type]
+        list(run_batches(arriving(), SPEC, target, str(tmp_path / "out.jsonl")))  # type: ignore[arg-type]
+
+
+def test_a_dry_run_of_what_arrives_is_async() -> None:
+    async def arriving() -> AsyncIterator[dict[str, Any]]:
+        yield HELLO
+        yield {"messages": []}
+
+    async def main() -> list[tuple[str, str]]:
+        return [(c.result.id, c.action) async for c in dry_run(arriving(), SPEC, Shout())]
+
+    assert asyncio.run(main()) == [("1", "send"), ("2", "unreadable")]
 
 
 def test_calls_come_back_as_calls() -> None:

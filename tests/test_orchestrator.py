@@ -303,7 +303,7 @@ def test_a_suite_and_a_pipeline_may_be_paths(tmp_path: Path) -> None:
             {"cases": case(1)},
             "cases must be an iterable of Case or mappings, or the path of a suite, not Case",
         ),
-        ({"cases": [5]}, "each of the cases must be a Case, as load_suite gives it, or a mapping"),
+        ({"cases": [5]}, "a case is a Case or a mapping, not an int"),
         ({"concurrency": "8"}, "concurrency must be a whole number, not str"),
         ({"pipeline": [1]}, "pipeline must be a Pipeline, or its name or path, not list"),
         ({"provider": "claude"}, "'claude' has not; load_target gives the provider of a target"),

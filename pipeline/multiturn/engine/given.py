@@ -53,7 +53,7 @@ def case_of(
     if isinstance(given, Case):
         return given
     if not isinstance(given, Mapping):
-        raise TypeError(f"case_of takes a mapping, not {kind_of(given)}")
+        raise TypeError(f"a case is a Case or a mapping, not {kind_of(given)}")
     shared: dict[str, Any] = {"id": case_id, "input_messages": (), "files": files}
     shared["guideline_patterns"] = tuple(guideline_patterns)
     name = str(given.get("id") or "").strip() or case_id

@@ -4,21 +4,14 @@ import asyncio
 import hashlib
 import os
 from bisect import bisect_left, insort
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    AsyncIterator,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal, Self, TypedDict, Unpack, get_args
+from typing import Any, Literal, Self, TypedDict, Unpack, get_args, overload
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -92,6 +85,11 @@ class RunCase(Struct, frozen=True):
         return self.action not in ("reuse", "skip")
 
     @property
+    def body(self) -> bytes:
+        """The exact bytes to send; empty if there is an error."""
+        return b"" if self.wire is None else self.wire.body
+
+    @property
     def ends_run(self) -> bool:
         """Whether it has an error that every other case would meet, too."""
         return self.result.error is not None and self.result.error.type in errors.ENDS_RUN
@@ -132,8 +130,8 @@ def prepare(
 ) -> RunCase:
     """Return the request of a case as it would be sent; nothing is sent.
 
-    Of what it returns, ``wire.body`` is the exact body, ``result.repairs`` what the vendor's rules
-    have changed, ``result.digest`` a hash without keys, and ``tokens`` the number of tokens.
+    Of what it returns, ``body`` is what a vendor gets, ``result.repairs`` what its rules have
+    changed, ``result.digest`` a hash without keys, and ``tokens`` how many tokens the request has.
 
     Args:
         case: a case, or a mapping as ``case_of`` takes it.
@@ -319,7 +317,7 @@ class Arriving(Iterator[Given]):
     def __next__(self) -> Given:
         """Return the case that has arrived, or raise what the async iterable raises."""
         if self._next is None or not self._next.done():
-            raise ValueError("only run takes an async iterable, and without a limit; give a list")
+            raise ValueError("batches and limits take no async iterable; give a list of cases")
         case, self._next = self._next.result(), None
         if case is None:
             raise StopIteration
@@ -531,9 +529,7 @@ class Run:
         if self._given is None:
             yield from read_cases(self.selection)
             return
-        words = "each of the cases must be a Case, as load_suite gives it, or a mapping"
         for number, given in enumerate(self._given, 1):
-            want(given, Case | Mapping, words)
             try:
                 case = case_of(given, case_id=str(number))
                 yield ConvertedCase(case.suite, case)
@@ -657,6 +653,11 @@ async def run(
                     yield case.result
 
 
+@overload
+def dry_run(
+    cases: AsyncIterable[Given], pipeline: Pipeline | str | Path | None, provider: Provider
+) -> AsyncIterator[RunCase]: ...
+@overload
 def dry_run(
     cases: Iterable[Given] | str | Path,
     pipeline: Pipeline | str | Path | None,
@@ -666,16 +667,31 @@ def dry_run(
     resume: bool = False,
     against: str | None = None,
     count_tokens: bool = False,
-) -> Iterator[RunCase]:
+) -> Iterator[RunCase]: ...
+def dry_run(cases: Any, pipeline: Any, provider: Provider, **options: Any) -> Any:
     """Return an iterator over what ``run`` would do with each case; nothing is sent or written.
+
+    It is an async one where the cases come from an async iterable.
 
     The arguments and errors are those of ``run``; but with ``count_tokens``, it asks the vendor how
     many tokens each request has, and has an event loop of its own: inside another one, call it in a
     thread, as ``run_batches``.
     """
-    given = (cases, pipeline, provider)
-    dry = Run(*given, results=results, resume=resume, against=against, is_dry=True)
+    count_tokens = options.pop("count_tokens", False)
+    dry = Run(cases, pipeline, provider, is_dry=True, **options)
+    if dry.arriving is not None:
+        return _arrived(dry, dry.arriving)
     return counted(dry) if count_tokens else dry.cases()
+
+
+async def _arrived(run: Run, arriving: Arriving) -> AsyncIterator[RunCase]:
+    cases = run.cases()
+    while True:
+        if (arrival := arriving.pending()) is not None:
+            await arrival
+        if (case := next(cases, None)) is None:
+            return
+        yield case
 
 
 def estimate(

@@ -139,13 +139,6 @@ def _used_features(
             yield "forced_tool_choice"
 
 
-class _OfThread(threading.local):
-    """What each thread has of its own: an event loop, and the client that belongs to it."""
-
-    loop: asyncio.AbstractEventLoop | None = None
-    client: Client
-
-
 class HttpProvider(ChatProvider):
     """The base of the providers that ask an API by HTTP."""
 
@@ -159,7 +152,7 @@ class HttpProvider(ChatProvider):
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
         self._taught: set[str] = set()
-        self._own = _OfThread()
+        self._own = threading.local()  # each thread has a loop of its own, and a client for it
 
     @property
     def server(self) -> str:
@@ -296,9 +289,10 @@ class HttpProvider(ChatProvider):
     def client(self) -> Client:
         """Return the client of the event loop that runs."""
         loop, own = asyncio.get_running_loop(), self._own
-        if own.loop is not loop:
+        if getattr(own, "loop", None) is not loop:
             own.client, own.loop = Client(self.settings, self.server, self.secrets), loop
-        return own.client
+        client: Client = own.client
+        return client
 
     async def send(self, wire: Wire) -> ProviderResponse:
         """Send a body, and return the answer; no secret is in it, or in an error."""
@@ -408,6 +402,6 @@ class HttpProvider(ChatProvider):
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if self._own.loop is not None:
+        if getattr(self._own, "loop", None) is not None:
             await self._own.client.aclose()
             self._own.loop = None
