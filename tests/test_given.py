@@ -233,7 +233,7 @@ USER = {"role": "user", "content": "Hello"}
             id="a role in a body",
         ),
         pytest.param(
-            {**HELLO, "tools": [{"name": "f", "parameters": {"type": "objekt"}}]},
+            {**HELLO, "tools": [{"name": "f", "parameters": {"type": "text"}}]},
             "case '7': tools[0]: parameters are a JSON Schema of an object; write type: object",
             id="a tool",
         ),
@@ -322,7 +322,7 @@ def test_a_tool_that_changes_is_read_again() -> None:
     assert case_of(line).tools == case_of(line).tools
     tool["description"] = "New."
     assert [each.description for each in case_of(line).tools] == ["New."]
-    tool["parameters"]["type"] = "objekt"
+    tool["parameters"]["type"] = "text"
     with pytest.raises(MultiturnError, match="write type: object"):
         case_of(line)
 
@@ -330,7 +330,7 @@ def test_a_tool_that_changes_is_read_again() -> None:
 def test_warnings_are_those_of_a_suite() -> None:
     said: list[Notice] = []
     with warnings_to(said.append):
-        case_of({"messages": [USER, {"role": "assistant", "content": "Hi"}], "sise": 3})
+        case_of({"messages": [USER, {"role": "assistant", "content": "Hi"}], "mood": 3})
     assert [notice.event for notice in said] == ["suite.answer_in_prompt", "suite.unknown_key"]
 
 

@@ -134,6 +134,6 @@ def _line_of(body: dict[str, Any]) -> Mapping[str, Any]:
         line |= {key: body.pop(key) for key in ("messages", "tools") if key in body}
     trace = traces.Trace(provider=kind, request=form.read(body, traces.media_in), form=form)
     found = traces.suite_case(trace, traces.suite_media)
-    if "messages" in line and (system := found.pop("input_messages", [])):
+    if "messages" in line and (system := found.pop("input_messages")):
         found["metadata"] = {"systemPrompt": system[0]["content"]}
     return {**line, **found}

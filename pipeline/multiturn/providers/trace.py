@@ -106,13 +106,10 @@ def suite_media(media: Media, path: str | None = None) -> Values:
 
 def suite_case(trace: Trace, piece_of: Callable[[Media], Values]) -> Values:
     """Return the prompt and the settings of a body as keys of a case."""
-    request = trace.request
-    found: Values = {
-        "tools": [*map(suite_tool, request.tools)],
-        "execution": execution_of(trace),
-        "input_messages": [suite_message(turn, piece_of) for turn in request.spoken],
-    }
-    return {key: each for key, each in found.items() if each}
+    tools, messages = [*map(suite_tool, trace.request.tools)], trace.request.spoken
+    found: Values = {"tools": tools, "execution": execution_of(trace)}
+    found = {key: each for key, each in found.items() if each}
+    return {**found, "input_messages": [suite_message(each, piece_of) for each in messages]}
 
 
 def suite_call(call: Call) -> Values:

@@ -212,7 +212,7 @@ def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, li
     is_telemetry = INPUT in body.value
     trace = (read_telemetry if is_telemetry else traces.read_body)(body.value, attached.read)
     request, lost = trace.request, attached.lost
-    case = {"id": case_id, "input_messages": [], **traces.suite_case(trace, attached.piece)}
+    case = {"id": case_id, **traces.suite_case(trace, attached.piece)}
     refuse_keys(case)
     lost += changes(body.value, trace, case_in(case, body.where.file, attached.folder))
     target = {"provider": trace.provider, "model": request.model, **trace.target}
