@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given as drawn
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from loopback import KEY, Server
@@ -296,6 +297,7 @@ LINES = st.fixed_dictionaries(
 )
 
 
+@settings(max_examples=400)
 @drawn(LINES)
 def test_a_line_of_texts_is_read_as_by_the_reader_of_suites(line: dict[str, Any]) -> None:
     shared = Case(id="1", input_messages=())
@@ -334,6 +336,20 @@ def test_warnings_are_those_of_a_suite() -> None:
     assert [notice.event for notice in said] == ["suite.answer_in_prompt", "suite.unknown_key"]
 
 
+def test_a_text_that_is_the_path_of_a_file_is_a_warning_where_files_can_be_attached(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.txt").write_text("A")
+    said: list[Notice] = []
+    with warnings_to(said.append):
+        case_of({"messages": [{"role": "user", "content": "a.txt"}]})
+        assert said == []
+        case_of(
+            {"messages": [{"role": "user", "content": "a.txt"}]}, files=Files(tmp_path, tmp_path)
+        )
+    assert [notice.event for notice in said] == ["suite.path_as_text"]
+
+
 def test_nothing_is_attached_unless_the_program_says_where_from(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in/rules.md").write_text("Be polite.\n")
@@ -361,7 +377,7 @@ def test_nothing_is_attached_unless_the_program_says_where_from(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("settings", "error"),
+    ("given", "error"),
     [
         ({"temperature": "hot"}, "settings: temperature must be a number, not text"),
         ({"temperature": -1}, "settings: temperature must be 0 or more"),
@@ -370,9 +386,9 @@ def test_nothing_is_attached_unless_the_program_says_where_from(tmp_path: Path) 
         ({"tool_choice": "weather"}, "settings: there is no tool_choice 'weather'; choose"),
     ],
 )
-def test_settings_in_python_are_checked_as_those_of_suites(settings: Any, error: str) -> None:
+def test_settings_in_python_are_checked_as_those_of_suites(given: Any, error: str) -> None:
     with pytest.raises(InputError) as raised:
-        Case(id="a", input_messages=(), settings=RequestSettings(**settings))
+        Case(id="a", input_messages=(), settings=RequestSettings(**given))
     assert str(raised.value).startswith(error)
 
 

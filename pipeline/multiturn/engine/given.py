@@ -112,8 +112,8 @@ def _plain(given: Mapping[str, Any]) -> dict[str, Any] | None:
     except ValueError:
         return None
     is_usual = line.id.strip() and line.messages and line.messages[-1].role != "assistant"
-    if not is_usual or "{{" in text or len(text) > MAX_CASE_SIZE:
-        return None
+    if not is_usual or "{{" in text or "file://" in text or len(text) > MAX_CASE_SIZE:
+        return None  # what may be warned of, or refused
     found: dict[str, Any] = {"id": line.id} if "id" in given else {}
     found["input_messages"] = tuple(
         [
