@@ -516,6 +516,14 @@ class Shout:
         return ProviderResponse(text=request.chat_prompt[-1].text.upper())
 
 
+class Slow(Shout):
+    """Answers later."""
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        await asyncio.sleep(0.01)
+        return await super().invoke(request)
+
+
 def at(server: Server, **more: Any) -> Any:
     address = f"{server.url}/v1"
     return load_target({**TARGET, "base_url": address, "max_retries": 0, **more})
@@ -640,18 +648,18 @@ def test_a_run_reads_no_further_than_it_can_send() -> None:
     read: list[int] = []
 
     async def arriving() -> AsyncIterator[dict[str, Any]]:
-        for number in range(100):
+        for number in range(12):
             read.append(number)
             yield asking(str(number))
 
     async def main() -> int:
         most, done = 0, 0
-        async for _ in run(arriving(), SPEC, Shout(), concurrency=3):
+        async for _ in run(arriving(), SPEC, Slow(), concurrency=3):
             most, done = max(most, len(read) - done), done + 1
         return most
 
     assert asyncio.run(main()) == 3
-    assert len(read) == 100
+    assert len(read) == 12
 
 
 def test_what_an_async_iterable_raises_ends_the_run_after_the_answers() -> None:
