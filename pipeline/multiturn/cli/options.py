@@ -99,7 +99,7 @@ _HEADINGS = {
     "Results": ("record_wire", "record_thinking"),
     "Costs": ("count_tokens", "prices", "max_cost", "max_tokens"),
     "Batches": ("batch", "no_wait", "poll"),
-    "Scale": ("workers", "scheduler", "concurrency", "order"),
+    "Scale": ("workers", "scheduler", "concurrency", "rate", "order"),
     "Logging": ("quiet", "debug", "verbose", "log_format"),
 }
 _HEADING = {name: heading for heading, names in _HEADINGS.items() for name in names}
@@ -156,15 +156,19 @@ targets_option = click.option(  # the command gets it as targets_file
 
 
 def target_options(
-    words: str, name: str = "target", *, default: str | None = None
+    words: str, name: str = "target", *, several: tuple[str, ...] = ()
 ) -> Callable[[CommandFunction], CommandFunction]:
-    """Add ``--target``, by a name for the command, with a help text; and ``--targets``."""
+    """Add ``--target``, by a name for the command, with a help text; and ``--targets``.
+
+    A command that takes several targets says which are the default.
+    """
     option = click.option(
         "--target",
         name,
         metavar="NAME",
-        default=default,
-        show_default=default is not None,
+        default=several or None,
+        show_default=bool(several),
+        multiple=bool(several),
         shell_complete=complete_target,
         help=words,
     )
@@ -254,6 +258,8 @@ def suite_command(
 
             for name in {"preview_target", "snapshot_target"} & others.keys():
                 others["target"] = others.pop(name)
+            if isinstance(others.get("target"), tuple):
+                others["targets"] = others.pop("target")
             given = {name: others.pop(name) for name in SuiteOptions._fields if name in others}
             log, failures = start_log(verbose, log_format), Failures(debug=debug)
             options = SuiteOptions(**given, log=log, failures=failures)
@@ -315,6 +321,7 @@ class SuiteOptions(NamedTuple):
     failures: Failures
     pipeline: str = ""
     target: str | None = None
+    targets: tuple[str, ...] = ()  # of a command that takes several
     targets_file: str | None = None
     format_: str = ""
 

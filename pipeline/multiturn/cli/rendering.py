@@ -80,7 +80,9 @@ def _indented(texts: Iterable[str]) -> list[str]:
 
 def to_result_text(result: "Result", *, color: bool) -> bytes:
     """Render an answer for reading, below where it is from."""
-    lines = _heading(result.suite, result.id, result.target, repairs=result.repairs)
+    number = [f"repeat {result.repeat}"] if result.repeat else []
+    names = (result.suite, result.id, result.target, *number)
+    lines = _heading(*names, repairs=result.repairs)
     lines += _indented(_said(result.response or "", result.tool_calls or ()))
     return _joined(lines, color)
 

@@ -39,21 +39,6 @@ _KEY = re.compile(r"[!-~]([ -~]*[!-~])?").fullmatch
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 
 
-def _check_headers(headers: Mapping[str, str]) -> None:
-    """Raise a ValueError for a header of a target that is not sent."""
-    for name, value in headers.items():
-        if not _HEADER(name):
-            raise ValueError(f"headers has a name that HTTP cannot carry: {name!r}")
-        if name.lower() in _OWN_HEADERS:
-            what = f"headers cannot replace {name!r}, which multiturn sends itself; leave it out"
-            raise ValueError(what)
-        if not (value.isascii() and value.isprintable()):
-            what = f"the header {name!r} has a line break, or another character that HTTP cannot"
-            raise ValueError(f"{what} carry; remove it")
-        if [other.lower() for other in headers].count(name.lower()) > 1:
-            raise ValueError(f"headers has {name!r} twice; keep one of them")
-
-
 class HttpSettings(ChatSettings, frozen=True, kw_only=True):
     """What every target that uses HTTP sets.
 
@@ -78,7 +63,12 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
         if key is not None and not _KEY(key):
             what = "api_key is empty, or has a space around it, or a character that no key has"
             raise ValueError(f"{what}; check it")
-        _check_headers(self.headers)
+        names = [name.lower() for name in self.headers]
+        for name, value in self.headers.items():
+            is_text = _HEADER(name) and value.isascii() and value.isprintable()
+            if not is_text or names.count(name.lower()) > 1 or name.lower() in _OWN_HEADERS:
+                what = f"headers cannot have {name!r}: HTTP cannot carry its name or its value"
+                raise ValueError(f"{what}, multiturn sends it itself, or it is there twice")
         for name in self.model_takes:
             if name not in FEATURES:
                 near = did_you_mean(name, FEATURES)
@@ -290,7 +280,7 @@ class HttpProvider(ChatProvider):
         """Return the client of the event loop that runs."""
         loop, own = asyncio.get_running_loop(), self._own
         if getattr(own, "loop", None) is not loop:
-            own.client, own.loop = Client(self.settings, self.server, self.secrets), loop
+            own.client, own.loop = Client(self), loop
         client: Client = own.client
         return client
 

@@ -194,7 +194,7 @@ def other_suites(
     return found
 
 
-def known_of(entries: Iterable[Promotion | str]) -> object:
+def _known_of(entries: Iterable[Promotion | str]) -> object:
     """Return what is known of a file, for its key: how it is promoted, and digests of its texts."""
     entries = list(entries)
     promoted = {entry for entry in entries if isinstance(entry, Promotion)}
@@ -318,11 +318,16 @@ class FoundFiles:
                         # In a new case, the file is a part of its own growth.
                         counts = (n for key, n in new.occurrences.items() if key not in new_cases)
                         growth = sum(counts) * (estimated_tokens(new.file) - estimated_tokens(old))
-            yield changes.attached_file_change(
-                *(path, old, new.file if new else ""),
-                *(known_of(chain(*was)), known_of(chain(*wanted))),
-                what=what,
-                privilege=change.words if change else None,
+            is_compared, first, lines = changes.file_lines(old, new.file if new else "")
+            yield Change(
+                kind="file",
+                key=changes.key_of(path, *(_known_of(chain(*each)) for each in (was, wanted))),
+                path=path,
+                what=change.words if change else what,
+                privileges=(change.words,) if change else (),
+                line=first,
+                lines=lines,
+                is_compared=is_compared,
                 cases=tuple(cases),
                 growth=growth,
                 causes=causes,

@@ -43,9 +43,9 @@ class OpenAIBatchApi(BatchApi):
         """The path of the whole batch."""
         return self.url
 
-    def line(self, digest: str, body: bytes) -> bytes:
+    def line(self, name: str, body: bytes) -> bytes:
         """Return a line with ``custom_id``, ``method``, ``url`` and ``body``."""
-        names = (digest.encode(), self.url.encode(), body)
+        names = (name.encode(), self.url.encode(), body)
         return b'{"custom_id":"%s","method":"POST","url":"%s","body":%s}' % names
 
     async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
