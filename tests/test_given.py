@@ -644,6 +644,24 @@ def test_a_run_answers_what_has_arrived_before_the_next_one_does() -> None:
     assert asyncio.run(asyncio.wait_for(main(), 20)) == ["ONE", "TWO", "THREE"]
 
 
+def test_what_has_arrived_goes_to_each_target_before_the_next_one_arrives() -> None:
+    async def main() -> set[tuple[str, Any]]:
+        async def arriving() -> AsyncIterator[dict[str, Any]]:
+            yield asking("one")
+            await asyncio.Event().wait()
+
+        other, found = Shout(), set[tuple[str, Any]]()
+        other.name = "other"
+        async for result in run(arriving(), SPEC, [Shout(), other], concurrency=1, repeat=2):
+            found.add((result.target, result.repeat))
+            if len(found) == 4:
+                break
+        return found
+
+    found = asyncio.run(asyncio.wait_for(main(), 20))
+    assert found == {("shout", 1), ("shout", 2), ("other", 1), ("other", 2)}
+
+
 def test_a_run_reads_no_further_than_it_can_send() -> None:
     read: list[int] = []
 

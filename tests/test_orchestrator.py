@@ -304,7 +304,7 @@ def test_a_suite_and_a_pipeline_may_be_paths(tmp_path: Path) -> None:
             "cases must be an iterable of Case or mappings, or the path of a suite, not Case",
         ),
         ({"cases": [5]}, "a case is a Case or a mapping, not an int"),
-        ({"concurrency": "8"}, "concurrency must be a whole number, not str"),
+        ({"concurrency": "8"}, "concurrency must be a whole number above 0, not str"),
         ({"pipeline": [1]}, "pipeline must be a Pipeline, or its name or path, not list"),
         ({"provider": "claude"}, "'claude' has not; load_target gives the provider of a target"),
         ({"provider": None}, "a provider has a name and a method invoke, and None has not"),

@@ -329,12 +329,13 @@ class Queue:
 
     Attributes:
         lanes: by the names of targets; without those to which no more is sent.
-        is_waiting: whether there is no case before an answer, or the next case, arrives.
+        is_waiting: whether there is no case before an answer arrives.
+        is_early: whether the next case had not arrived when it was asked for.
     """
 
     def __init__(self, cases: Iterator[RunCase], lanes: dict[str, Lane]) -> None:
         self.lanes = lanes
-        self.is_waiting = False
+        self.is_waiting = self.is_early = False
         self._cases = cases
         self._end: Exception | None = None  # of the cases: StopIteration, or an error
 
@@ -374,7 +375,7 @@ class Queue:
             self._end = error
             return None
         if case is NOT_YET:
-            self.is_waiting = True
+            self.is_early = True
             return None
         lane = self.lanes.get(case.result.target)
         return case if not case.has_result else None if lane is None else lane.add(case)
@@ -620,7 +621,7 @@ class Run:
         is_unchanged = results_file.is_stored(once, self.earlier)
         return replace(case, action="skip") if is_unchanged else case
 
-    def _prepared(self) -> Iterator[RunCase]:
+    def _prepared(self) -> Iterator[Any]:
         strict, sample = self.selection.strict, self.selection.sample
         asked_for = UNSET if sample is None else str(sample)
         for each in self._read():
@@ -642,18 +643,21 @@ class Run:
                 for number in self.numbers if case.result.id else [UNSET]:
                     yield replace(prepared, result=replace(prepared.result, repeat=number))
 
-    def _read(self) -> Iterator[ConvertedCase]:
+    def _read(self) -> Iterator[Any]:
         if self._given is None:
             yield from read_cases(self.selection)
             return
-        number = 1
+        number = 0
         for given in self._given:
+            if given is NOT_YET:
+                yield NOT_YET
+                continue
+            number += 1
             try:
-                case = given if given is NOT_YET else case_of(given, case_id=str(number))
-                yield case if case is NOT_YET else ConvertedCase(case.suite, case)
+                case = case_of(given, case_id=str(number))
+                yield ConvertedCase(case.suite, case)
             except MultiturnError as error:
                 yield ConvertedCase("", error=error)
-            number += given is not NOT_YET
 
     def keep(self, case: RunCase) -> None:
         """Write the result of a case into the file, if there is one, and add up what it cost."""
@@ -864,11 +868,12 @@ async def _answers(run: Run, cases: Queue) -> AsyncGenerator[RunCase, None]:
     is_over = False
     try:
         while under_way or not is_over:
-            if is_over or cases.is_waiting:
-                arrival = set() if is_over or run.arriving is None else run.arriving.pending()
-                if awaited := under_way | arrival:
-                    await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
-                cases.is_waiting &= run.arriving is None or bool(run.arriving.pending())
+            if run.arriving is not None and cases.is_early and not is_over:
+                if arrival := run.arriving.pending():
+                    await asyncio.wait(under_way | arrival, return_when=asyncio.FIRST_COMPLETED)
+                cases.is_early = False
+            elif is_over or cases.is_waiting:
+                await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             else:
                 case = None
                 try:
