@@ -76,7 +76,7 @@ snapshots: $(READY)  ## update the prompt snapshots, and list the expectations t
 		echo "Change these expectations by hand: those of stages in tests/stages, those of scenarios in tests/scenarios, those of pages in the README and docs."
 
 bench: $(READY)  ## measure times and memory against floors
-	for question in conversion startup workers run media batch report images tokens; do \
+	for question in conversion calls startup workers run media batch report images tokens; do \
 		PYTHONPATH=tests $(BIN)/python benchmarks/$$question.py || exit 1; done
 
 fuzz: $(READY)  ## look for input that breaks something, FUZZ_SECONDS=20 for each kind

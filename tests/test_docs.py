@@ -16,7 +16,7 @@ from batch_server import BatchServer
 from commands import run
 from comparing import data_of, write
 from evals_server import TICKETS, EvalsServer, add_tickets
-from loopback import KEY, Server, completion, error_body
+from loopback import KEY, Server, chat_answer, completion, error_body
 from media_files import image
 from multiturn import Call, Media, Part, Thinking, Turn, explain, load_suite
 from multiturn.documents.yaml_reader import read_documents
@@ -332,6 +332,16 @@ def test_the_page_of_a_vendor_works_as_it_stands(
             server.answer(status=status, body=body, times=3 if status == 429 else 1)
         assert undated(said(command, tmp_path)) == undated(output)
     assert len(sessions(text)) >= 5
+
+
+def test_the_page_of_calls_works_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Server
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    server.reply = lambda text: chat_answer(f"You said: {text}")
+    assert play(at_address(page("api.md"), server.url), tmp_path) == 6
+    assert [request.json["messages"][-1]["content"] for request in server.requests] == ["Hello"] * 2
 
 
 def test_the_page_of_python_works_as_it_stands(

@@ -1,6 +1,8 @@
 """The classes of errors: what each means, and what becomes of one in another process."""
 
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 
@@ -52,3 +54,18 @@ def test_what_every_case_would_meet_ends_a_run() -> None:
 
 def test_each_class_says_what_it_means() -> None:
     assert all(each.__doc__ and each.__doc__ != MultiturnError.__doc__ for each in OURS[1:])
+
+
+def test_the_page_has_the_tree_of_classes() -> None:
+    """With dots for the levels, and the kind that results call it."""
+    page = (Path(__file__).parent.parent / "docs/api.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| ((?:· )*)`(\w+Error)` \| `?(\w*)`? \|", page, re.MULTILINE)
+    depths = {each.__name__: len(each.__mro__) - len(MultiturnError.__mro__) for each in OURS}
+    kinds = {each.__name__: getattr(each, "kind", "") for each in OURS}
+    parents = {each.__name__: each.__mro__[1].__name__ for each in OURS}
+    assert {name: kind for _, name, kind in shown} == kinds
+    assert {name: len(dots) // 2 for dots, name, _ in shown} == depths
+    path = [""] * 4
+    for dots, name, _ in shown:
+        path[len(dots) // 2] = name
+        assert not dots or path[len(dots) // 2 - 1] == parents[name]

@@ -299,9 +299,12 @@ def test_a_suite_and_a_pipeline_may_be_paths(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"cases": case(1)}, "cases must be an iterable of Case, or the path of a suite, not Case"),
-        ({"cases": [{"id": "a"}]}, "each of the cases must be a Case, as load_suite gives it"),
-        ({"concurrency": "8"}, "concurrency must be a whole number, not str"),
+        (
+            {"cases": case(1)},
+            "cases must be an iterable of Case or mappings, or the path of a suite, not Case",
+        ),
+        ({"cases": [5]}, "a case is a Case or a mapping, not an int"),
+        ({"concurrency": "8"}, "concurrency must be a whole number above 0, not str"),
         ({"pipeline": [1]}, "pipeline must be a Pipeline, or its name or path, not list"),
         ({"provider": "claude"}, "'claude' has not; load_target gives the provider of a target"),
         ({"provider": None}, "a provider has a name and a method invoke, and None has not"),

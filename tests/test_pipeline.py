@@ -118,8 +118,7 @@ def test_what_is_no_stage_is_said_with_what_to_write(item: Any, words: str) -> N
             lambda: stage({"turns"}),
             "facts are given by their kind; write @stage(requires={...}), or",
         ),
-        (lambda: Pipeline("spec"), "Pipeline takes stages, not 'spec'; load_pipeline takes a name"),  # type: ignore[arg-type]
-        (lambda: Pipeline(None), "Pipeline takes stages, not None; load_pipeline takes a name"),  # type: ignore[arg-type]
+        (lambda: Pipeline(None), "Pipeline takes stages, a name or a path, not None"),  # type: ignore[arg-type]
         (lambda: SPEC.request(DICT), "of a Case, not a dict; write pipeline.request(case)"),
         (lambda: SPEC(CASE), "not a Case; write pipeline.request(case) or pipeline(Conversion("),  # type: ignore[arg-type]
         (lambda: SPEC(Conversion(DICT)), "of a Case, not a dict; write pipeline.request(case)"),

@@ -12,9 +12,9 @@ from bodies import Values
 from commands import run
 from multiturn import load_suite
 from multiturn.logs import warnings_to
+from multiturn.providers.trace import form_of
 from multiturn.traces.again import differences
 from multiturn.traces.suite import attached_for, suite_text
-from multiturn.traces.trace import form_of
 from test_import import again, cases_of, written
 
 RECORDED = Path(__file__).with_name("recorded")

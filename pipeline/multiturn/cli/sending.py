@@ -178,7 +178,7 @@ class Tally:
         is_said = target in self.denied if case.ends_run else message in self._said
         if is_said:
             self.failures.count += 1
-        elif isinstance(case.error, MultiturnError):
+        elif result.error.type == "conversion" and isinstance(case.error, MultiturnError):
             self.failures.add(case.error)
         else:
             self.failures.say(f"{message}; no more cases are sent" if case.ends_run else message)

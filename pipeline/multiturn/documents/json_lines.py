@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
+from msgspec import msgpack
+
 from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, is_deeper
 from multiturn.documents.yaml_reader import read_integer
 from multiturn.errors import InputError, MultiturnError, Place, quoted
@@ -119,3 +121,11 @@ def node_of(value: Any, mark: Mark) -> Node:
     if isinstance(value, list):
         return Node(None, mark, None, [node_of(child, mark) for child in value])
     return Node(value, mark)
+
+
+def node_of_given(value: Any) -> Node:
+    """Return what a program has made, without a place; what no file can hold is a ValueError."""
+    found = msgpack.decode(msgpack.encode(value))
+    if is_deeper(found, MAX_DEPTH):
+        raise ValueError(TOO_DEEP)
+    return node_of(found, Mark(-1, -1))

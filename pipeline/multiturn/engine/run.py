@@ -4,7 +4,14 @@ import asyncio
 import hashlib
 import os
 from bisect import bisect_left, insort
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -12,7 +19,7 @@ from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal, Self, TypedDict, Unpack, get_args
+from typing import Any, Literal, Self, TypedDict, Unpack, get_args, overload
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -22,6 +29,7 @@ import multiturn
 from multiturn import errors
 from multiturn.engine import costs
 from multiturn.engine.converting import ConvertedCase, convert_case, read_cases
+from multiturn.engine.given import Given, case_of
 from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
 from multiturn.errors import LimitReachedError, MultiturnError, ProviderError, option
@@ -71,7 +79,7 @@ class RunCase(Struct, frozen=True):
         where: the place of the case in its suite.
         tokens: how many tokens the request has, estimated or counted; None if there is an error, or
             nothing needs to know it.
-        error: the exception, if the case cannot be read or converted.
+        error: the exception, if the case cannot be read or converted, or has no answer.
     """
 
     action: Action
@@ -85,6 +93,11 @@ class RunCase(Struct, frozen=True):
     def has_result(self) -> bool:
         """Whether this run has a result for the case: an answer, or an error."""
         return self.action not in ("reuse", "skip")
+
+    @property
+    def body(self) -> bytes:
+        """The exact bytes to send; empty if there is an error."""
+        return b"" if self.wire is None else self.wire.body
 
     @property
     def ends_run(self) -> bool:
@@ -101,7 +114,8 @@ class RunCase(Struct, frozen=True):
         if not isinstance(error, ProviderError):
             error = errors.OwnProviderError(f"{type(error).__name__}: {error}")
         failure = Failure(error.kind, utf8(f"{self.where}: {error.what}"))
-        return replace(self, result=replace(self.result, error=failure, retries=error.retries))
+        result = replace(self.result, error=failure, retries=error.retries)
+        return replace(self, result=result, error=error)
 
     def answered(self, answer: ProviderResponse, *, with_thinking: bool) -> "RunCase":
         """Return the case with its answer; without text, calls are one, too."""
@@ -185,6 +199,46 @@ class RunTarget(Struct, frozen=True):
         digest = None if wire is None else _digest((wire.prepared or wire.request).settings)
         now = datetime.now(UTC).replace(microsecond=0)
         return replace(self.made, settings_digest=digest, time=now)
+
+
+def prepare(
+    case: Given, pipeline: Pipeline, provider: Provider, *, with_tokens: bool = True
+) -> RunCase:
+    """Return the request of a case as it would be sent; nothing is sent.
+
+    Of what it returns, ``body`` is what a vendor gets, ``result.repairs`` what its rules have
+    changed, ``result.digest`` a hash without keys, and ``tokens`` how many tokens the request has.
+
+    Args:
+        case: a case, or a mapping as ``case_of`` takes it.
+        pipeline: as ``load_pipeline`` gives it.
+        provider: as ``load_target`` gives it, or one of your own.
+        with_tokens: whether to count tokens.
+
+    Raises:
+        TypeError: an argument has the wrong type.
+        ProviderError: the vendor's rules refuse the request; all that it breaks is in the message.
+        MultiturnError: it is no case, or the pipeline does not convert it.
+    """
+    want(pipeline, Pipeline, "pipeline must be a Pipeline, as load_pipeline gives it")
+    budget = costs.Budget(None, most_cost=None, most_tokens=None, batch=False)
+    target = RunTarget(complete(provider), "", Made(), budget, with_tokens)
+    found = target.prepared(*_converted(case_of(case), pipeline, strict=False))
+    if found.error is not None:
+        raise found.error
+    return found
+
+
+async def send(case: Given, pipeline: Pipeline, provider: Provider) -> ProviderResponse:
+    """Send one case, and return the answer; many may be under way at once.
+
+    Arguments and errors are those of ``prepare``.
+
+    Raises:
+        ProviderError: there is no answer; its ``kind`` says why.
+    """
+    wire: Any = prepare(case, pipeline, provider, with_tokens=False).wire
+    return await complete(provider).send(wire)
 
 
 Order = Literal["prefixes", "suite"]
@@ -276,11 +330,12 @@ class Queue:
     Attributes:
         lanes: by the names of targets; without those to which no more is sent.
         is_waiting: whether there is no case before an answer arrives.
+        is_early: whether the next case had not arrived when it was asked for.
     """
 
     def __init__(self, cases: Iterator[RunCase], lanes: dict[str, Lane]) -> None:
         self.lanes = lanes
-        self.is_waiting = False
+        self.is_waiting = self.is_early = False
         self._cases = cases
         self._end: Exception | None = None  # of the cases: StopIteration, or an error
 
@@ -319,12 +374,41 @@ class Queue:
         except Exception as error:  # StopIteration, or what a generator of cases raises
             self._end = error
             return None
+        if case is NOT_YET:
+            self.is_early = True
+            return None
         lane = self.lanes.get(case.result.target)
         return case if not case.has_result else None if lane is None else lane.add(case)
 
 
 _MOST_HELD = 16 * 2**20  # bytes of requests
-Cases = Iterable[Case] | Selection | str | Path
+Cases = Iterable[Given] | AsyncIterable[Given] | Selection | str | Path
+NOT_YET: Any = object()  # in the place of a case that has not arrived
+
+
+class Arriving(Iterator[Given]):
+    """An iterator over the cases of an async iterable, with ``NOT_YET`` while none has arrived."""
+
+    def __init__(self, cases: AsyncIterable[Given]) -> None:
+        self._cases = aiter(cases)
+        self._next: asyncio.Task[Given | None] | None = None
+
+    def __next__(self) -> Any:
+        """Return the case that has arrived, or begin to wait for it."""
+        if self._next is None:
+            self._next = asyncio.ensure_future(anext(self._cases, None))
+        if not self._next.done():
+            return NOT_YET
+        case, self._next = self._next.result(), None
+        if case is None:
+            raise StopIteration
+        return case
+
+    def pending(self) -> set[asyncio.Task[Any]]:
+        """Return the task that ends when the next case arrives, if one is waited for."""
+        return set() if self._next is None or self._next.done() else {self._next}
+
+
 Providers = Provider | Sequence[Provider]
 
 
@@ -385,7 +469,8 @@ class Run:
         providers = [complete(each) for each in several]
         if not providers:
             raise ValueError("a run has at least one provider; give one")
-        self.selection, self._given, self.pipeline = _chosen(cases, pipeline)
+        self.arriving = Arriving(cases) if isinstance(cases, AsyncIterable) else None
+        self.selection, self._given, self.pipeline = _chosen(self.arriving or cases, pipeline)
         self.path = None if results is None else str(results)
         resume, against = options.get("resume", False), options.get("against")
         for name in ("resume", "reuse") if self.path is None else ():
@@ -429,6 +514,9 @@ class Run:
             rate = _limit("rate", options.get("rate"), int)
             each.turn = at_once if rate is None else Rate(rate).turn
             self.targets[each.name] = RunTarget(each, where, made, budget, with_tokens)
+        limits = [each for each in self.targets.values() if each.budget.has_limit]
+        if self.arriving is not None and (batch or limits):
+            raise ValueError("batches and limits take no async iterable; give a list of cases")
         self.earlier: dict[bytes, str] = {}  # digests at the revision, by the keys of results
         if against is not None:
             if isinstance(pipeline, Pipeline) or self._given is not None:
@@ -517,8 +605,8 @@ class Run:
     def cases(self) -> Iterator[RunCase]:
         """Read, convert and yield each case, one at a time; nothing is sent."""
         for prepared in self._prepared() if self._held is None else self._held:
-            case = self._unless_known(prepared)
-            if self.results is not None:
+            case = prepared if prepared is NOT_YET else self._unless_known(prepared)
+            if self.results is not None and case is not NOT_YET:
                 self.results.touch(case.result)
                 if case.action == "reuse" and not results_file.is_stored(case.result, self.stored):
                     self.results.copy(self._old.line(case.result))
@@ -533,16 +621,19 @@ class Run:
         is_unchanged = results_file.is_stored(once, self.earlier)
         return replace(case, action="skip") if is_unchanged else case
 
-    def _prepared(self) -> Iterator[RunCase]:
+    def _prepared(self) -> Iterator[Any]:
         strict, sample = self.selection.strict, self.selection.sample
         asked_for = UNSET if sample is None else str(sample)
         for each in self._read():
             targets, request = [*self.targets.values()], None
+            if each is NOT_YET:
+                yield NOT_YET
+                continue
             if each.case is not None and each.error is None:
                 case, request = _converted(each.case, self.pipeline, strict=strict)
             else:
                 failure = Failure("conversion", utf8(str(each.error)))
-                suite, case_id = utf8(self.names[each.suite]), each.case_id or ""
+                suite, case_id = utf8(self.names.get(each.suite, "")), each.case_id or ""
                 result = Result(suite=suite, id=case_id, target="", error=failure)
                 case = RunCase("unreadable", result, error=each.error)
                 targets = targets if case_id else targets[:1]
@@ -552,13 +643,21 @@ class Run:
                 for number in self.numbers if case.result.id else [UNSET]:
                     yield replace(prepared, result=replace(prepared.result, repeat=number))
 
-    def _read(self) -> Iterator[ConvertedCase]:
+    def _read(self) -> Iterator[Any]:
         if self._given is None:
             yield from read_cases(self.selection)
             return
-        for case in self._given:
-            want(case, Case, "each of the cases must be a Case, as load_suite gives it")
-            yield ConvertedCase(case.suite, case)
+        number = 0
+        for given in self._given:
+            if given is NOT_YET:
+                yield NOT_YET
+                continue
+            number += 1
+            try:
+                case = case_of(given, case_id=str(number))
+                yield ConvertedCase(case.suite, case)
+            except MultiturnError as error:
+                yield ConvertedCase("", error=error)
 
     def keep(self, case: RunCase) -> None:
         """Write the result of a case into the file, if there is one, and add up what it cost."""
@@ -599,12 +698,12 @@ def _limit(name: str, number: Any, kind: Any = int | float) -> Any:
 
 
 def _chosen(
-    cases: Cases, pipeline: Pipeline | str | Path | None
-) -> tuple[Selection, Iterable[Case] | None, Pipeline]:
+    cases: Any, pipeline: Pipeline | str | Path | None
+) -> tuple[Selection, Iterable[Given] | None, Pipeline]:
     """Return which cases a run is of, the cases themselves if they are given, and the pipeline."""
     words = "pipeline must be a Pipeline, or its name or path"
     want(pipeline, Pipeline | str | Path | None, words)
-    words = "cases must be an iterable of Case, or the path of a suite"
+    words = "cases must be an iterable of Case or mappings, or the path of a suite"
     want(cases, Iterable | Selection | Path, words)
     roots = {"root": None} if isinstance(cases, str | Path) else {}
     with from_project(pipeline=pipeline, **roots) as project:
@@ -617,7 +716,7 @@ def _chosen(
 
 
 async def run(
-    cases: Iterable[Case] | str | Path,
+    cases: Iterable[Given] | AsyncIterable[Given] | str | Path,
     pipeline: Pipeline | str | Path | None,
     provider: Providers,
     *,
@@ -635,8 +734,8 @@ async def run(
     provider.
 
     Args:
-        cases: the cases, which may be a generator; or the path of a suite or of a folder, whose
-            root is then the project's.
+        cases: the cases, or mappings as ``case_of`` takes them, which may come from a generator,
+            sync or async; or the path of a suite or of a folder, whose root is then the project's.
         pipeline: the pipeline, its name or the path of its file; None for the project's, else
             ``spec``.
         provider: answers the requests; or a list of providers, each of which answers all, and has
@@ -683,23 +782,43 @@ async def run(
                     yield case.result
 
 
+@overload
 def dry_run(
-    cases: Iterable[Case] | str | Path,
+    cases: AsyncIterable[Given], pipeline: Pipeline | str | Path | None, provider: Providers
+) -> AsyncIterator[RunCase]: ...
+@overload
+def dry_run(
+    cases: Iterable[Given] | str | Path,
     pipeline: Pipeline | str | Path | None,
     provider: Providers,
     *,
     results: str | Path | None = None,
     count_tokens: bool = False,
     **options: Unpack[RunOptions],
-) -> Iterator[RunCase]:
+) -> Iterator[RunCase]: ...
+def dry_run(
+    cases: Any, pipeline: Any, provider: Any, *, count_tokens: bool = False, **options: Any
+) -> Any:
     """Return an iterator over what ``run`` would do with each case; nothing is sent or written.
+
+    It is an async one where the cases come from an async iterable.
 
     The arguments and errors are those of ``run``; but with ``count_tokens``, it asks the vendor how
     many tokens each request has, and has an event loop of its own: inside another one, call it in a
     thread, as ``run_batches``.
     """
-    dry = Run(cases, pipeline, provider, results=results, is_dry=True, **options)
+    dry = Run(cases, pipeline, provider, is_dry=True, **options)
+    if dry.arriving is not None:
+        return _arrived(dry.cases(), dry.arriving)
     return counted(dry) if count_tokens else dry.cases()
+
+
+async def _arrived(cases: Iterator[RunCase], arriving: Arriving) -> AsyncIterator[RunCase]:
+    for case in cases:
+        if case is NOT_YET:
+            await asyncio.wait(arriving.pending())
+        else:
+            yield case
 
 
 def estimate(
@@ -735,7 +854,8 @@ def answers(run: Run, *, concurrency: int, order: Order) -> AsyncGenerator[RunCa
     cases = run.cases()
     # The first case may come through a pipe. Ctrl-C ends the wait for it only outside the event
     # loop, which answers the first Ctrl-C by cancelling a task that never gets to run.
-    first = list(islice(cases, 1))
+    first = [] if run.arriving is not None else list(islice(cases, 1))
+    order = "suite" if run.arriving is not None else order
     targets = run.targets.items()
     lanes = {name: Lane(target.provider, order, concurrency) for name, target in targets}
     return _answers(run, Queue(chain(first, cases), lanes))
@@ -748,7 +868,11 @@ async def _answers(run: Run, cases: Queue) -> AsyncGenerator[RunCase, None]:
     is_over = False
     try:
         while under_way or not is_over:
-            if is_over or cases.is_waiting:
+            if run.arriving is not None and cases.is_early and not is_over:
+                if arrival := run.arriving.pending():
+                    await asyncio.wait(under_way | arrival, return_when=asyncio.FIRST_COMPLETED)
+                cases.is_early = False
+            elif is_over or cases.is_waiting:
                 await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             else:
                 case = None
@@ -778,7 +902,7 @@ async def _answers(run: Run, cases: Queue) -> AsyncGenerator[RunCase, None]:
             raise failure
     finally:
         arrived = [task for task in under_way if task.done()]
-        for task in under_way:
+        for task in under_way | (run.arriving.pending() if run.arriving is not None else set()):
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
         for task in arrived:  # nobody reads it any more, but it may have been paid for

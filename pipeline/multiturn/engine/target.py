@@ -1,5 +1,8 @@
 """The target that a project, or whoever calls, has chosen."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from multiturn.engine.project import from_project
 from multiturn.model.turns import kind_of
 from multiturn.providers.base import TargetProvider
@@ -7,13 +10,14 @@ from multiturn.providers.targets import DEFAULT, find_target
 
 
 def load_target(
-    name: str | None = None, *, file: str | None = None, sends: bool = True
+    name: str | Mapping[str, Any] | None = None, *, file: str | None = None, sends: bool = True
 ) -> TargetProvider:
     """Return the provider of a target.
 
     Args:
         name: of the target; by default that of the project's ``multiturn.toml`` or
-            ``pyproject.toml``, else ``echo``, which sends nothing and needs no file.
+            ``pyproject.toml``, else ``echo``, which sends nothing and needs no file. Or what a file
+            says of a target, as a mapping; its own ``name`` is then optional.
         file: the targets file; by default the nearest ``targets.yaml`` or
             ``.agentv/targets.yaml``, from the current folder up to the one with ``.git``, and not
             from a suite's folder: the file can start programs, and says where keys go.
@@ -24,7 +28,7 @@ def load_target(
         MultiturnError: there is no such target, its settings are wrong, or a variable that it
             uses is not set; or the project's defaults are wrong, or another user's.
     """
-    if not isinstance(name, str | None):
+    if not isinstance(name, str | Mapping | None):
         raise TypeError(f"load_target takes the name of a target, not {kind_of(name)}")
     with from_project(target=name, default_system=None) as project:
         chosen = DEFAULT if project.target is None else project.target

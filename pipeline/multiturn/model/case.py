@@ -115,7 +115,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     __repr__ = brief
 
     def __post_init__(self) -> None:
-        """Refuse a text where a tuple of texts is meant, and messages that are not."""
+        """Refuse a text where a tuple is meant, and messages and settings that no suite has."""
         messages = self.input_messages if isinstance(self.input_messages, tuple | list) else [None]
         for number, message in enumerate(messages):
             if not isinstance(message, TestMessage):
@@ -127,6 +127,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
                 raise ValueError(f"input_messages[{number}]: no role {message.role!r}; {hint}")
         if not isinstance(self.settings, RequestSettings):
             raise TypeError("settings are a RequestSettings; write RequestSettings(temperature=0)")
+        self.settings.check()
         tuple_of_texts("guidelines", self.guidelines)
         tuple_of_texts("guideline_patterns", self.guideline_patterns)
 

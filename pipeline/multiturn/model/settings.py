@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 
-from multiturn.documents.json_lines import read_value
+from multiturn.documents.json_lines import node_of_given, read_value
 from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import LARGEST_NUMBER, read_as
 from multiturn.errors import InputError, MultiturnError, quoted
@@ -98,6 +98,11 @@ class RequestSettings(
             return {}
         found = ((name, getattr(self, name)) for name in SETTINGS)
         return {name: value for name, value in found if value is not None}
+
+    def check(self) -> None:
+        """Raise an InputError for a value that no suite may have."""
+        if said := self.said():
+            read_as(node_of_given(said), SettingsKeys, where="", label="settings")
 
     def over(self, others: "RequestSettings") -> "RequestSettings":
         """Return these settings, and where they say nothing, the others."""

@@ -80,11 +80,12 @@ class Pipeline:
     """A named, ordered, immutable list of configured stages.
 
     Args:
-        stages: functions, or Steps where they have options.
+        stages: functions, or Steps where they have options; or what ``load_pipeline`` takes.
         name: its name or path, for messages.
 
     Raises:
         PipelineError: an option that a stage does not take, or an order that breaks a contract.
+        MultiturnError: as ``load_pipeline`` does.
 
     >>> from multiturn_stages.embed_files import embed_files
     >>> from multiturn_stages.resolve_segments import resolve_segments
@@ -92,9 +93,16 @@ class Pipeline:
     Pipeline(resolve_segments -> embed_files)
     """
 
-    def __init__(self, stages: Iterable[Stage | Step], *, name: str = "pipeline") -> None:
-        if isinstance(stages, str) or not isinstance(stages, Iterable):
-            raise TypeError(f"Pipeline takes stages, not {stages!r}; load_pipeline takes a name")
+    def __init__(
+        self, stages: Iterable[Stage | Step] | str | Path, *, name: str = "pipeline"
+    ) -> None:
+        if isinstance(stages, str | Path):
+            from multiturn.pipelines.pipeline_file import read_pipeline  # which needs this class
+
+            vars(self).update(vars(read_pipeline(stages)))
+            return
+        if not isinstance(stages, Iterable):
+            raise TypeError(f"Pipeline takes stages, a name or a path, not {stages!r}")
         self.name = name
         # Where a file has each stage, which is the option "", and each option; by stage and option.
         self.places: Mapping[tuple[str, str], Place] = {}

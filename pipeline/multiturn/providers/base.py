@@ -413,9 +413,9 @@ class AxProvider(ABC):
                 or audio is attached, which a question does not have (C8).
         """
         if request.chat_prompt is not None and not request.chat_prompt:
-            raise errors.ProviderError(broken("C1", "the chat prompt is empty; add a user message"))
+            raise errors.RefusedError(broken("C1", "the chat prompt is empty; add a user message"))
         if lacks_media(request):
-            raise errors.ProviderError(broken("C8", _WITH_CHAT))
+            raise errors.RefusedError(broken("C8", _WITH_CHAT))
         return tuple(map(message_of, prompt_of(request)))
 
 

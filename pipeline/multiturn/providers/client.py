@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 PIECE = 2**16  # bytes that are sent or received at a time
 _SHORTEST_DELAY, _LONGEST_DELAY = 0.5, 8.0  # seconds, where the server does not say
+_MOST_CONNECTIONS = 900  # most systems let a process open 1,024 files; more requests wait
 _RETRIED = (408, 409, 429)  # and all from 500 on
 _PASSING = ("connection", "timeout", "unreachable")  # kinds of errors
 _OF_DISKS = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.EIO)
@@ -96,7 +97,7 @@ class Client:
             self._headers["authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
         trusted = _trusting(environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR"))
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=trusted),
+            connector=aiohttp.TCPConnector(limit=_MOST_CONNECTIONS, ssl=trusted),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(),  # ours limits a whole attempt
             auto_decompress=False,  # which has no limit

@@ -46,11 +46,11 @@ class InvokedProvider(base.TargetProvider):
         """Return the request as JSON, unless it has calls or media, and the provider takes none."""
         if "media" not in self.accepts and any(file.media for file in files_and_media(request)):
             advice = f"add accepts = {{'media'}} to {self.settings.provider}, if it sends them"
-            raise errors.ProviderError(broken("C7", advice))
+            raise errors.RefusedError(broken("C7", advice))
         has_calls = request.tools or any(turn.is_more for turn in prompt_of(request))
         if has_calls and "calls" not in self.accepts:
             advice = f"add accepts = {{'calls'}} to {self.settings.provider}, if it sends them"
-            raise errors.ProviderError(broken("C6", advice))
+            raise errors.RefusedError(broken("C6", advice))
         return base.Wire(provider=self.settings.provider, shown=body_of(request), request=request)
 
     async def ask(self, wire: base.Wire) -> base.ProviderResponse:

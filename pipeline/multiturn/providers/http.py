@@ -3,6 +3,7 @@
 import asyncio
 import math
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, BinaryIO, ClassVar, TypeVar
@@ -138,12 +139,10 @@ class HttpProvider(ChatProvider):
     own_server: ClassVar[str] = ""  # the vendor's, where the target names no other address
     count_key: ClassVar[str] = "input_tokens"  # of what an endpoint for counts answers
 
-    _client: Client | None = None
-    _loop: asyncio.AbstractEventLoop | None = None
-
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
         self._taught: set[str] = set()
+        self._own = threading.local()  # each thread has a loop of its own, and a client for it
 
     @property
     def server(self) -> str:
@@ -272,11 +271,11 @@ class HttpProvider(ChatProvider):
 
     def client(self) -> Client:
         """Return the client of the event loop that runs."""
-        loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:
-            self._client = Client(self)
-            self._loop = loop
-        return self._client
+        loop, own = asyncio.get_running_loop(), self._own
+        if getattr(own, "loop", None) is not loop:
+            own.client, own.loop = Client(self), loop
+        client: Client = own.client
+        return client
 
     async def send(self, wire: Wire) -> ProviderResponse:
         """Send a body, and return the answer; no secret is in it, or in an error."""
@@ -386,6 +385,6 @@ class HttpProvider(ChatProvider):
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = self._loop = None
+        if getattr(self._own, "loop", None) is not None:
+            await self._own.client.aclose()
+            self._own.loop = None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from multiturn.errors import ProviderError, quoted
+from multiturn.errors import RefusedError, quoted
 from multiturn.files.media import MEDIA_KINDS, Media, MediaKind
 from multiturn.model import turns as model
 from multiturn.model.request import ProviderRequest
@@ -67,11 +67,11 @@ class Layout:
         self.refusals.setdefault(rule, []).append(advice)
 
     def done(self) -> tuple[str, ...]:
-        """Return the repairs; rules that are broken are a ProviderError that names them all."""
+        """Return the repairs; rules that are broken are a RefusedError that names them all."""
         if self.refusals:
             refusals = self.refusals.items()
             errors = (broken(rule, "; ".join(found), self.rules) for rule, found in refusals)
-            raise ProviderError("; ".join(errors))
+            raise RefusedError("; ".join(errors))
         return tuple(self.repairs)
 
     def has_later_system(self) -> bool:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from multiturn.documents.imports import is_foreign
 from multiturn.documents.input import check_path, read_small
+from multiturn.documents.json_lines import node_of_given
 from multiturn.documents.node import Node
 from multiturn.documents.validation import check_finite, read_as
 from multiturn.documents.yaml_reader import read_documents
@@ -102,10 +103,9 @@ class Values(Struct):
         if isinstance(node.children, list):
             return [self.read(child, label) for child in node.children]
         is_typed = self.typed or label.partition(".")[0] == "body"
-        if node.value is None or (is_typed and not isinstance(node.value, str)):
+        place, written = node.place(self.where, label), node.source or node.value
+        if not isinstance(node.value if is_typed else written, str):
             return node.value
-        place = node.place(self.where, label)
-        written: str = node.source or node.value
         is_unlike = not is_typed and _UNLIKE.fullmatch(written)
         if is_unlike or "${{" in VARIABLE.sub("", written):
             raise MultiturnError("a variable is written as ${{ NAME }}", where=place)
@@ -187,8 +187,14 @@ ALIASES = {
 }
 
 
-def find_target(name: str, *, file: str | None = None, sends: bool = True) -> TargetProvider:
+def find_target(
+    name: str | Mapping[str, Any], *, file: str | None = None, sends: bool = True
+) -> TargetProvider:
     """Return the provider of a target, as ``load_target`` does; it looks for no defaults."""
+    if isinstance(name, Mapping):
+        node = node_of_given({"name": name.get("provider", ""), **name})
+        read_as(node, _Named, where="", label="target")
+        return _described(node, Path(), os.environ, sends=sends)
     if name == DEFAULT and file is None:
         return _echo()
     path = find_targets(file)
@@ -214,21 +220,25 @@ def read_target(
         return _echo()
     if name not in nodes:
         raise MultiturnError(f"no target {name!r}; {did_you_mean(name, nodes)}", where=where)
-    node = nodes[name]
+    known = {**(variables or {}), **environment(path)}
+    provider = _described(nodes[name], path, known, sends=sends)
+    if isinstance(provider, HttpProvider):
+        provider.rows = _rows(documents, where)
+        provider.place = nodes[name].place(where)
+    return provider
+
+
+def _described(node: Node, path: Path, known: Mapping[str, str], *, sends: bool) -> TargetProvider:
+    """Return the provider that a file describes; an empty path is that of a program's mapping."""
+    where = path.as_posix() if path.name else ""
     kind = node.children["provider"].value
     is_custom, kind = ":" in kind, ALIASES.get(kind, kind)
     rules_by = KINDS[kind].provider.rules_by if kind in KINDS else ()
-    known = {**(variables or {}), **environment(path)}
     values = Values(where=where, environment=known, typed=is_custom, sends=sends, needed=rules_by)
     settings = {key: values.read(child, key) for key, child in node.children.items()}
     if is_custom:
-        settings["name"] = name  # as text
         return _custom_provider(settings, node, path, values.secrets)
-    provider = _provider(settings, node, where, values.secrets)
-    if isinstance(provider, HttpProvider):
-        provider.rows = _rows(documents, where)
-        provider.place = node.place(where)
-    return provider
+    return _provider(settings, node, where, values.secrets)
 
 
 def _echo() -> EchoProvider:

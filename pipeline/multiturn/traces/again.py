@@ -22,10 +22,10 @@ from multiturn.pipelines.pipeline_file import read_pipeline
 from multiturn.providers.layout import Layout
 from multiturn.providers.settings import TRANSPORT, Values, taken
 from multiturn.providers.targets import KINDS
+from multiturn.providers.trace import Trace
 from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.dialects import Dialect
 from multiturn.traces.telemetry import SYSTEM, same_telemetry, telemetry_again, unread_telemetry
-from multiturn.traces.trace import Trace
 
 _MOST_COMPARED = 200  # items of two lists: their comparison takes the square of it
 

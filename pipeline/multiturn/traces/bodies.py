@@ -9,8 +9,8 @@ from typing import Any, BinaryIO, NamedTuple
 from multiturn.documents.input import open_rewindable
 from multiturn.documents.json_lines import MAX_CASE_LINE, read_json_lines, read_value
 from multiturn.errors import MultiturnError, Place
+from multiturn.providers.trace import parsed
 from multiturn.traces.telemetry import INPUT, MESSAGES, requests_in
-from multiturn.traces.trace import parsed
 
 _INSIDE = ("body", "params", "request")  # of a line for a batch of OpenAI, Anthropic and Gemini
 _IDS = ("id", "custom_id", "key")

@@ -16,21 +16,21 @@ from msgspec import Struct
 from multiturn.documents.dump import dump
 from multiturn.documents.output import open_new, open_output
 from multiturn.errors import AttachmentError, MultiturnError, Place, cut
-from multiturn.files.media import EXTENSIONS, Media, given_media, no_room
+from multiturn.files.media import EXTENSIONS, Media, no_room
 from multiturn.logs import Notice
 from multiturn.model.request import part_of
 from multiturn.model.settings import RequestSettings
 from multiturn.model.turns import Call, Part, Turn
+from multiturn.providers import trace as traces
 from multiturn.providers.reading import Segment, mappings
 from multiturn.providers.results import RawRequest
 from multiturn.providers.secrets import without_keys
 from multiturn.providers.settings import Values
+from multiturn.providers.trace import suite_media
 from multiturn.text import number_of
-from multiturn.traces import trace as traces
 from multiturn.traces.again import case_in, changes
 from multiturn.traces.bodies import NO_MESSAGES, Body, read_bodies
 from multiturn.traces.telemetry import INPUT, read_telemetry
-from multiturn.traces.trace import suite_media
 
 _NAME = re.compile(r"(?!\.)[\w.() -]{1,100}(?<![. ])")
 _LONGEST_NAME = 255  # bytes of UTF-8, as file systems count
@@ -54,16 +54,16 @@ class Attached:
     def read(self, segment: Segment) -> Part | None:
         """Return media of a body as a part, and write them as a file; None if they are none."""
         try:
-            return part_of(self._settled(segment))
+            return self._settled(segment)
         except AttachmentError as error:
             self.lost.append(f"the {segment['type']} is left out, as {error}")
             return None
 
-    def _settled(self, segment: Segment) -> Media:
-        value, name = segment["value"], segment.get("name")
-        media = given_media(value, segment["type"], name, segment.get("detail"))
-        if media.url is not None or self.folder is None:
-            return media
+    def _settled(self, segment: Segment) -> Part:
+        part, name = traces.media_in(segment), segment.get("name")
+        media = part.media
+        if media is None or media.url is not None or self.folder is None:
+            return part
         path = f"{self.name}/{media.digest}"
         # Vendors are told the name of a file, so it stays: in a folder named by the digest.
         is_kept = name and _NAME.fullmatch(name) and len(name.encode()) <= _LONGEST_NAME
@@ -74,14 +74,11 @@ class Attached:
             target.write_bytes(media.data)
         except OSError as error:
             raise no_room(error) from None
-        return media.replace(path=path)
+        return part_of(media.replace(path=path))
 
     def piece(self, media: Media) -> Values:
         """Return media as a segment of the suite."""
-        if media.url is not None or self.folder is not None:
-            return suite_media(media, media.url or media.path)
-        name = {"name": media.path} if media.path else {}
-        return {**suite_media(media, media.data_uri), **name}
+        return suite_media(media, None if self.folder is None else media.path)
 
     def keep(self, folder: Path) -> None:
         """Copy the files to a new folder beside the suite.
@@ -212,13 +209,7 @@ def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, li
     is_telemetry = INPUT in body.value
     trace = (read_telemetry if is_telemetry else traces.read_body)(body.value, attached.read)
     request, lost = trace.request, attached.lost
-    given = {
-        "id": case_id,
-        "tools": [traces.suite_tool(tool) for tool in request.tools],
-        "execution": traces.execution_of(trace),
-    }
-    case = {key: value for key, value in given.items() if value}
-    case["input_messages"] = [traces.suite_message(t, attached.piece) for t in request.spoken]
+    case = {"id": case_id, **traces.suite_case(trace, attached.piece)}
     refuse_keys(case)
     lost += changes(body.value, trace, case_in(case, body.where.file, attached.folder))
     target = {"provider": trace.provider, "model": request.model, **trace.target}

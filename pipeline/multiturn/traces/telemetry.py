@@ -18,7 +18,7 @@ from multiturn.providers.openai import chat
 from multiturn.providers.reading import MediaReader
 from multiturn.providers.settings import Key, Keys, Values, read_settings
 from multiturn.providers.targets import KINDS
-from multiturn.traces.trace import Trace, parsed, suite_call, suite_tool
+from multiturn.providers.trace import Trace, parsed, suite_call, suite_tool
 
 INPUT = "gen_ai.input.messages"
 SYSTEM = "gen_ai.system_instructions"

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import structs
 
-from multiturn.errors import MultiturnError, ProcessFailedError, ProviderError, cut
+from multiturn.errors import MultiturnError, ProcessFailedError, ProviderError, RefusedError, cut
 from multiturn.model import request as requests
 from multiturn.model.turns import Part, Turn, is_blank, joined, separate_first
 from multiturn.providers import base
@@ -106,7 +106,7 @@ class AgentProvider(base.TargetProvider):
     def wire(self, request: requests.ProviderRequest) -> base.Wire:
         """Return the prompt, with a placeholder for the folder of the request."""
         if is_blank(request.question):
-            raise ProviderError(broken("C1", "the transcript is empty; add a user message"))
+            raise RefusedError(broken("C1", "the transcript is empty; add a user message"))
         text, mentions = request.question, 0
         instructions = list(_instructions(request))
         if self.gets_instructions and instructions:
@@ -116,7 +116,7 @@ class AgentProvider(base.TargetProvider):
         files = requests.files_and_media(request)
         if addresses := [file.media.url for file in files if file.media and file.media.url]:
             what = f"{cut(addresses[0])} is an address; save it as a file, or write it as text"
-            raise ProviderError(broken("F7", what))
+            raise RefusedError(broken("F7", what))
         text += self.closing(files, _PLACEHOLDER)
         repairs = []
         asked = request.settings if request.tools else request.settings.without_tools()

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from toolz import unique
 
 from multiturn.documents.json_lines import read_value
-from multiturn.files.media import Media
-from multiturn.model.request import PreparedRequest
-from multiturn.model.turns import Call, Thinking, Tool, Turn
-from multiturn.providers.reading import BodyForm, MediaReader
+from multiturn.files.media import Media, given_media
+from multiturn.model.request import PreparedRequest, part_of
+from multiturn.model.turns import Call, Part, Thinking, Tool, Turn
+from multiturn.providers.reading import BodyForm, MediaReader, Segment
 from multiturn.providers.settings import TRANSPORT, Values, taken
 from multiturn.providers.targets import KINDS
 
@@ -86,10 +86,30 @@ def suite_message(turn: Turn, piece_of: Callable[[Media], Values]) -> Values:
     return {key: each for key, each in given.items() if each or key in needed}
 
 
-def suite_media(media: Media, value: str | None) -> Values:
-    """Return media as a segment of a suite, with a value: an address, a path or a ``data:`` URI."""
-    detail = {"detail": media.detail} if media.detail else {}
-    return {"type": media.kind, "value": value, **detail}
+def media_in(segment: Segment) -> Part:
+    """Return media of a body, which has them in it or names their address, as a part.
+
+    Raises:
+        AttachmentError: they are none.
+    """
+    name, detail = segment.get("name"), segment.get("detail")
+    return part_of(given_media(segment["value"], segment["type"], name, detail))
+
+
+def suite_media(media: Media, path: str | None = None) -> Values:
+    """Return media as a segment of a suite: at a path, else at an address or in the suite."""
+    value = path or media.url
+    more = {"detail": media.detail, "name": None if value else media.path}
+    found = {"type": media.kind, "value": value or media.data_uri}
+    return {**found, **{key: each for key, each in more.items() if each}}
+
+
+def suite_case(trace: Trace, piece_of: Callable[[Media], Values]) -> Values:
+    """Return the prompt and the settings of a body as keys of a case."""
+    tools, messages = [*map(suite_tool, trace.request.tools)], trace.request.spoken
+    found: Values = {"tools": tools, "execution": execution_of(trace)}
+    found = {key: each for key, each in found.items() if each}
+    return {**found, "input_messages": [suite_message(each, piece_of) for each in messages]}
 
 
 def suite_call(call: Call) -> Values:

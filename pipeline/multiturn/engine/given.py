@@ -1,0 +1,139 @@
+"""A case of what a program has: a mapping in any form that suites and vendors have."""
+
+import os
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, convert, msgpack
+
+from multiturn.documents.json_lines import node_of_given
+from multiturn.errors import InputError, MultiturnError
+from multiturn.files.finding import Files
+from multiturn.logs import warn
+from multiturn.model.case import MAX_CASE_SIZE, Case, TestMessage
+from multiturn.model.turns import Role, Tool, kind_of
+from multiturn.suites.case_reader import CaseReader
+from multiturn.suites.dialects import Dialect
+
+Given = Case | Mapping[str, Any]
+_OF_BODIES = {"contents", "instructions", "model", "system"}
+_NOWHERE = Files(Path(os.devnull), Path(os.devnull))
+
+
+def case_of(
+    given: Given,
+    *,
+    case_id: str = "1",
+    files: Files | None = None,
+    guideline_patterns: Iterable[str] = (),
+) -> Case:
+    """Return the case of a mapping: of a line of a suite, or of a request body of a vendor.
+
+    A line has ``messages``, ``input`` or ``input_messages``: ours, or those of OpenAI, Anthropic
+    and others. A body has ``model``, ``system``, ``instructions`` or ``contents``, and settings,
+    which become the case's; its model is left out. Warnings are logged, as by ``load_suite``.
+
+    Args:
+        given: the mapping, with values that JSON has; a case is returned as it is.
+        case_id: the case's id, if the mapping has none.
+        files: finds what the case attaches; by default nothing can be, as others may have written
+            the path.
+        guideline_patterns: globs; an attached file that matches one is a guideline.
+
+    Raises:
+        TypeError: it is no mapping, or has values that JSON does not have.
+        MultiturnError: it is no case; ``where.label`` names the key, as in
+            ``case '1': messages[2].content[0]``.
+
+    >>> case_of({"messages": [{"role": "user", "content": "Hello"}]}).input_messages[0].content
+    'Hello'
+    """
+    if isinstance(given, Case):
+        return given
+    if not isinstance(given, Mapping):
+        raise TypeError(f"a case is a Case or a mapping, not {kind_of(given)}")
+    shared: dict[str, Any] = {"id": case_id, "input_messages": (), "files": files}
+    shared["guideline_patterns"] = tuple(guideline_patterns)
+    name = str(given.get("id") or "").strip() or case_id
+    try:
+        if not _OF_BODIES.isdisjoint(given) and "input_messages" not in given:
+            given = _line_of(dict(given))
+        line = dict(given)
+        try:
+            shared["tools"] = _tools(msgpack.encode(line["tools"]))
+            del line["tools"]
+        except (KeyError, TypeError, MultiturnError):
+            pass  # what is wrong is said of the whole case
+        plain = None if files else _plain(line)
+        return Case(**shared | plain) if plain else _read(line, Case(**shared))
+    except MultiturnError as error:
+        error.case_id = name
+        raise
+    except (OverflowError, RecursionError, ValueError) as error:
+        raise InputError(str(error), case_id=name) from None
+
+
+def _read(given: Mapping[str, Any], shared: Case) -> Case:
+    """Return the case of a line, by the reader of suites, and log its warnings."""
+    reader, node = CaseReader(shared.files or _NOWHERE, Dialect("")), node_of_given(given)
+    case = reader.case(node, reader.case_id(node, "") or shared.id, shared)
+    reader.warn_of_answer(node, case)
+    for notice in (*reader.keys.warnings(), *reader.keys.rest()):
+        warn(notice)
+    return case
+
+
+@lru_cache(16)
+def _tools(encoded: bytes) -> tuple[Tool, ...]:
+    """Return tools, which take longest to read, and are often the same in all calls."""
+    message = {"role": "user", "content": "-"}
+    line = {"messages": [message], "tools": msgpack.decode(encoded)}
+    return _read(line, Case(id="1", input_messages=())).tools
+
+
+class _Message(Struct, forbid_unknown_fields=True):
+    role: Role
+    content: str
+
+
+class _Line(Struct, forbid_unknown_fields=True):
+    messages: list[_Message]
+    id: str = "1"
+
+
+def _plain(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what ``_read`` finds in a line of texts, as most are, in a tenth of the time."""
+    try:
+        line = convert(given, _Line)
+        text = "\n".join([message.content for message in line.messages])
+        text.encode()
+    except ValueError:
+        return None
+    is_usual = line.id.strip() and line.messages and line.messages[-1].role != "assistant"
+    if not is_usual or "{{" in text or "file://" in text or len(text) > MAX_CASE_SIZE:
+        return None  # what may be warned of, or refused
+    found: dict[str, Any] = {"id": line.id} if "id" in given else {}
+    found["input_messages"] = tuple(
+        [
+            TestMessage(each.role, each.content, 0, (0,), f"messages[{at}]", content_columns=(0,))
+            for at, each in enumerate(line.messages)
+        ]
+    )
+    return found
+
+
+def _line_of(body: dict[str, Any]) -> Mapping[str, Any]:
+    """Return the request body of a vendor as a line of a suite."""
+    from multiturn.providers import trace as traces  # which imports the vendors
+
+    line = {"id": body.pop("id")} if "id" in body else {}
+    kind, form = traces.form_of(body)
+    if "messages" in body:  # suites read them in all forms, and errors name the key
+        line |= {key: body.pop(key) for key in ("messages", "tools") if key in body}
+    trace = traces.Trace(provider=kind, request=form.read(body, traces.media_in), form=form)
+    found = traces.suite_case(trace, traces.suite_media)
+    if "messages" in line and (system := found.pop("input_messages")):
+        found["metadata"] = {"systemPrompt": system[0]["content"]}
+    return {**line, **found}
