@@ -279,6 +279,11 @@ def test_what_json_does_not_have_is_no_case() -> None:
         case_of({"metadata": {"x": deep}, **HELLO})
     with pytest.raises(TypeError, match="object"):
         case_of({"metadata": {"x": object()}, **HELLO})
+    many = 2**70
+    assert case_of({"metadata": {"x": many}, **HELLO}).metadata == {"x": many}
+    parameters = {"type": "object", "properties": {"n": {"type": "integer", "maximum": many}}}
+    (tool,) = case_of({**HELLO, "tools": [{"name": "f", "parameters": parameters}]}).tools
+    assert tool.parameters == parameters
     with pytest.raises(TypeError, match="a case is a Case or a mapping, not a list"):
         case_of([])  # type: ignore[arg-type]
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from msgspec import msgpack
+import msgspec
 
 from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, is_deeper
 from multiturn.documents.yaml_reader import read_integer
@@ -133,4 +133,6 @@ def node_of(value: Any, mark: Mark, levels: int = MAX_DEPTH) -> Node:
 
 def node_of_given(value: Any) -> Node:
     """Return what a program has made, without a place; what no file can hold is a ValueError."""
-    return node_of(msgpack.decode(msgpack.encode(value)), Mark(-1, -1))
+    msgspec.json.encode(value)  # refuses half of a character
+    built = msgspec.to_builtins(value, str_keys=True, builtin_types=(bytes, bytearray))
+    return node_of(built, Mark(-1, -1))

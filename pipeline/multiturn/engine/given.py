@@ -64,14 +64,14 @@ def case_of(
         try:
             shared["tools"] = _tools(msgpack.encode(line["tools"]))
             del line["tools"]
-        except (KeyError, TypeError, MultiturnError):
+        except (KeyError, OverflowError, TypeError, MultiturnError):
             pass  # what is wrong is said of the whole case
         plain = None if files else _plain(line)
         return Case(**shared | plain) if plain else _read(line, Case(**shared))
     except MultiturnError as error:
         error.case_id = name
         raise
-    except (OverflowError, RecursionError, ValueError) as error:
+    except (RecursionError, ValueError) as error:
         raise InputError(str(error), case_id=name) from None
 
 
