@@ -191,6 +191,18 @@ FORMS: dict[str, tuple[dict[str, Any], list[tuple[Any, ...]]]] = {
 }
 
 
+def with_tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: with_tuples(each) for key, each in value.items()}
+    return tuple(map(with_tuples, value)) if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_lists_may_be_tuples(form: str) -> None:
+    mapping, _ = FORMS[form]
+    assert case_of(with_tuples(mapping)) == case_of(mapping)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_mapping_in_any_form_is_a_case(form: str) -> None:
     mapping, expected = FORMS[form]

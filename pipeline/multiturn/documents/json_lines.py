@@ -126,7 +126,7 @@ def node_of(value: Any, mark: Mark, levels: int = MAX_DEPTH) -> Node:
     if isinstance(value, dict):
         children = {name: node_of(child, mark, levels - 1) for name, child in value.items()}
         return Node(None, mark, None, children, mark)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return Node(None, mark, None, [node_of(child, mark, levels - 1) for child in value])
     return Node(value, mark)
 

@@ -59,7 +59,7 @@ def case_of(
     name = str(given.get("id") or "").strip() or case_id
     try:
         if not _OF_BODIES.isdisjoint(given) and "input_messages" not in given:
-            given = _line_of(dict(given))
+            given = _line_of(msgpack.decode(msgpack.encode(given)))  # with lists for tuples
         line = dict(given)
         try:
             shared["tools"] = _tools(msgpack.encode(line["tools"]))
@@ -71,7 +71,7 @@ def case_of(
     except MultiturnError as error:
         error.case_id = name
         raise
-    except (RecursionError, ValueError) as error:
+    except (OverflowError, RecursionError, ValueError) as error:
         raise InputError(str(error), case_id=name) from None
 
 
