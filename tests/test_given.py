@@ -258,7 +258,9 @@ USER = {"role": "user", "content": "Hello"}
             id="a misspelled key",
         ),
         pytest.param(
-            {"id": " ", **HELLO}, "the id is blank; write one", id="a blank id of a line of texts"
+            {"id": " ", **HELLO},
+            "id must be text that is not blank",
+            id="a blank id of a line of texts",
         ),
         pytest.param(
             {"messages": [{"role": "user", "content": "{{ env.KEY }}"}]},
@@ -448,7 +450,7 @@ def test_a_target_is_a_mapping(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("target", "error"),
     [
-        ({}, "a target has a provider; add one"),
+        ({}, "there is no 'provider'; add it"),
         ({"provider": "opena"}, "target 'opena': there is no such provider; did you mean"),
         ({**TARGET, "modle": "x"}, 'unknown key "modle"; did you mean "model"?'),
         ({**TARGET, "max_retries": -1}, "target 'openai': max_retries must be 0 or more"),
