@@ -132,5 +132,5 @@ def memory(pipeline: Pipeline) -> None:
 
 
 if __name__ == "__main__":
+    memory(load_pipeline("spec"))  # first, as the peak is that of the process
     costs(load_pipeline("spec"))
-    memory(load_pipeline("spec"))

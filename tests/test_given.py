@@ -191,6 +191,18 @@ FORMS: dict[str, tuple[dict[str, Any], list[tuple[Any, ...]]]] = {
 }
 
 
+def with_tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: with_tuples(each) for key, each in value.items()}
+    return tuple(map(with_tuples, value)) if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_lists_may_be_tuples(form: str) -> None:
+    mapping, _ = FORMS[form]
+    assert case_of(with_tuples(mapping)) == case_of(mapping)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_mapping_in_any_form_is_a_case(form: str) -> None:
     mapping, expected = FORMS[form]
@@ -281,6 +293,11 @@ def test_what_json_does_not_have_is_no_case() -> None:
         case_of({"metadata": {"x": deep}, **HELLO})
     with pytest.raises(TypeError, match="object"):
         case_of({"metadata": {"x": object()}, **HELLO})
+    many = 2**70
+    assert case_of({"metadata": {"x": many}, **HELLO}).metadata == {"x": many}
+    parameters = {"type": "object", "properties": {"n": {"type": "integer", "maximum": many}}}
+    (tool,) = case_of({**HELLO, "tools": [{"name": "f", "parameters": parameters}]}).tools
+    assert tool.parameters == parameters
     with pytest.raises(TypeError, match="a case is a Case or a mapping, not a list"):
         case_of([])  # type: ignore[arg-type]
 
@@ -433,7 +450,7 @@ def test_a_target_is_a_mapping(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("target", "error"),
     [
-        ({}, "target: there is no 'provider'; add it"),
+        ({}, "there is no 'provider'; add it"),
         ({"provider": "opena"}, "target 'opena': there is no such provider; did you mean"),
         ({**TARGET, "modle": "x"}, 'unknown key "modle"; did you mean "model"?'),
         ({**TARGET, "max_retries": -1}, "target 'openai': max_retries must be 0 or more"),

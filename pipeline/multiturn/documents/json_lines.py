@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from msgspec import msgpack
+import msgspec
 
 from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, is_deeper
 from multiturn.documents.yaml_reader import read_integer
@@ -118,14 +118,15 @@ def node_of(value: Any, mark: Mark) -> Node:
     if isinstance(value, dict):
         children = {name: node_of(child, mark) for name, child in value.items()}
         return Node(None, mark, None, children, mark)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return Node(None, mark, None, [node_of(child, mark) for child in value])
     return Node(value, mark)
 
 
 def node_of_given(value: Any) -> Node:
     """Return what a program has made, without a place; what no file can hold is a ValueError."""
-    found = msgpack.decode(msgpack.encode(value))
-    if is_deeper(found, MAX_DEPTH):
+    msgspec.json.encode(value)  # refuses half of a character
+    if is_deeper(value, MAX_DEPTH):
         raise ValueError(TOO_DEEP)
-    return node_of(found, Mark(-1, -1))
+    built = msgspec.to_builtins(value, str_keys=True, builtin_types=(bytes, bytearray))
+    return node_of(built, Mark(-1, -1))

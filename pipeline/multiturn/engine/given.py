@@ -59,12 +59,12 @@ def case_of(
     name = str(given.get("id") or "").strip() or case_id
     try:
         if not _OF_BODIES.isdisjoint(given) and "input_messages" not in given:
-            given = _line_of(dict(given))
+            given = _line_of(msgpack.decode(msgpack.encode(given)))  # with lists for tuples
         line = dict(given)
         try:
             shared["tools"] = _tools(msgpack.encode(line["tools"]))
             del line["tools"]
-        except (KeyError, TypeError, MultiturnError):
+        except (KeyError, OverflowError, TypeError, MultiturnError):
             pass  # what is wrong is said of the whole case
         plain = None if files else _plain(line)
         return Case(**shared | plain) if plain else _read(line, Case(**shared))

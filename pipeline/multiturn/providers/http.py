@@ -142,7 +142,8 @@ class HttpProvider(ChatProvider):
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
         self._taught: set[str] = set()
-        self._own = threading.local()  # each thread has a loop of its own, and a client for it
+        # Of each thread, its event loop and the client for that.
+        self._clients: dict[int, tuple[asyncio.AbstractEventLoop, Client]] = {}
 
     @property
     def server(self) -> str:
@@ -271,10 +272,11 @@ class HttpProvider(ChatProvider):
 
     def client(self) -> Client:
         """Return the client of the event loop that runs."""
-        loop, own = asyncio.get_running_loop(), self._own
-        if getattr(own, "loop", None) is not loop:
-            own.client, own.loop = Client(self), loop
-        client: Client = own.client
+        loop, thread = asyncio.get_running_loop(), threading.get_ident()
+        known, client = self._clients.get(thread, (None, None))
+        if client is None or known is not loop:
+            client = Client(self)
+            self._clients[thread] = loop, client
         return client
 
     async def send(self, wire: Wire) -> ProviderResponse:
@@ -385,6 +387,6 @@ class HttpProvider(ChatProvider):
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if getattr(self._own, "loop", None) is not None:
-            await self._own.client.aclose()
-            self._own.loop = None
+        _, client = self._clients.pop(threading.get_ident(), (None, None))
+        if client is not None:
+            await client.aclose()

@@ -193,7 +193,7 @@ def find_target(
     """Return the provider of a target, as ``load_target`` does; it looks for no defaults."""
     if isinstance(name, Mapping):
         node = node_of_given({"name": name.get("provider", ""), **name})
-        read_as(node, _Named, where="", label="target")
+        read_as(node, _Named, where="")
         return _described(node, Path(), os.environ, sends=sends)
     if name == DEFAULT and file is None:
         return _echo()
@@ -231,12 +231,13 @@ def read_target(
 def _described(node: Node, path: Path, known: Mapping[str, str], *, sends: bool) -> TargetProvider:
     """Return the provider that a file describes; an empty path is that of a program's mapping."""
     where = path.as_posix() if path.name else ""
-    kind = node.children["provider"].value
+    kind, name = node.children["provider"].value, node.children["name"]
     is_custom, kind = ":" in kind, ALIASES.get(kind, kind)
     rules_by = KINDS[kind].provider.rules_by if kind in KINDS else ()
     values = Values(where=where, environment=known, typed=is_custom, sends=sends, needed=rules_by)
     settings = {key: values.read(child, key) for key, child in node.children.items()}
     if is_custom:
+        settings["name"] = name.source or name.value  # as text
         return _custom_provider(settings, node, path, values.secrets)
     return _provider(settings, node, where, values.secrets)
 
