@@ -25,7 +25,7 @@ _MISPLACED = {  # among text
 }
 
 
-class Message(Node, gc=False):
+class WrittenMessage(Node, gc=False):
     """A message in our form, which knows where it was before it was rewritten."""
 
     name: str = ""  # what errors call it
@@ -163,7 +163,7 @@ class Rewriter:
         self.repeats = repeats
         self.read_as = read_as
         self.case = case  # what errors call it
-        self.messages: list[Message] = []
+        self.messages: list[WrittenMessage] = []
         self.tools: dict[str, Any] = {}  # the name of the tool of each call so far, by its id
 
     def add(self, message: Node, name: str) -> None:
@@ -208,7 +208,7 @@ class Rewriter:
 
     def _add(self, node: Node, name: str, first: int = 0, calls_at: int | None = None) -> None:
         fields = node.scalar, node.mark, node.source, node.children, node.key_mark
-        message = Message(*fields, name, f"{self.case}: {name}", first, calls_at)
+        message = WrittenMessage(*fields, name, f"{self.case}: {name}", first, calls_at)
         self.messages.append(message)
         if not isinstance(node.children, dict):
             return  # an error of its own
@@ -218,7 +218,7 @@ class Rewriter:
             if isinstance(call_id := value_at(call.members, "id"), str):
                 self.tools[call_id] = value_at(call.members, "name")
 
-    def _rewrite(self, message: Message) -> None:
+    def _rewrite(self, message: WrittenMessage) -> None:
         """Rewrite what is left in a message that is not ours, in place."""
         keys: dict[str, Node] = message.children
         content, calls = keys.get("content"), keys.get("tool_calls")
