@@ -70,7 +70,7 @@ _OLD_LINE_BREAKS = ("\x85", "\u2028", "\u2029")
 # Only a key of a block mapping begins at the margin. A carriage return alone also ends a line, in
 # YAML 1.2 too; such files are rare, so that here any character may follow it: the answer "perhaps"
 # costs time, and the answer "no" would be wrong.
-_MARGIN = re.compile(rb"\n[^ \r\n#\-]|\r(?!\n)")
+_MARGINS = (re.compile(rb"\n[^ \r\n#\-]"), re.compile(rb"\r(?!\n)"))
 # These are compiled for the streams that need them: nearly all need none.
 _PRIVATE = rb"\xf3[\xb0-\xbf][\x80-\xbf]{2}"
 _SPELLED = rb"(?i)(?=(f[0-9a-f]{4}))"  # overlapping: the digits may begin anywhere
@@ -148,7 +148,8 @@ class Source:
 
     def has_keys_after(self, key: str) -> bool:
         """Return whether a line may begin at the margin after the first that holds a key."""
-        return _MARGIN.search(self.data, self.data.find(key.encode())) is not None
+        start = self.data.find(key.encode())
+        return any(margin.search(self.data, start) for margin in _MARGINS)
 
     def place(self, position: int) -> Place:
         """Return ``name:line:column`` of a position."""
