@@ -179,7 +179,8 @@ class CaseReader:
 
     def _message(self, node: WrittenMessage, index: int) -> TestMessage:
         keys = node.children
-        self.keys.check(node, "message", label=node.label)
+        if len(keys) > 2:  # than the role and the content
+            self.keys.check(node, "message", label=node.label)
         role, content = keys["role"], keys["content"]
         if role.scalar not in ROLES:
             what = f"there is no role {quoted(role.scalar)}; {did_you_mean(role.scalar, ROLES)}"

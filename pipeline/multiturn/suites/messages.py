@@ -12,6 +12,7 @@ from multiturn.documents.json_lines import node_of, read_value, values_in_json
 from multiturn.documents.node import Node, Repeats, list_of, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
+from multiturn.model.turns import ROLES
 from multiturn.suites.keys import ROLE_NAMES, KeyCheck, block_forms, value_at
 from multiturn.suites.media import as_segment, is_of_other_tool
 
@@ -174,7 +175,7 @@ class Rewriter:
             segments = segments[0].children
         kinds = [value_at(each.members, "type") for each in segments]
         if not any(kinds) and keys.keys() <= _OF_TEXTS:  # as nearly all are
-            self._add(message, name)
+            self._add(message, name, is_ours=value_at(keys, "role") in ROLES)
             return
         label = f"{self.case}: {name}"
         first, last = _leading(kinds, "tool_result"), _leading(kinds[::-1], "tool_use")
@@ -206,12 +207,20 @@ class Rewriter:
             self._answer(keys, label)
         self._add(with_keys(message, keys), name, first, end if last else None)
 
-    def _add(self, node: Node, name: str, first: int = 0, calls_at: int | None = None) -> None:
+    def _add(
+        self,
+        node: Node,
+        name: str,
+        first: int = 0,
+        calls_at: int | None = None,
+        *,
+        is_ours: bool = False,
+    ) -> None:
         fields = node.scalar, node.mark, node.source, node.children, node.key_mark
         message = WrittenMessage(*fields, name, f"{self.case}: {name}", first, calls_at)
         self.messages.append(message)
-        if not isinstance(node.children, dict):
-            return  # an error of its own
+        if not isinstance(node.children, dict) or is_ours:
+            return  # if it is no mapping, that is an error of its own
         self._rewrite(message)
         calls = node.children.get("tool_calls", node).children
         for call in calls if isinstance(calls, list) else ():
