@@ -70,7 +70,7 @@ _OLD_LINE_BREAKS = ("\x85", "\u2028", "\u2029")
 # Only a key of a block mapping begins at the margin. A carriage return alone also ends a line, in
 # YAML 1.2 too; such files are rare, so that here any character may follow it: the answer "perhaps"
 # costs time, and the answer "no" would be wrong.
-_MARGIN = re.compile(rb"\n[^ \r\n#\-]|\r(?!\n)")
+_MARGINS = (re.compile(rb"\n[^ \r\n#\-]"), re.compile(rb"\r(?!\n)"))
 # These are compiled for the streams that need them: nearly all need none.
 _PRIVATE = rb"\xf3[\xb0-\xbf][\x80-\xbf]{2}"
 _SPELLED = rb"(?i)(?=(f[0-9a-f]{4}))"  # overlapping: the digits may begin anywhere
@@ -124,7 +124,9 @@ class Source:
         if data.count(b"\n%TAG") + data.count(b"\r%TAG") > MAX_DIRECTIVES:
             raise InputError(f"over {MAX_DIRECTIVES} %TAG directives", where=name)
         has_pairs = b"\\u" in data and re.search(_ESCAPED_PAIR, data) is not None
-        found = [char for char in _OLD_LINE_BREAKS if char.encode() in data]
+        # A search for what begins two of them is faster, and almost always says no.
+        may_have = b"\xc2\x85" in data or b"\xe2\x80" in data
+        found = [char for char in _OLD_LINE_BREAKS if may_have and char.encode() in data]
         self.has_stand_ins = has_pairs or bool(found)
         unused = self._unused(data) if self.has_stand_ins else iter(())
         self._restore = {ord(stand_in): char for char, stand_in in zip(found, unused, strict=False)}
@@ -148,7 +150,8 @@ class Source:
 
     def has_keys_after(self, key: str) -> bool:
         """Return whether a line may begin at the margin after the first that holds a key."""
-        return _MARGIN.search(self.data, self.data.find(key.encode())) is not None
+        start = self.data.find(key.encode())
+        return any(margin.search(self.data, start) for margin in _MARGINS)
 
     def place(self, position: int) -> Place:
         """Return ``name:line:column`` of a position."""

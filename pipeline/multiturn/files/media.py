@@ -326,7 +326,7 @@ def _decoded(uri: str, shown: str) -> tuple[str, bytes]:
     except binascii.Error as error:
         raise AttachmentError(f"{shown} is not in base64: {error}") from None
     if type_of(data[:HEAD]) is None:
-        raise AttachmentError(f"{shown} is not {TYPES}; write text as text, or attach its file")
+        raise AttachmentError(f"{shown} is not {TYPES}")
     return found[1].lower(), data
 
 

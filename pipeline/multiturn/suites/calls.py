@@ -10,7 +10,7 @@ from multiturn.errors import MultiturnError, cut, did_you_mean, nearest, quoted
 from multiturn.model.case import TestMessage
 from multiturn.model.turns import Call, Thinking, Tool, unpaired
 from multiturn.suites.keys import KeyCheck, value_at
-from multiturn.suites.messages import Message
+from multiturn.suites.messages import WrittenMessage
 from multiturn.suites.schema import CallKeys, HiddenKeys, ThinkingKeys, ToolKeys
 from multiturn.text import in_line
 
@@ -33,7 +33,7 @@ def is_thinking(segment: Node) -> bool:
     return value_at(segment.members, "type") in _BLOCKS
 
 
-def read_calls(message: Message, check: KeyCheck) -> tuple[Call, ...]:
+def read_calls(message: WrittenMessage, check: KeyCheck) -> tuple[Call, ...]:
     """Return the calls of a message, whose shape has been checked."""
     listed = message.children.get("tool_calls")
     if listed is None or not listed.children:
@@ -46,7 +46,7 @@ def read_calls(message: Message, check: KeyCheck) -> tuple[Call, ...]:
     )
 
 
-def read_answers(message: Message, check: KeyCheck) -> tuple[str | None, bool]:
+def read_answers(message: WrittenMessage, check: KeyCheck) -> tuple[str | None, bool]:
     """Return the id of the call that a message answers, if it does, and whether the call failed."""
     answers, is_error = (message.children.get(key) for key in ("tool_call_id", "is_error"))
     if answers is not None and answers.value is not None:
@@ -61,7 +61,7 @@ def read_answers(message: Message, check: KeyCheck) -> tuple[str | None, bool]:
     return None, False
 
 
-def leading_thinking(message: Message, check: KeyCheck) -> tuple[Thinking, ...]:
+def leading_thinking(message: WrittenMessage, check: KeyCheck) -> tuple[Thinking, ...]:
     """Return the blocks of thinking that a message's content begins with."""
     role, thinking = message.children["role"].scalar, takewhile(is_thinking, message.segments)
     blocks = enumerate(thinking)
@@ -69,7 +69,10 @@ def leading_thinking(message: Message, check: KeyCheck) -> tuple[Thinking, ...]:
 
 
 def check_calls(
-    messages: tuple[TestMessage, ...], nodes: list[Message], tools: tuple[Tool, ...], name: str
+    messages: tuple[TestMessage, ...],
+    nodes: list[WrittenMessage],
+    tools: tuple[Tool, ...],
+    name: str,
 ) -> None:
     """Refuse a call without its result, unless it is last, and the other way round.
 

@@ -21,7 +21,7 @@ from multiturn.suites import calls
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.media import check_segment, size_of_data
-from multiturn.suites.messages import Message, path_as_written
+from multiturn.suites.messages import WrittenMessage, path_as_written
 from multiturn.suites.schema import CaseKeys, MetadataKeys
 
 _PATH_AS_TEXT = "suite.path_as_text"
@@ -177,9 +177,10 @@ class CaseReader:
             )
             self.keys.warn("suite.answer_in_prompt", line.place(self.name), what, once=True)
 
-    def _message(self, node: Message, index: int) -> TestMessage:
+    def _message(self, node: WrittenMessage, index: int) -> TestMessage:
         keys = node.children
-        self.keys.check(node, "message", label=node.label)
+        if len(keys) > 2:  # than the role and the content
+            self.keys.check(node, "message", label=node.label)
         role, content = keys["role"], keys["content"]
         if role.scalar not in ROLES:
             what = f"there is no role {quoted(role.scalar)}; {did_you_mean(role.scalar, ROLES)}"

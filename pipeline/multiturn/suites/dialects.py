@@ -75,14 +75,15 @@ def _texts(keys: Mapping[str, Node]) -> list[Template]:
 
 
 def _texts_in(node: Node) -> Iterator[Template]:
-    children: Iterable[Node] = node.children or ()
+    children: Iterable[Node] = node.children or [node]
     if isinstance(children, dict):
-        yield from ((node, key) for key in children if "{" in key)
+        yield from [(node, key) for key in children if "{" in key]
         children = children.values()
     for child in children:
-        yield from _texts_in(child)
-    if isinstance(node.scalar, str) and "{" in node.scalar:
-        yield node, node.scalar
+        if child.children:
+            yield from _texts_in(child)
+        elif isinstance(child.scalar, str) and "{" in child.scalar:
+            yield child, child.scalar
 
 
 def _template_of(texts: Iterable[Template]) -> Template | None:

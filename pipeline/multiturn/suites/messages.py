@@ -12,6 +12,7 @@ from multiturn.documents.json_lines import node_of, read_value, values_in_json
 from multiturn.documents.node import Node, Repeats, list_of, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
+from multiturn.model.turns import ROLES
 from multiturn.suites.keys import ROLE_NAMES, KeyCheck, block_forms, value_at
 from multiturn.suites.media import as_segment, is_of_other_tool
 
@@ -25,7 +26,7 @@ _MISPLACED = {  # among text
 }
 
 
-class Message(Node, gc=False):
+class WrittenMessage(Node, gc=False):
     """A message in our form, which knows where it was before it was rewritten."""
 
     name: str = ""  # what errors call it
@@ -163,7 +164,7 @@ class Rewriter:
         self.repeats = repeats
         self.read_as = read_as
         self.case = case  # what errors call it
-        self.messages: list[Message] = []
+        self.messages: list[WrittenMessage] = []
         self.tools: dict[str, Any] = {}  # the name of the tool of each call so far, by its id
 
     def add(self, message: Node, name: str) -> None:
@@ -174,7 +175,7 @@ class Rewriter:
             segments = segments[0].children
         kinds = [value_at(each.members, "type") for each in segments]
         if not any(kinds) and keys.keys() <= _OF_TEXTS:  # as nearly all are
-            self._add(message, name)
+            self._add(message, name, is_ours=value_at(keys, "role") in ROLES)
             return
         label = f"{self.case}: {name}"
         first, last = _leading(kinds, "tool_result"), _leading(kinds[::-1], "tool_use")
@@ -206,19 +207,27 @@ class Rewriter:
             self._answer(keys, label)
         self._add(with_keys(message, keys), name, first, end if last else None)
 
-    def _add(self, node: Node, name: str, first: int = 0, calls_at: int | None = None) -> None:
+    def _add(
+        self,
+        node: Node,
+        name: str,
+        first: int = 0,
+        calls_at: int | None = None,
+        *,
+        is_ours: bool = False,
+    ) -> None:
         fields = node.scalar, node.mark, node.source, node.children, node.key_mark
-        message = Message(*fields, name, f"{self.case}: {name}", first, calls_at)
+        message = WrittenMessage(*fields, name, f"{self.case}: {name}", first, calls_at)
         self.messages.append(message)
-        if not isinstance(node.children, dict):
-            return  # an error of its own
+        if not isinstance(node.children, dict) or is_ours:
+            return  # if it is no mapping, that is an error of its own
         self._rewrite(message)
         calls = node.children.get("tool_calls", node).children
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call_id := value_at(call.members, "id"), str):
                 self.tools[call_id] = value_at(call.members, "name")
 
-    def _rewrite(self, message: Message) -> None:
+    def _rewrite(self, message: WrittenMessage) -> None:
         """Rewrite what is left in a message that is not ours, in place."""
         keys: dict[str, Node] = message.children
         content, calls = keys.get("content"), keys.get("tool_calls")
