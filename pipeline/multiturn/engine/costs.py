@@ -3,7 +3,7 @@
 import importlib.util
 from bisect import bisect_left, insort
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from multiturn.errors import LimitReachedError, MultiturnError, option
 from multiturn.explaining.spans import Message, joined_text
 from multiturn.providers.base import TargetProvider, Wire
 from multiturn.providers.prices import Price, Usage, price_of
+from multiturn.providers.results import request_id
 from multiturn.text import dollars, first_of, number_of
 
 if TYPE_CHECKING:
@@ -132,14 +133,8 @@ def _common_length(one: str, other: str) -> int:
     >>> _common_length("prefix", "prepare"), _common_length("", "x")
     (3, 0)
     """
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    lengths = range(min(len(one), len(other)))
+    return bisect_left(lengths, True, key=lambda at: not one.startswith(other[: at + 1]))
 
 
 _MOST_NAMED = 100  # cases that do not fit
@@ -261,6 +256,7 @@ class Budget:
         most_cost: in dollars; None for no limit.
         most_tokens: input and output together; None for no limit.
         batch: whether the requests are sent in batches, which nothing can stop once they are sent.
+        where: which target it is, for errors; empty for the only one.
 
     Attributes:
         rates: what tokens cost in this run; None if that is not known.
@@ -268,20 +264,31 @@ class Budget:
         cases: number of answers whose tokens the vendor has counted.
         usage: the sum of their tokens.
         cost: of these in dollars; 0 without a price.
-        estimated: the input tokens that were estimated for these answers.
+        estimated: the input tokens that were estimated for these answers, but for those of cases
+            with media whose tokens nobody knows.
+        compared: how many input tokens the vendor has counted for the same.
+        uncounted: number of those cases.
     """
 
     def __init__(
-        self, price: Price | None, *, most_cost: float | None, most_tokens: int | None, batch: bool
+        self,
+        price: Price | None,
+        *,
+        most_cost: float | None,
+        most_tokens: int | None,
+        batch: bool,
+        where: str = "",
     ) -> None:
         self.price, self.batch = price, batch
+        self._refused = partial(MultiturnError, where=where)
+        self._reached = partial(LimitReachedError, where=where)
         self.rates = None if price is None else price.batch if batch else price.now
         self.most_cost, self.most_tokens = most_cost, most_tokens
         self.has_limit = most_cost is not None or most_tokens is not None
-        self.cases = self.estimated = 0
+        self.cases = self.estimated = self.compared = self.uncounted = 0
         self.usage, self.cost = Usage(), 0.0
         self._tokens, self._cost = 0, 0.0  # with those of the requests under way
-        self._paid: set[str] = set()  # digests; cases of a batch with the same request share one
+        self._paid: set[str] = set()  # ids; cases of a batch with the same request share one
 
     def _exceeded(self, tokens: int, cost: float) -> str:
         """Return the limit that an amount exceeds, as the user has written it; empty if none."""
@@ -299,10 +306,10 @@ class Budget:
         """
         if self.most_cost is not None and self.rates is None:
             what = "needs a price in a batch" if self.batch and self.price else "needs a price"
-            raise MultiturnError(f"{option('max-cost')} {what}: {no_price(provider)}")
+            raise self._refused(f"{option('max-cost')} {what}: {no_price(provider)}")
         if self.batch and found.unlimited and self.has_limit:
             what = "a batch cannot be stopped, so a limit of the run needs a limit of each answer"
-            raise MultiturnError(f"{what}; set max_output_tokens in the target")
+            raise self._refused(f"{what}; set max_output_tokens in the target")
         tokens, cost = found.input, found.input_cost
         if self.batch:
             tokens += found.output
@@ -310,10 +317,10 @@ class Budget:
         about = "" if found.is_exact else "about "
         if limit := self._exceeded(tokens, 0):
             what = "tokens with the output exceed" if self.batch else "input tokens exceed"
-            raise MultiturnError(f"{about}{tokens:,} {what} {limit}; nothing was sent")
+            raise self._refused(f"{about}{tokens:,} {what} {limit}; nothing was sent")
         if limit := self._exceeded(0, cost):
             what = "with the output exceeds" if self.batch else "for the input alone exceeds"
-            raise MultiturnError(f"{about}{dollars(cost)} {what} {limit}; nothing was sent")
+            raise self._refused(f"{about}{dollars(cost)} {what} {limit}; nothing was sent")
 
     def begin(self, case: "RunCase") -> None:
         """Note that a request is about to be sent.
@@ -326,16 +333,16 @@ class Budget:
         self._cost += cost
         if limit := self._exceeded(self._tokens, 0):
             used = self.usage.input + self.usage.output
-            raise LimitReachedError(f"stopped at {limit}: {used:,} tokens used")
+            raise self._reached(f"stopped at {limit}: {used:,} tokens used")
         if limit := self._exceeded(0, self._cost):
-            raise LimitReachedError(f"stopped at {limit}: {dollars(self.cost)} spent")
+            raise self._reached(f"stopped at {limit}: {dollars(self.cost)} spent")
 
     def end(self, case: "RunCase") -> None:
         """Note the result of a request; for an answer whose tokens nobody counts, the estimate."""
-        digest = case.result.digest
-        if self.batch and digest in self._paid:
+        name = request_id(case.result)
+        if self.batch and name in self._paid:
             return
-        self._paid |= {digest} if self.batch else set()
+        self._paid |= {name} if self.batch else set()
         counted = case.result.usage
         if "input_tokens" not in counted and case.result.error is None:
             return
@@ -344,13 +351,15 @@ class Budget:
         self._cost -= cost
         if "input_tokens" not in counted:
             return
-        names = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
-        usage = Usage(*(counted.get(name, 0) for name in names))
+        usage = Usage.counted(counted)
         paid = self.rates.cost(usage) if self.rates else 0
         self.cases += 1
         self.usage += usage
         self.cost += paid
-        self.estimated += tokens
+        has_unknown = case.tokens is not None and case.tokens.media > 0
+        self.uncounted += has_unknown
+        self.estimated += 0 if has_unknown else tokens
+        self.compared += 0 if has_unknown else usage.input
         self._tokens += usage.input + usage.output
         self._cost += paid
 

@@ -31,6 +31,7 @@ class BatchPart(Struct, frozen=True, tag_field="is", tag="part"):
     after: str = ""  # where batches have no name: the id of the one created last before this one
     batch: str = ""  # the vendor's id of the batch; empty before it is known
     ended: bool = False  # its results are stored, or it was never created
+    target: str = ""  # name of the target
 
 
 class BatchStatus(Struct, frozen=True, kw_only=True):
@@ -54,15 +55,6 @@ class BatchSearch(Struct, frozen=True):
     undecided: tuple[str, ...] = ()  # ids of batches that may be it: their results will decide
 
 
-class VendorError(Struct):
-    """An error in a line of results; each vendor sets some of these."""
-
-    code: str | int | None = None
-    type: str = ""
-    status: str = ""
-    message: str = ""
-
-
 def may_pass(error: ProviderError) -> bool:
     """Return whether a retry may succeed, or the request may have succeeded without an answer."""
     return error.kind in _MAY_PASS or error.status >= 500 or error.status == 408
@@ -74,11 +66,11 @@ class _Named(Struct):
 
 
 _NEAR = 1000  # bytes from the beginning or the end of a line, where its name may be
-_NAME = re.compile(rb'"(?:custom_id|key)"\s*:\s*"([0-9a-f]+)"')
+_NAME = re.compile(rb'"(?:custom_id|key)"\s*:\s*"([0-9a-f-]+)"')
 
 
 def places(file: BinaryIO) -> dict[str, int]:
-    r"""Return the byte offset of the first line of results for each digest.
+    r"""Return the byte offset of the first line of results for each request, by its id.
 
     Only ``\n`` ends a line. Lines that cannot be read are skipped.
     """
@@ -108,7 +100,7 @@ class BatchApi(Protocol):
 
     most_requests: ClassVar[int]  # in a part
     most_bytes: ClassVar[int]  # of a part, unless it has a single request
-    form: ClassVar[bytes] = b""  # of a request in a part: with its digest, and its exact body
+    form: ClassVar[bytes] = b""  # of a request in a part: with its id, and its exact body
     # the bytes before, between and after the requests of a part
     frame: ClassVar[tuple[bytes, bytes, bytes]] = (b"", b"\n", b"\n")
 
@@ -117,9 +109,9 @@ class BatchApi(Protocol):
     def __init__(self, provider: Any) -> None:
         self.provider = provider
 
-    def line(self, digest: str, body: bytes) -> bytes:
-        """Return the line of a request in a part, with its exact body."""
-        return self.form % (digest.encode(), body)
+    def line(self, name: str, body: bytes) -> bytes:
+        """Return the line of a request in a part, with its id and its exact body."""
+        return self.form % (name.encode(), body)
 
     async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Return a part whose batch can be created: its requests are uploaded where need be."""
@@ -134,14 +126,14 @@ class BatchApi(Protocol):
         """Return the path and the body of the request that creates a batch."""
 
     async def find(
-        self, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
+        self, part: BatchPart, others: Collection[str], ids: Callable[[], set[str]]
     ) -> BatchSearch:
         """Look for the batch that was created for a part.
 
         Args:
             part: whose batch id is not known.
             others: ids of the batches of other parts.
-            digests: returns those of the part's requests.
+            ids: returns those of the part's requests.
         """
         async for batch in self.listed():
             if batch.token == part.token or (part.file and batch.file == part.file):
@@ -213,9 +205,9 @@ class BatchApi(Protocol):
 
     def error(self, given: Any, kind: str = "") -> ProviderError:
         """Return a ProviderError for an error in a line of results, without secrets."""
-        error = msgspec.convert(given or {}, VendorError)
-        limited = error.type == "rate_limit_error" or error.code in _LIMITED
+        kinds = [(given or {}).get(key) for key in ("type", "status", "code")]
+        limited = kinds[0] == "rate_limit_error" or kinds[2] in _LIMITED
         kind = kind or ("rate_limit" if limited else "http")
-        name = error.type or error.status or error.code
-        what = ": ".join(str(text) for text in (name, error.message) if text)
+        name, message = next(filter(None, kinds), None), (given or {}).get("message")
+        what = ": ".join(str(text) for text in (name, message) if text)
         return provider_error(kind, readable(what, self.provider.secrets) or "without a reason")

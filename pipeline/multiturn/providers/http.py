@@ -38,21 +38,6 @@ _KEY = re.compile(r"[!-~]([ -~]*[!-~])?").fullmatch
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 
 
-def _check_headers(headers: Mapping[str, str]) -> None:
-    """Raise a ValueError for a header of a target that is not sent."""
-    for name, value in headers.items():
-        if not _HEADER(name):
-            raise ValueError(f"headers has a name that HTTP cannot carry: {name!r}")
-        if name.lower() in _OWN_HEADERS:
-            what = f"headers cannot replace {name!r}, which multiturn sends itself; leave it out"
-            raise ValueError(what)
-        if not (value.isascii() and value.isprintable()):
-            what = f"the header {name!r} has a line break, or another character that HTTP cannot"
-            raise ValueError(f"{what} carry; remove it")
-        if [other.lower() for other in headers].count(name.lower()) > 1:
-            raise ValueError(f"headers has {name!r} twice; keep one of them")
-
-
 class HttpSettings(ChatSettings, frozen=True, kw_only=True):
     """What every target that uses HTTP sets.
 
@@ -77,7 +62,12 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
         if key is not None and not _KEY(key):
             what = "api_key is empty, or has a space around it, or a character that no key has"
             raise ValueError(f"{what}; check it")
-        _check_headers(self.headers)
+        names = [name.lower() for name in self.headers]
+        for name, value in self.headers.items():
+            is_text = _HEADER(name) and value.isascii() and value.isprintable()
+            if not is_text or names.count(name.lower()) > 1 or name.lower() in _OWN_HEADERS:
+                what = f"headers cannot have {name!r}: HTTP cannot carry its name or its value"
+                raise ValueError(f"{what}, multiturn sends it itself, or it is there twice")
         for name in self.model_takes:
             if name not in FEATURES:
                 near = did_you_mean(name, FEATURES)
@@ -179,18 +169,11 @@ class HttpProvider(ChatProvider):
         """The key of models.yaml under which the models are."""
         return self.kind
 
-    @property
-    def api_version(self) -> str | None:
-        """The version of the API, where what is known of models depends on it."""
-        return getattr(self.settings, "api_version", None)
-
     @cached_property
     def abilities(self) -> Abilities:
-        """What is known of the model."""
-        settings = self.settings
-        return Abilities(
-            self.vendor, settings.model, settings.model_takes, self.rows, self.api_version
-        )
+        """What is known of the model; for some vendors, it depends on the version of the API."""
+        settings, version = self.settings, getattr(self.settings, "api_version", None)
+        return Abilities(self.vendor, settings.model, settings.model_takes, self.rows, version)
 
     @property
     def has_cache(self) -> bool | None:
@@ -291,7 +274,7 @@ class HttpProvider(ChatProvider):
         """Return the client of the event loop that runs."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
-            self._client = Client(self.settings, self.server, self.secrets)
+            self._client = Client(self)
             self._loop = loop
         return self._client
 

@@ -8,17 +8,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache, partial
-from typing import Any, BinaryIO, Literal, Self
+from typing import Any, BinaryIO, Literal, Self, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from multiturn.documents.input import lines_of, open_regular
 from multiturn.documents.output import lock, open_locked, open_output
-from multiturn.errors import MultiturnError, Place, option
-from multiturn.model.request import ChatMessage, InputFile
+from multiturn.errors import AccessError, MultiturnError, Place, option
+from multiturn.model.request import ChatMessage, InputFile, turn_of
 from multiturn.model.settings import RequestSettings
-from multiturn.model.turns import Call, Tool
+from multiturn.model.turns import Call, Part, Tool, Turn, Turns
 from multiturn.text import brief
 
 
@@ -36,6 +37,14 @@ class RawRequest(Struct, frozen=True):
     tools: tuple[Tool, ...] | UnsetType = UNSET
     input_files: tuple[InputFile, ...] | UnsetType = UNSET
     settings: RequestSettings | UnsetType = UNSET
+
+    @property
+    def turns(self) -> Turns:
+        """The messages; without a chat prompt, the system message and the transcript."""
+        if self.chat_prompt:
+            return tuple(map(turn_of, self.chat_prompt))
+        system = (Turn("system", (Part("text", self.system),)),) if self.system else ()
+        return *system, Turn("user", (Part("text", self.question),))
 
 
 class Made(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -103,6 +112,7 @@ class Result(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         sample: which part of the cases the run was about, as in ``10 of 2,000, seed 1``; left out
             where it was about all of them.
         made: what made it: model, pipeline, settings, revision, time and version.
+        repeat: its number, from 1 on, where the run asks more than once; else left out.
     """
 
     suite: str
@@ -126,6 +136,7 @@ class Result(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     conversation_id: Any = UNSET
     sample: str | UnsetType = UNSET
     made: Made = Made()
+    repeat: int | UnsetType = UNSET
 
     __repr__ = brief
 
@@ -138,21 +149,22 @@ class Stored(Struct, frozen=True):
     target: str
     digest: str
     error: Failure | None
+    repeat: int = 1
 
 
-_decode = msgspec.json.Decoder(Stored).decode
+_Line = TypeVar("_Line", bound=Stored)
 _BEGINNING = b'{"suite":'
 
 
 def key_of(result: Result | Stored) -> bytes:
-    """Return a key of a result: a hash of its suite, its case and its target.
+    """Return a key of a result: a hash of its suite, its case, its target and its number.
 
     A suite in no project has one key, too, whether its path is relative or not. Links are followed
     only in a path that is not: another may be one from a project's root, which is elsewhere.
     """
     folder, name = os.path.split(result.suite)
     folder = _real(folder) if os.path.isabs(folder) else os.path.abspath(folder)
-    identity = (os.path.join(folder, name), result.id, result.target)
+    identity = (os.path.join(folder, name), result.id, result.target, result.repeat or 1)
     return hashlib.blake2b(msgspec.json.encode(identity), digest_size=16).digest()
 
 
@@ -162,6 +174,16 @@ def _real(folder: str) -> str:
         return os.path.realpath(folder)
     except (OSError, ValueError):  # a NUL, or a folder that nobody may look into
         return folder
+
+
+def request_id(result: Result) -> str:
+    """Return the id of a result's request in a batch; equal requests have one.
+
+    It is the digest; of a repetition, the beginning of it, and the number: Anthropic takes at most
+    64 characters.
+    """
+    number = result.repeat or 1
+    return result.digest if number == 1 else f"{result.digest[:57]}-{number}"
 
 
 def is_stored(result: Result, digests: Mapping[bytes, str]) -> bool:
@@ -192,7 +214,7 @@ class ResultsFile:
                 what = f"{path!r} exists; add {option('resume')} to continue it"
                 raise MultiturnError(f"{what}, or name another file")
             whole, line = 0, b""
-            for line, stored in _read(path):
+            for line, stored in read_results(path, Stored):
                 self.untouched.add(_store(self.stored, stored))
                 whole += len(line)
             self._file.truncate(whole)
@@ -205,10 +227,14 @@ class ResultsFile:
 
     def append(self, result: Result) -> None:
         """Write a result as one line, and flush it: it survives the death of the process."""
-        self.keep()
-        self._file.write(msgspec.json.encode(result) + b"\n")
-        self._file.flush()
+        self.copy(msgspec.json.encode(result))
         self.touch(result)
+
+    def copy(self, line: bytes) -> None:
+        """Write a line that has no end."""
+        self.keep()
+        self._file.write(line + b"\n")
+        self._file.flush()
 
     def touch(self, result: Result) -> None:
         """Note that the run has come to the case of a result."""
@@ -219,9 +245,10 @@ class ResultsFile:
         """Return the ids of the untouched results that have a suite and a target of this run."""
         strays: dict[bytes, Stored] = {}
         touched = set()
-        for _, stored in _read(self.path) if self.untouched else ():
+        for _, stored in read_results(self.path, Stored) if self.untouched else ():
             key = key_of(stored)
-            if key in self.untouched:
+            # A case that is now asked less often is no stray.
+            if key in self.untouched and key_of(replace(stored, repeat=1)) in self.untouched:
                 strays[key] = stored
             else:
                 touched.add((stored.suite, stored.target))
@@ -267,22 +294,52 @@ class ResultsFile:
             raise MultiturnError(f"{what}; its results are in {self.path!r}, move that back")
         if not self._resumed:
             return  # no case has two lines
-        last = {key_of(stored): number for number, (_, stored) in enumerate(_read(self.path))}
+        lines = enumerate(read_results(self.path, Stored))
+        last = {key_of(stored): number for number, (_, stored) in lines}
         kept = set(last.values())
         if len(kept) == max(kept, default=-1) + 1:
             return
         with open_output(self.path) as new:
-            for number, (line, _) in enumerate(_read(self.path)):
+            for number, (line, _) in enumerate(read_results(self.path, Stored)):
                 if number in kept:
                     new.write(line)
 
 
-def read_stored(path: str) -> dict[bytes, str]:
-    """Return the digest of each case whose last line has no error, by key."""
-    digests: dict[bytes, str] = {}
-    for _, stored in _read(path):
-        _store(digests, stored)
-    return digests
+# What a line has of the case as it is now, not of the request.
+_OF_CASE = ("outcome", "expected_messages", "conversation_id", "sample", "repeat")
+_decode_keys = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class StoredResults:
+    """A results file that is only read; none has no results.
+
+    Raises:
+        MultiturnError: it cannot be read, or is not a results file.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path or ""
+        self.stored: dict[bytes, str] = {}  # the digest of each case that succeeded, by its key
+        self._places: dict[bytes, int] = {}  # of the last line of each case
+        place = 0
+        try:
+            for line, stored in read_results(path, Stored) if path else ():
+                self._places[_store(self.stored, stored)] = place
+                place += len(line)
+        except OSError as error:
+            raise AccessError(f"cannot read it: {error.strerror}", where=path or "") from None
+
+    def line(self, result: Result) -> bytes:
+        """Return the line of a result that is stored, with what its case says now of answers.
+
+        What other programs have added to the line, such as a score, is kept.
+        """
+        with open(self.path, "rb") as file:
+            file.seek(self._places[key_of(result)])
+            old = _decode_keys(file.readline())
+        now = _decode_keys(msgspec.json.encode(result))
+        kept = {key: value for key, value in old.items() if key not in _OF_CASE}
+        return msgspec.json.encode(kept | {key: now[key] for key in _OF_CASE if key in now})
 
 
 def _store(digests: dict[bytes, str], stored: Stored) -> bytes:
@@ -304,20 +361,23 @@ def _lock(file: BinaryIO, path: str) -> None:
         raise MultiturnError(what) from None
 
 
-def _read(path: str) -> Iterator[tuple[bytes, Stored]]:
-    """Yield each complete line of a results file with its result."""
+def read_results(path: str, type_: type[_Line]) -> Iterator[tuple[bytes, _Line]]:
+    """Yield each complete line of a results file, and what a struct takes of its result.
+
+    Raises:
+        MultiturnError: a line is not a result, or the file cannot be read.
+    """
+    decode = msgspec.json.Decoder(type_).decode
     with open_regular(path, path) as file:
         for number, line in enumerate(lines_of(file, path), 1):
             try:
-                stored = _decode(line)
+                stored = decode(line)
             except (ValueError, RecursionError):
                 stored = None
             if stored is None:
                 begins = line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
                 if begins and not line.endswith(b"\n"):
                     return  # it was cut short
-                what = "this is not a result; remove the line, or name another file as"
-                raise MultiturnError(
-                    f"{what} {option('output', 'results')}", where=Place(path, number)
-                )
+                what = "this is not a result; remove the line, or name another file"
+                raise MultiturnError(what, where=Place(path, number))
             yield line, stored

@@ -37,9 +37,9 @@ class AnthropicBatchApi(BatchApi):
         return _PATH, Upload(file, 0, file.seek(0, os.SEEK_END))
 
     async def find(
-        self, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
+        self, part: BatchPart, others: Collection[str], ids: Callable[[], set[str]]
     ) -> api.BatchSearch:
-        """Return the batch created after ``part.after`` whose results have the part's digests."""
+        """Return the batch created after ``part.after`` whose results have the part's ids."""
         undecided = []
         async for batch in self.listed():  # the newest first
             if batch.id == part.after:
@@ -51,7 +51,7 @@ class AnthropicBatchApi(BatchApi):
                 continue
             with TemporaryFile() as file:
                 await self.fetch(batch, file)
-                if set(api.places(file)) == digests():
+                if set(api.places(file)) == ids():
                     return api.BatchSearch(batch.id)
         return api.BatchSearch(undecided=tuple(undecided))
 
