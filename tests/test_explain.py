@@ -36,6 +36,7 @@ from multiturn import (
 from multiturn.cli.explain import as_explanation
 from multiturn.engine.converting import ConvertedCase
 from multiturn.explaining.spans import joined_text
+from multiturn.model.request import message_of
 from multiturn.model.settings import RequestSettings
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.pipeline_file import pipeline_names
@@ -363,7 +364,8 @@ def test_spans_concatenate_to_the_text_and_nothing_is_lost(
     assert joined_text(explained.question) == conversion.question
     assert (chat is None) == (explained.chat is None)
     for turn, message in zip(chat or (), explained.chat or (), strict=True):
-        assert (message.role, joined_text(message.spans)) == (turn.role, turn.content)
+        text = message_of(turn).text  # beside media, a line break
+        assert (message.role, joined_text(message.spans)) == (turn.role, text)
     assert [fate for fate in explained.fates if fate.fate == "lost"] == []
 
 

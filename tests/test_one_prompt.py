@@ -181,8 +181,8 @@ def test_what_is_shown_of_a_conversion_is_what_its_request_sends(
         conversion = pipeline(Conversion(case))
     except MultiturnError:
         return
-    asked = [(turn.role, turn.content) for turn in prompt_of(request_of(conversion))]
-    assert [(turn.role, turn.content) for turn in conversion.sent] == asked
+    asked = [(turn.role, message_of(turn).text) for turn in prompt_of(request_of(conversion))]
+    assert [(turn.role, message_of(turn).text) for turn in conversion.sent] == asked
     shown = in_spans(conversion.sent, case)
     assert [(message.role, joined_text(message.spans)) for message in shown] == asked
     explained = explain(conversion)
@@ -361,7 +361,8 @@ def test_what_a_target_is_shown_to_get_is_in_the_log_of_its_server(
         for each in reviewed.messages
     )
     # Reviewers see what stands for media, in the text.
-    texts = (replace(message_of(turn), content=turn.content) for turn in preview.messages)
+    sent = map(message_of, preview.messages)
+    texts = (replace(message, content=message.text) for message in sent)
     assert [[*all_of(each)] for each in messages] == [[*all_of(each)] for each in texts]
     asked = len(server.requests)
     runner.run(provider.invoke(request_of(conversion)))
