@@ -204,7 +204,7 @@ def test_the_page_begins_with_the_totals_and_each_case_that_changed(page: Page) 
     card = page.locator(".difference").nth(1)
     assert card.locator("del").all_text_contents() == ["three"]
     assert card.locator("ins").all_text_contents() == ["four"]
-    facts = card.locator("p.facts").all_text_contents()
+    facts = card.locator("p.answered").all_text_contents()
     assert [each.partition("$")[2] for each in facts] == ["0.0040 · score: 1", "0.0040 · score: 0"]
 
 

@@ -403,7 +403,7 @@ def test_a_row_that_holds_for_a_setting_that_there_is_not_is_an_error() -> None:
 
 
 def test_a_row_says_how_many_tokens_an_image_is() -> None:
-    row = "image_tokens: {auto: {form: image, each: 576}}, source: its card, seen: 2026-11-24"
+    row = "image_tokens: {form: image, each: 576}, source: its card, seen: 2026-11-24"
     write(f"targets:\n- {{{OPENAI}, model: gpt-9}}\nmodels:\n- {{names: [gpt-9], {row}}}\n")
     assert load_target("t").abilities.image_tokens(Media.of(image())) == 576
     write(f"targets: [{NEW}}}]\nmodels: [{{names: [a], {row.replace('each', 'every')}}}]\n")

@@ -63,12 +63,3 @@ class ImageRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Return how many squares cover an image."""
         edge = _SQUARES[self.form]
         return math.prod(math.ceil(max(round(side), 1) / edge) for side in (width, height))
-
-
-class ImageRules(Struct, frozen=True, forbid_unknown_fields=True):
-    """The formulas of a model by how closely it looks: ``detail`` of an image, else ``auto``."""
-
-    auto: ImageRule | None = None
-    low: ImageRule | None = None
-    high: ImageRule | None = None
-    original: ImageRule | None = None

@@ -28,7 +28,7 @@ function answerRows(then, now) {
 function showKnown(turns) {
   if (!turns.some((turn) => turn?.facts)) return null;
   return make("div", { class: turns.length > 1 ? "columns" : null },
-    turns.map((turn, at) => make("p", { class: "about facts", "data-side": at || turns.length < 2 ? "now" : nameThen() }, visible(turn?.facts || ""))));
+    turns.map((turn, at) => make("p", { class: "about answered", "data-side": at || turns.length < 2 ? "now" : nameThen() }, visible(turn?.facts || ""))));
 }
 
 /** Show the table of all targets. */
