@@ -162,7 +162,19 @@ def test_an_attached_file_is_listed_by_its_path_from_the_root(folder: Path) -> N
     [
         pytest.param(["convert"], None, r"\x1b\[1ma\.eval\.yaml · one\x1b.*Hello", id="in color"),
         pytest.param(["convert"], "1", r"^a\.eval\.yaml · one\r\nuser\r\n  Hello", id="NO_COLOR"),
-        pytest.param(["run"], "1", r"^a\.eval\.yaml · one .*Hello", id="answers"),
+        pytest.param(
+            ["run"],
+            "1",
+            r"^a\.eval\.yaml · one · echo\r\n  repaired C9: [^\n]*\n"
+            r"system\r\n  You are [^\n]*\nuser\r\n  Hello",
+            id="answers of echo",
+        ),
+        pytest.param(
+            ["run", "--dry-run", "--output", "o"],
+            "1",
+            r"^case .*\r\none  .*\r\n2 requests ",
+            id="a table",
+        ),
         pytest.param(["convert", "--output", "out"], None, "^$", id="to a file"),
         pytest.param(["list"], "1", r"^a\.eval\.yaml\r\n  one", id="a list, with NO_COLOR"),
     ],
