@@ -9,6 +9,7 @@ import random
 import re
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import pytest
 import commands
 from batch_server import BatchServer, text_for, write_targets
 from loopback import KEY
-from running import by_id, start, write_suite
+from running import records, start, write_suite
 
 TARGETS = ("openai", "azure", "anthropic", "gemini", "responses")
 FIRST, COUNT = int(os.environ.get("FIRST", "0")), int(os.environ.get("KILLS", "12"))
@@ -51,15 +52,18 @@ class Killer:
         return self.rng.random() < 0.3
 
 
-def start_run(target: str, folder: Path) -> commands.Process:
+def start_run(targets: list[str], folder: Path) -> commands.Process:
     arguments = ("--batch", "--output", "out.jsonl", "--poll", "0.01", "--resume", "--record-wire")
-    return start("a.eval.yaml", "--target", target, *arguments, folder=folder)
+    named = [f"--target={target}" for target in targets]
+    # Several targets are also asked twice.
+    return start("a.eval.yaml", *named, f"--repeat={len(named)}", *arguments, folder=folder)
 
 
 @pytest.mark.parametrize("number", range(FIRST, FIRST + COUNT))
 def test_a_run_that_is_killed_goes_on(number: int, tmp_path: Path) -> None:
     rng = random.Random(number)
     target = TARGETS[number % len(TARGETS)]
+    targets = [target, TARGETS[(number + 2) % len(TARGETS)]][: number % 2 + 1]
     killer = Killer(rng)
     with BatchServer() as server:
         server.lag, server.page = rng.choice([0, 1, 3]), rng.choice([1, 2, 20])
@@ -76,7 +80,7 @@ def test_a_run_that_is_killed_goes_on(number: int, tmp_path: Path) -> None:
         # Besides the moments at which the server acts, any time: also while a process starts.
         for _ in range(rng.randint(1, 4)):
             server.watch = lambda operation, acted: None
-            process = start_run(target, tmp_path)
+            process = start_run(targets, tmp_path)
             if rng.random() < 0.7:
                 killer.aim(process, 10)
                 server.watch = killer.watch
@@ -87,7 +91,7 @@ def test_a_run_that_is_killed_goes_on(number: int, tmp_path: Path) -> None:
             assert "Traceback" not in stderr
         server.watch = lambda operation, acted: None
         for _ in range(12):  # each trouble that is left may end a run
-            process = start_run(target, tmp_path)
+            process = start_run(targets, tmp_path)
             stdout, stderr = process.communicate(timeout=60)
             assert "Traceback" not in stderr
             assert KEY not in stdout + stderr
@@ -96,9 +100,15 @@ def test_a_run_that_is_killed_goes_on(number: int, tmp_path: Path) -> None:
         assert process.returncode == 0, stderr
         sent = server.sent()
         del sent["theirs"]
-    answers = {id_: line["response"] for id_, line in by_id(tmp_path / "out.jsonl").items()}
-    assert answers == {f"c{at}": text_for(prompt) for at, prompt in enumerate(PROMPTS)}
-    assert sent == dict.fromkeys(PROMPTS, 1)
+    keys = ("id", "target", "repeat", "response")
+    answers = [tuple(map(line.get, keys)) for line in records(tmp_path / "out.jsonl")]
+    assert Counter(answers) == Counter(
+        (f"c{at}", name, repeat, text_for(prompt))
+        for at, prompt in enumerate(PROMPTS)
+        for name in targets
+        for repeat in ([1, 2] if len(targets) == 2 else [None])
+    )
+    assert sent == dict.fromkeys(PROMPTS, len(targets) ** 2)
     assert not (tmp_path / "out.jsonl.batch").exists()
     for path in tmp_path.iterdir():
         with suppress(UnicodeDecodeError):
