@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, ValidationError, convert, structs
 
+from multiturn.capture.masks import Mask
 from multiturn.documents.imports import is_foreign
 from multiturn.documents.input import open_regular, read_at_most
 from multiturn.documents.validation import must_be
@@ -39,6 +40,7 @@ class Defaults(Struct, frozen=True):
     snapshot_target: str | None = None  # the target whose prompts snapshots record, too
     target: str | None = None  # the name of a target
     default_system: Literal["send", "omit"] | None = None  # of targets that do not say it
+    mask: tuple[Mask, ...] = ()  # what else changes from run to run in captured requests
 
 
 def find_defaults(folder: Path | None = None) -> tuple[Defaults, str]:

@@ -1,0 +1,59 @@
+"""What stands in captured requests for texts that change from run to run."""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterable
+from datetime import date, timedelta
+
+from msgspec import Struct
+
+from multiturn.files.paths import real_path
+
+_UUID = r"(?i)\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
+_PATH = r"(?:/[\w.@+%-]+)*"
+_CLOCK = r"\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?[AP]M)?(?: ?(?:Z|(?:UTC|GMT)?(?:[+-]\d\d:?\d\d)?))?"
+_TIME = rf"\b\d\d?:\d\d:\d\d(?:[.,]\d+)?(?: ?[AP]M)?\b|(?<=\{{date\}})(?:[T ]|, | at ){_CLOCK}"
+
+
+class Mask(Struct, frozen=True, rename={"name": "as"}, forbid_unknown_fields=True):
+    """What changes from run to run, and the name that stands for it.
+
+    Attributes:
+        pattern: a regular expression.
+        name: what is written in braces in its place; the key ``as`` in a file.
+    """
+
+    pattern: str
+    name: str
+
+
+def masks_of(own: Iterable[Mask], today: date) -> list[Mask]:
+    """Return the masks of a project, and then those that always hold on a day, in this folder.
+
+    Of dates, only yesterday, today and tomorrow change from run to run.
+    """
+    folders = {"cwd": os.getcwd(), "home": os.path.expanduser("~"), "tmp": tempfile.gettempdir()}
+    found = [*own]
+    for name, folder in folders.items():
+        for path in sorted({folder, real_path(folder)}, key=len, reverse=True):
+            below = _PATH if name == "tmp" else ""
+            if path != os.sep:
+                found.append(Mask(rf"{re.escape(path)}{below}(?![\w-])", name))
+    found.append(Mask(_UUID, "uuid"))
+    found += (Mask(_day(today + timedelta(days)), "date") for days in (-1, 0, 1))
+    return [*found, Mask(_TIME, "time")]
+
+
+def _day(day: date) -> str:
+    """Return a pattern of a day, in the forms that programs write."""
+    year, month, number = day.year, f"0?{day.month}", f"0?{day.day}"
+    of_month, of_week = (
+        f"(?:{day:{full}}|{day:{short}}\\.?)" for full, short in (("%B", "%b"), ("%A", "%a"))
+    )
+    first = rf"(?:{of_week},? )?"
+    return (
+        rf"\b(?:{year}([-/.]?){day:%m}\1{day:%d}|{month}/{number}/{year}|{number}[./]{month}[./]{year}"
+        rf"|{first}{of_month} {number}(?:st|nd|rd|th)?,? {year}"
+        rf"|{first}{number}(?:st|nd|rd|th)? {of_month},? {year})(?!\d)"
+    )

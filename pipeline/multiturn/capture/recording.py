@@ -1,0 +1,235 @@
+"""The requests that a program has sent: masked, written one a line, and answered again."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from multiturn.capture.differences import differences, in_words, nearest
+from multiturn.capture.masks import Mask
+from multiturn.capture.replies import Answer, Endpoint, refusal, reply, streamed
+from multiturn.documents.input import open_rewindable
+from multiturn.documents.json_lines import read_json_lines, read_value
+from multiturn.documents.output import open_output
+from multiturn.errors import InputError, MultiturnError, Place, cut, option, quoted
+from multiturn.logs import Notice, warn
+from multiturn.model.turns import Call
+from multiturn.providers.secrets import without_keys
+from multiturn.providers.settings import TRANSPORT, Values
+from multiturn.traces.bodies import read_bodies
+from multiturn.traces.trace import form_of
+
+ENDING = ".requests.jsonl"
+_MOST_BYTES = 500_000_000  # of all bodies and answers
+_JSON = "application/json"
+
+
+class Request(Struct, frozen=True, omit_defaults=True):
+    """A request that a program has sent: a line of a file.
+
+    Attributes:
+        id: its place in the order.
+        vendor: whose API it was sent to.
+        body: what was sent, masked.
+        answer: what a vendor answered to it, as text; None if it was not asked.
+    """
+
+    id: str
+    vendor: str
+    body: dict[str, Any]
+    answer: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What is equal for the same request."""
+        return f"{self.vendor} {json.dumps(self.body, sort_keys=True)}"
+
+
+def read_requests(path: str) -> Iterator[Request]:
+    """Yield each request of a file.
+
+    Raises:
+        MultiturnError: the file cannot be read, or a line is not a request.
+    """
+    with open_rewindable(path, path) as file:
+        for node in read_json_lines(file, path):
+            if isinstance(node, MultiturnError):
+                raise node
+            yield request_in(node.value, Place(path, node.line))
+
+
+def request_in(value: Any, where: Place) -> Request:
+    """Return the request that a line of a file is.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        return msgspec.convert(value, Request)
+    except msgspec.ValidationError as error:
+        what = f"this is not a captured request: {error}; write the file by multiturn capture"
+        raise InputError(what, where=where) from None
+
+
+def changes(old: Sequence[Request], new: Sequence[Request]) -> Iterator[str]:
+    """Yield how requests differ from those of an earlier capture, in words; in any order."""
+    left = Counter(each.key for each in new)
+    before = [each for each in old if not _taken(left, each.key)]
+    left = Counter(each.key for each in old)
+    for request in (each for each in new if not _taken(left, each.key)):
+        same_vendor = [each for each in before if each.vendor == request.vendor]
+        if not same_vendor:
+            yield f"request {request.id} is new"
+            continue
+        near = same_vendor[nearest(request.body, [each.body for each in same_vendor])]
+        before.remove(near)
+        found = [*differences(near.body, request.body)]
+        rules = [each.mask for each in found if each.mask]
+        advice = (
+            f"; if it changes with each run, write {rules[0]} in multiturn.toml" if rules else ""
+        )
+        yield f"request {near.id}: {in_words(found)}{advice}"
+    yield from (f"request {each.id} was not sent" for each in before)
+
+
+def _taken(left: Counter[str], key: str) -> bool:
+    """Count one less of a key; return whether there was one."""
+    left[key] -= 1
+    return left[key] >= 0
+
+
+class Recording:
+    """Takes the requests of a program, and answers them.
+
+    Args:
+        masks: what stands for texts that change from run to run.
+        redact: replace what looks like a key, which otherwise is an error.
+        answers: a file with captured requests, or with results of ``run --record-wire``; a request
+            that it does not have gets HTTP 404. Without a file, each gets the same text.
+
+    Attributes:
+        requests: those that were taken.
+        masked: how often each mask has matched.
+        errors: what is wrong with requests.
+
+    Raises:
+        MultiturnError: a mask is no regular expression, or the file of answers cannot be read.
+    """
+
+    def __init__(
+        self, masks: Iterable[Mask] = (), *, redact: bool = False, answers: str | None = None
+    ) -> None:
+        try:
+            self._masks = [(re.compile(each.pattern), each.name) for each in masks]
+        except re.error as error:
+            what = f"mask: {quoted(str(error.pattern))} is not a regular expression: {error}"
+            raise InputError(what) from None
+        self._redact, self._file, self._size = redact, answers, 0
+        self.requests: list[Request] = []
+        self.masked = Counter[str]()
+        self.errors: list[MultiturnError] = []
+        known = [] if answers is None else [*_known_in(answers)]
+        self._known = [each for each, _ in known]
+        self._answers: dict[str, list[str | Answer]] = {}
+        for request, said in known:
+            self._answers.setdefault(self._key(request), []).append(said)
+
+    def take(self, endpoint: Endpoint, body: Values, answer: str | None) -> tuple[int, str, str]:
+        """Note a request; return status, type and text of its answer.
+
+        ``answer`` is that of the vendor, if it was asked.
+        """
+        number = len(self.requests) + 1
+        if endpoint.counts:
+            return 200, _JSON, json.dumps(reply(endpoint.form, body, Answer(), number))
+        request = self._request(Request(str(number), endpoint.vendor, body, answer))
+        self._size += len(request.key) + len(answer or "")
+        if self._size > _MOST_BYTES:
+            return self._refused(endpoint, 413, f"over {_MOST_BYTES:,} bytes; capture less")
+        self.requests.append(request)
+        said: str | Answer = Answer()
+        if self._file is not None:
+            found = self._answers.get(self._key(request))
+            if found is None:
+                return self._refused(endpoint, 404, self._unknown(request))
+            said = found.pop(0) if len(found) > 1 else found[0]
+        streams = body.get("stream") is True
+        if isinstance(said, Answer):
+            whole = reply(endpoint.form, body, said, number)
+            said = streamed(endpoint, body, whole) if streams else json.dumps(whole)
+        return 200, "text/event-stream" if streams and endpoint.is_lines else _JSON, said
+
+    def write(self, path: str) -> None:
+        """Write the requests to a file, whole or not at all."""
+        with open_output(path) as file:
+            file.writelines(msgspec.json.encode(each) + b"\n" for each in self.requests)
+
+    def _refused(self, endpoint: Endpoint, status: int, what: str) -> tuple[int, str, str]:
+        self.errors.append(MultiturnError(what))
+        return status, _JSON, json.dumps(refusal(endpoint.vendor, status, what))
+
+    def _request(self, request: Request) -> Request:
+        """Return a request as it is written: masked, and without keys."""
+        kept, keys = without_keys(
+            structs.asdict(structs.replace(request, body=self._masked(request.body)))
+        )
+        for place, kind in keys:
+            what = f"request {request.id}: {place} has what looks like a key ({cut(kind)})"
+            if self._redact:
+                warn(Notice("capture.redacted", Place(), f"{what}; it is replaced by ***"))
+            else:
+                what += "; the file is committed, so keep it out of the prompt, or add"
+                self.errors.append(MultiturnError(f"{what} {option('redact')}"))
+        return Request(**kept)
+
+    def _masked(self, value: Any) -> Any:
+        if isinstance(value, str):
+            for pattern, name in self._masks:
+                value, count = pattern.subn(f"{{{name}}}", value)
+                self.masked[name] += count
+            return value
+        if isinstance(value, list):
+            return [*map(self._masked, value)]
+        if isinstance(value, dict):
+            return {key: self._masked(child) for key, child in value.items()}
+        return value
+
+    def _key(self, request: Request) -> str:
+        """Return what is equal for requests with the same answer; results are never streamed."""
+        if self._file is None or self._file.endswith(ENDING):
+            return request.key
+        same = form_of(request.body)[1].same(request.body)
+        return json.dumps({key: same[key] for key in same if key not in TRANSPORT}, sort_keys=True)
+
+    def _unknown(self, request: Request) -> str:
+        """Return what is said of a request without an answer."""
+        others = [each for each in self._known if each.vendor == request.vendor]
+        what = f"{self._file} has no answer to this request"
+        if not others:
+            return f"{what}, and none to {request.vendor}"
+        near = others[nearest(request.body, [each.body for each in others])]
+        found = [*differences(near.body, request.body)]
+        return f"{what}; the nearest is {near.id}, but {in_words(found)}"
+
+
+def _known_in(path: str) -> Iterator[tuple[Request, str | Answer]]:
+    """Yield each request of a file with its answer."""
+    if path.endswith(ENDING):
+        for request in read_requests(path):
+            yield request, request.answer or Answer()
+        return
+    for found in read_bodies(path, as_written=True):
+        if isinstance(found, MultiturnError):
+            raise found
+        match found.value:
+            case {"wire": str(wire), "id": str(name), "response": str(text), **rest}:
+                calls = msgspec.convert(rest.get("tool_calls", ()), tuple[Call, ...])
+                body = read_value(wire)
+                yield Request(name, form_of(body)[0], body), Answer(text, calls)
+            case _:
+                what = "this result has no answer, or no wire; add --record-wire to the run"
+                raise InputError(what, where=found.where)
