@@ -1,1 +1,1 @@
-"""Requests of any program: a server takes them in a vendor's place, and a file of them is a suite."""
+"""Requests of any program: a server that takes them, and files of them that are suites."""

@@ -3,8 +3,9 @@
 import os
 import re
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
+from typing import Any
 
 from msgspec import Struct
 
@@ -53,7 +54,32 @@ def _day(day: date) -> str:
     )
     first = rf"(?:{of_week},? )?"
     return (
-        rf"\b(?:{year}([-/.]?){day:%m}\1{day:%d}|{month}/{number}/{year}|{number}[./]{month}[./]{year}"
+        rf"\b(?:{year}(?P<gap>[-/.]?){day:%m}(?P=gap){day:%d}|{month}/{number}/{year}|{number}[./]{month}[./]{year}"
         rf"|{first}{of_month} {number}(?:st|nd|rd|th)?,? {year}"
         rf"|{first}{number}(?:st|nd|rd|th)? {of_month},? {year})(?!\d)"
     )
+
+
+def advice(old: Any, new: Any) -> str:
+    """Return the rule that would mask the first words that differ in two bodies, as an advice."""
+    texts = ([*_texts(each)] for each in (old, new))
+    for was, now in zip(*texts, strict=False):
+        words = [each.split() for each in (was, now)]
+        apart = [(one, other) for one, other in zip(*words, strict=False) if one != other]
+        if len(words[0]) == len(words[1]) and len(apart) == 1:
+            ((one, other),) = apart
+            start = next(
+                (at for at, each in enumerate(zip(one, other, strict=False)) if len({*each}) > 1), 0
+            )
+            rule = f"{{pattern = '{re.escape(one[:start])}\\S+', as = \"changes\"}}"
+            return f"; if it changes with each run, write mask = [{rule}] in multiturn.toml"
+    return ""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    for child in value.values() if isinstance(value, dict) else ():
+        yield from _texts(child)
+    for child in value if isinstance(value, list) else ():
+        yield from _texts(child)

@@ -3,15 +3,14 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
-from multiturn.capture.differences import differences, in_words, nearest
-from multiturn.capture.masks import Mask
-from multiturn.capture.replies import Answer, Endpoint, refusal, reply, streamed
+from multiturn.capture.masks import Mask, advice
+from multiturn.capture.replies import Answer, Endpoint, refusal
 from multiturn.documents.input import open_rewindable
 from multiturn.documents.json_lines import read_json_lines, read_value
 from multiturn.documents.output import open_output
@@ -20,6 +19,8 @@ from multiturn.logs import Notice, warn
 from multiturn.model.turns import Call
 from multiturn.providers.secrets import without_keys
 from multiturn.providers.settings import TRANSPORT, Values
+from multiturn.text import first_of
+from multiturn.traces.again import differences
 from multiturn.traces.bodies import read_bodies
 from multiturn.traces.trace import form_of
 
@@ -34,8 +35,8 @@ class Request(Struct, frozen=True, omit_defaults=True):
     Attributes:
         id: its place in the order.
         vendor: whose API it was sent to.
-        body: what was sent, masked.
-        answer: what a vendor answered to it, as text; None if it was not asked.
+        body: what was sent, masked; with what the address says, such as Gemini's model.
+        answer: what the vendor answered, as text; None if it was not asked.
     """
 
     id: str
@@ -47,19 +48,6 @@ class Request(Struct, frozen=True, omit_defaults=True):
     def key(self) -> str:
         """What is equal for the same request."""
         return f"{self.vendor} {json.dumps(self.body, sort_keys=True)}"
-
-
-def read_requests(path: str) -> Iterator[Request]:
-    """Yield each request of a file.
-
-    Raises:
-        MultiturnError: the file cannot be read, or a line is not a request.
-    """
-    with open_rewindable(path, path) as file:
-        for node in read_json_lines(file, path):
-            if isinstance(node, MultiturnError):
-                raise node
-            yield request_in(node.value, Place(path, node.line))
 
 
 def request_in(value: Any, where: Place) -> Request:
@@ -75,31 +63,38 @@ def request_in(value: Any, where: Place) -> Request:
         raise InputError(what, where=where) from None
 
 
-def changes(old: Sequence[Request], new: Sequence[Request]) -> Iterator[str]:
+def read_requests(path: str) -> Iterator[Request]:
+    """Yield each request of a file.
+
+    Raises:
+        MultiturnError: the file cannot be read, or a line is not a request.
+    """
+    with open_rewindable(path, path) as file:
+        for node in read_json_lines(file, path):
+            if isinstance(node, MultiturnError):
+                raise node
+            yield request_in(node.value, Place(path, node.line))
+
+
+def changes(old: Iterable[Request], new: Iterable[Request]) -> Iterator[str]:
     """Yield how requests differ from those of an earlier capture, in words; in any order."""
-    left = Counter(each.key for each in new)
-    before = [each for each in old if not _taken(left, each.key)]
-    left = Counter(each.key for each in old)
-    for request in (each for each in new if not _taken(left, each.key)):
-        same_vendor = [each for each in before if each.vendor == request.vendor]
-        if not same_vendor:
+    before, after = ({each.key: each for each in listed} for listed in (old, new))
+    gone = [each for key, each in before.items() if key not in after]
+    for request in (each for key, each in after.items() if key not in before):
+        near, found = _nearest(request, gone)
+        if near is None:
             yield f"request {request.id} is new"
             continue
-        near = same_vendor[nearest(request.body, [each.body for each in same_vendor])]
-        before.remove(near)
-        found = [*differences(near.body, request.body)]
-        rules = [each.mask for each in found if each.mask]
-        advice = (
-            f"; if it changes with each run, write {rules[0]} in multiturn.toml" if rules else ""
-        )
-        yield f"request {near.id}: {in_words(found)}{advice}"
-    yield from (f"request {each.id} was not sent" for each in before)
+        gone.remove(near)
+        yield f"request {near.id}: {first_of(found)}{advice(near.body, request.body)}"
+    yield from (f"request {each.id} was not sent" for each in gone)
 
 
-def _taken(left: Counter[str], key: str) -> bool:
-    """Count one less of a key; return whether there was one."""
-    left[key] -= 1
-    return left[key] >= 0
+def _nearest(request: Request, others: Iterable[Request]) -> tuple[Request | None, list[str]]:
+    """Return the request of the same vendor with the fewest differences, and these in words."""
+    same = [each for each in others if each.vendor == request.vendor]
+    found = ((each, [*differences(each.body, request.body)]) for each in same)
+    return min(found, key=lambda each: len(each[1]), default=(None, []))
 
 
 class Recording:
@@ -144,8 +139,8 @@ class Recording:
         ``answer`` is that of the vendor, if it was asked.
         """
         number = len(self.requests) + 1
-        if endpoint.counts:
-            return 200, _JSON, json.dumps(reply(endpoint.form, body, Answer(), number))
+        if "stream" not in endpoint.form:  # it only counts tokens
+            return 200, *endpoint.answer(body, Answer(), number)
         request = self._request(Request(str(number), endpoint.vendor, body, answer))
         self._size += len(request.key) + len(answer or "")
         if self._size > _MOST_BYTES:
@@ -157,11 +152,8 @@ class Recording:
             if found is None:
                 return self._refused(endpoint, 404, self._unknown(request))
             said = found.pop(0) if len(found) > 1 else found[0]
-        streams = body.get("stream") is True
-        if isinstance(said, Answer):
-            whole = reply(endpoint.form, body, said, number)
-            said = streamed(endpoint, body, whole) if streams else json.dumps(whole)
-        return 200, "text/event-stream" if streams and endpoint.is_lines else _JSON, said
+        kind, text = endpoint.answer(body, said if isinstance(said, Answer) else Answer(), number)
+        return 200, kind, said if isinstance(said, str) else text
 
     def write(self, path: str) -> None:
         """Write the requests to a file, whole or not at all."""
@@ -174,15 +166,14 @@ class Recording:
 
     def _request(self, request: Request) -> Request:
         """Return a request as it is written: masked, and without keys."""
-        kept, keys = without_keys(
-            structs.asdict(structs.replace(request, body=self._masked(request.body)))
-        )
+        given = structs.asdict(request) | {"body": self._masked(request.body)}
+        kept, keys = without_keys(given)
         for place, kind in keys:
             what = f"request {request.id}: {place} has what looks like a key ({cut(kind)})"
             if self._redact:
                 warn(Notice("capture.redacted", Place(), f"{what}; it is replaced by ***"))
             else:
-                what += "; the file is committed, so keep it out of the prompt, or add"
+                what += "; the file is committed, so leave it out, or add"
                 self.errors.append(MultiturnError(f"{what} {option('redact')}"))
         return Request(**kept)
 
@@ -207,13 +198,11 @@ class Recording:
 
     def _unknown(self, request: Request) -> str:
         """Return what is said of a request without an answer."""
-        others = [each for each in self._known if each.vendor == request.vendor]
+        near, found = _nearest(request, self._known)
         what = f"{self._file} has no answer to this request"
-        if not others:
+        if near is None:
             return f"{what}, and none to {request.vendor}"
-        near = others[nearest(request.body, [each.body for each in others])]
-        found = [*differences(near.body, request.body)]
-        return f"{what}; the nearest is {near.id}, but {in_words(found)}"
+        return f"{what}; it is like {near.id}, but there {first_of(found)}"
 
 
 def _known_in(path: str) -> Iterator[tuple[Request, str | Answer]]:

@@ -1,17 +1,16 @@
 """A server on the loopback interface that takes the requests of programs in the vendors' place."""
 
 import asyncio
-import json
 import os
 import re
 import socket
 from collections.abc import Callable, Mapping
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from multiturn.capture.replies import Endpoint, endpoint_at, refusal, with_address
+from multiturn.capture.replies import Endpoint, endpoint_at, refusal, vendors
 from multiturn.documents.json_lines import read_value
-from multiturn.errors import AccessError, MultiturnError, option
+from multiturn.errors import AccessError, option
 from multiturn.providers.base import LARGEST_ANSWER
 from multiturn.providers.client import PIECE, trusting
 from multiturn.providers.settings import Values
@@ -22,27 +21,9 @@ if TYPE_CHECKING:
 _LARGEST_BODY = 50_000_000  # bytes; of images, OpenAI takes so many
 _SECONDS = 60  # in which a body has come
 _AT_ONCE = 16  # bodies that are read at a time
-_HOP_BY_HOP = r"(?i)host|connection|content-(length|encoding)|accept-encoding|transfer-encoding|te"
-# Where each vendor's own server is, and the variables by which SDKs and tools are told of another.
-_SERVERS = {
-    "openai": "https://api.openai.com/v1",
-    "anthropic": "https://api.anthropic.com",
-    "gemini": "https://generativelanguage.googleapis.com",
-}
-_ADDRESSES = {
-    "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
-    "anthropic": ("ANTHROPIC_BASE_URL",),
-    "gemini": ("GOOGLE_GEMINI_BASE_URL",),
-    "azure": ("AZURE_OPENAI_ENDPOINT", "AZURE_API_BASE"),
-}
-_KEYS = (
-    *("OPENAI_API_KEY", "CODEX_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"),
-    *("AZURE_OPENAI_API_KEY", "AZURE_API_KEY"),
-)
-_NO_KEY = "captured-needs-no-key"
-
-# Returns the status and the body of the answer to a body; what the vendor answers, for one that
-# was forwarded.
+_OF_CONNECTION = r"(?i)host|connection|content-(length|encoding)|(accept|transfer)-encoding|te"
+# Returns status, type and text of the answer to a body. Of one that was forwarded, it gets the
+# vendor's.
 Take = Callable[[Endpoint, Values, str | None], tuple[int, str, str]]
 
 
@@ -52,8 +33,7 @@ class CaptureServer:
     A page in a browser gets nowhere: whoever asks must name this server as the host, and no origin.
 
     Args:
-        take: gets the endpoint and the body of each request, and of one that was forwarded the
-            answer; returns status, type and text of the answer. It is called by one thread.
+        take: is given each request, one after the other, by the server's thread.
         port: where it listens; 0 for any free one.
         forward: send the requests on to the vendors, with the program's own keys.
 
@@ -70,11 +50,10 @@ class CaptureServer:
             raise AccessError(f"{what} ({option('port')})") from None
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        self._loop = asyncio.new_event_loop()
+        self._loop, self._ended = asyncio.new_event_loop(), asyncio.Event()
         self._thread = Thread(target=self._loop.run_until_complete, args=(self._serve(),))
 
     def __enter__(self) -> Self:
-        self._ended = asyncio.Event()
         self._thread.start()
         return self
 
@@ -85,11 +64,16 @@ class CaptureServer:
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return variables by which a program finds this server, and no key unless it forwards."""
-        found = {name: self.url for names in _ADDRESSES.values() for name in names}
-        found |= {name: f"{self.url}/v1" for name in _ADDRESSES["openai"]}
-        own = ",".join(filter(None, (given.get("NO_PROXY", given.get("no_proxy")), "127.0.0.1")))
-        keys = () if self._forward else (*_KEYS, *{"GOOGLE_API_KEY"} & given.keys())
-        return {**given, **found, "NO_PROXY": own, "no_proxy": own, **dict.fromkeys(keys, _NO_KEY)}
+        found = dict(given)
+        for each in vendors()["addresses"].values():
+            found |= dict.fromkeys(each["variables"], f"{self.url}{each.get('path', '')}")
+        if not self._forward:
+            known = [*vendors()["keys"], *{"GOOGLE_API_KEY"} & given.keys()]
+            found |= dict.fromkeys(known, "captured-needs-no-key")
+        local = ",".join(
+            filter(None, (given.get("NO_PROXY") or given.get("no_proxy"), "127.0.0.1"))
+        )
+        return {**found, "NO_PROXY": local, "no_proxy": local}
 
     async def _serve(self) -> None:
         from logging import CRITICAL, Logger
@@ -98,16 +82,16 @@ class CaptureServer:
 
         app = web.Application(client_max_size=_LARGEST_BODY)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        runner = web.AppRunner(
-            app, access_log=None, logger=Logger("capture", CRITICAL), shutdown_timeout=1
-        )
+        quiet = Logger("capture", CRITICAL)
+        runner = web.AppRunner(app, access_log=None, logger=quiet, shutdown_timeout=1)
         await runner.setup()
         self._reading = asyncio.Semaphore(_AT_ONCE)
         trusted = trusting(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
         async with ClientSession(
-            connector=TCPConnector(ssl=trusted),
+            connector=TCPConnector(limit=0, ssl=trusted),
             cookie_jar=DummyCookieJar(),
             timeout=ClientTimeout(),
+            auto_decompress=False,
             trust_env=True,
         ) as self._session:
             await web.SockSite(runner, self._socket).start()
@@ -118,29 +102,28 @@ class CaptureServer:
         from aiohttp import web
 
         endpoint = endpoint_at(request.path, request.query_string)
-        vendor = endpoint.vendor if endpoint else "openai"
+
+        def refused(status: int, what: str) -> web.Response:
+            vendor = endpoint.vendor if endpoint else ""
+            return web.json_response(refusal(vendor, status, what), status=status)
+
         if request.host not in (f"127.0.0.1:{self.port}", f"localhost:{self.port}"):
-            return web.json_response(
-                refusal(vendor, 403, "the Host is not this server"), status=403
-            )
-        if "origin" in request.headers or "sec-fetch-site" in request.headers:
-            what = "capture answers no pages in a browser"
-            return web.json_response(refusal(vendor, 403, what), status=403)
+            return refused(403, "the Host is not that of multiturn capture")
+        if not {"origin", "sec-fetch-site"}.isdisjoint(map(str.lower, request.headers)):
+            return refused(403, "multiturn capture answers no pages in a browser")
         if endpoint is None or request.method != "POST":
-            what = f"capture answers no {request.method} {request.path}"
-            return web.json_response(refusal(vendor, 404, what), status=404)
+            return refused(404, f"multiturn capture answers no {request.method} {request.path}")
         try:
             async with self._reading, asyncio.timeout(_SECONDS):
                 written = await request.read()
-            body = read_value(written.decode())
-            if not isinstance(body, dict):
-                raise ValueError("not an object")
+            given = read_value(written.decode())
         except TimeoutError:
-            return web.json_response(refusal(vendor, 408, "the body came too slowly"), status=408)
+            return refused(408, f"the body did not come within {_SECONDS} s")
         except ValueError as error:
-            what = f"the body is not JSON: {error}"
-            return web.json_response(refusal(vendor, 400, what), status=400)
-        body = with_address(body, request.path)
+            return refused(400, f"the body is not JSON: {error}")
+        if not isinstance(given, dict):
+            return refused(400, "the body is not a JSON object")
+        body = {**endpoint.address, **given}
         if self._forward:
             return await self._forwarded(request, endpoint, body, written)
         status, kind, text = self._take(endpoint, body, None)
@@ -149,22 +132,19 @@ class CaptureServer:
     async def _forwarded(
         self, request: "web.Request", endpoint: Endpoint, body: Values, written: bytes
     ) -> "web.StreamResponse":
-        """Return the vendor's answer, piece by piece as it comes."""
+        """Return the vendor's answer, piece by piece as it comes; one of an error is not kept."""
         from aiohttp import ClientError, web
 
-        kind = "azure" if "/openai/" in request.path else endpoint.vendor
-        known = map(os.environ.get, _ADDRESSES[kind])
-        server = next(filter(None, known), _SERVERS.get(kind, "AZURE_OPENAI_ENDPOINT"))
-        path = request.path_qs.removeprefix("/v1" if kind == "openai" else "")
-        headers = {
-            name: text
-            for name, text in request.headers.items()
-            if not re.fullmatch(_HOP_BY_HOP, name)
-        }
+        addresses = vendors()["addresses"][
+            "azure" if "/openai/" in request.path else endpoint.vendor
+        ]
+        named = filter(None, map(os.environ.get, addresses["variables"]))
+        server = next(named, addresses.get("server", "")).rstrip("/")
+        headers = {name: it for name, it in request.headers.items() if not _is_local(name)}
         answer: web.StreamResponse | None = None
         try:
             async with self._session.post(
-                server.rstrip("/") + path,
+                server + request.path_qs.removeprefix(addresses.get("path", "")),
                 data=written,
                 headers={**headers, "accept-encoding": "identity"},
                 allow_redirects=False,
@@ -176,13 +156,19 @@ class CaptureServer:
                 async for piece in reply.content.iter_chunked(PIECE):
                     content += piece
                     if len(content) > LARGEST_ANSWER:
-                        raise ClientError(f"the answer has over {LARGEST_ANSWER} bytes")
+                        raise ClientError
                     await answer.write(piece)
-        except (ClientError, OSError) as error:
+        except (ClientError, OSError, ValueError) as error:
             if answer is not None:
                 raise
-            what = f"cannot reach {server}: {type(error).__name__}"
+            what = f"cannot reach {server or 'AZURE_OPENAI_ENDPOINT'}: {type(error).__name__}"
             return web.json_response(refusal(endpoint.vendor, 502, what), status=502)
-        self._take(endpoint, body, content.decode("utf-8", "replace"))
+        if answer.status == 200:
+            self._take(endpoint, body, content.decode("utf-8", "replace"))
         await answer.write_eof()
         return answer
+
+
+def _is_local(header: str) -> bool:
+    """Return whether a header is about the connection to this server."""
+    return re.fullmatch(_OF_CONNECTION, header) is not None

@@ -75,7 +75,7 @@ def capture(
         raise OptionError(f"--output must end in {ENDING}, so that it is read as a suite")
     if forward and answers is not None:
         raise click.UsageError("--forward and --answers are two sources of answers; leave out one")
-    masks = masks_of(find_defaults()[0].mask, date.today())  # noqa: DTZ011 - as programs say it
+    masks = masks_of(find_defaults()[0].mask, date.today())
     recording = Recording(masks, redact=redact, answers=answers)
     old = [*read_requests(output)] if check and output is not None else []
     failures = Failures(debug=debug)
