@@ -19,12 +19,12 @@ from multiturn.logs import Notice, warn
 from multiturn.model.turns import Call
 from multiturn.providers.secrets import without_keys
 from multiturn.providers.settings import TRANSPORT, Values
+from multiturn.suites.discovery import CAPTURED
 from multiturn.text import first_of
 from multiturn.traces.again import differences
 from multiturn.traces.bodies import read_bodies
 from multiturn.traces.trace import form_of
 
-ENDING = ".requests.jsonl"
 _MOST_BYTES = 500_000_000  # of all bodies and answers
 _JSON = "application/json"
 
@@ -191,7 +191,7 @@ class Recording:
 
     def _key(self, request: Request) -> str:
         """Return what is equal for requests with the same answer; results are never streamed."""
-        if self._file is None or self._file.endswith(ENDING):
+        if self._file is None or self._file.endswith(CAPTURED):
             return request.key
         same = form_of(request.body)[1].same(request.body)
         return json.dumps({key: same[key] for key in same if key not in TRANSPORT}, sort_keys=True)
@@ -207,7 +207,7 @@ class Recording:
 
 def _known_in(path: str) -> Iterator[tuple[Request, str | Answer]]:
     """Yield each request of a file with its answer."""
-    if path.endswith(ENDING):
+    if path.endswith(CAPTURED):
         for request in read_requests(path):
             yield request, request.answer or Answer()
         return

@@ -62,17 +62,18 @@ def capture(
     from datetime import date
 
     from multiturn.capture.masks import masks_of
-    from multiturn.capture.recording import ENDING, Recording, changes, read_requests
+    from multiturn.capture.recording import Recording, changes, read_requests
     from multiturn.capture.server import CaptureServer
     from multiturn.engine.project import find_defaults
+    from multiturn.suites.discovery import CAPTURED
 
     shared.start_log(verbose)
     if not command and port is None:
         raise click.UsageError("name a COMMAND after --, or a --port")
     if output is None and (answers is None or check):
         raise click.UsageError("name the file of the requests with --output")
-    if output is not None and not output.endswith(ENDING):
-        raise OptionError(f"--output must end in {ENDING}, so that it is read as a suite")
+    if output is not None and not output.endswith(CAPTURED):
+        raise OptionError(f"--output must end in {CAPTURED}, so that it is read as a suite")
     if forward and answers is not None:
         raise click.UsageError("--forward and --answers are two sources of answers; leave out one")
     masks = masks_of(find_defaults()[0].mask, date.today())
@@ -81,6 +82,10 @@ def capture(
     failures = Failures(debug=debug)
     with CaptureServer(recording.take, port=port or 0, forward=forward) as server:
         code = _run(command, server) if command else _wait(server)
+    if output is not None and not recording.requests:
+        failures.add(
+            MultiturnError("the program sent no request; let it use the address", where=output)
+        )
     for error in recording.errors:
         failures.add(error)
     if check and output is not None:

@@ -1,0 +1,227 @@
+"""A file of captured requests as a suite: each request is a case, to which no pipeline applies."""
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count, islice
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import structs
+
+from multiturn.capture.recording import request_in
+from multiturn.documents.json_lines import read_json_lines
+from multiturn.documents.node import Node
+from multiturn.errors import AttachmentError, InputError, MultiturnError, did_you_mean
+from multiturn.files.finding import Files
+from multiturn.files.media import Store, given_media, with_bytes
+from multiturn.model.case import Case, TestMessage
+from multiturn.model.request import part_of
+from multiturn.model.turns import Part, Turn
+from multiturn.providers.reading import BodyForm, Segment
+from multiturn.providers.settings import Values
+from multiturn.suites.case_files import files_below
+from multiturn.suites.case_reader import CaseReader
+from multiturn.suites.dialects import Dialect
+from multiturn.suites.suite_reader import SuiteReader
+from multiturn.traces.trace import forms
+
+_SHORTEST_LINE, _SHORTEST_TEXT = 12, 20  # characters that are looked for in files
+_LARGEST_FILE, _MOST_FILES = 1_000_000, 20_000
+_QUOTES = re.compile(r"""["`]+|(?<!\w)'+|'+(?!\w)""")
+_SNAPSHOT = "\nchat_prompt:"
+
+
+class CapturedSuite(SuiteReader):
+    """Reads a file of captured requests."""
+
+    def check_line(self, node: Node, reader: CaseReader) -> None:
+        """Do nothing: the reader checks all of a line."""
+
+    def items(self, lines: Any = None) -> Iterator[Any]:
+        """Yield what the suite has, once its texts are found in the files of the root."""
+        found = read_json_lines(self.file, self.name)
+        nodes = (node for node in found if isinstance(node, Node))
+        wanted = {line for node in nodes for line in _lines(node.value)}
+        self.reader = CapturedReader(self.files, self.dialect, _Sources(self.files, wanted))
+        yield from super().items(lines)
+
+
+class CapturedReader(CaseReader):
+    """Reads captured requests."""
+
+    def __init__(self, files: Files, dialect: Dialect, sources: "_Sources") -> None:
+        super().__init__(files, dialect)
+        self._sources = sources
+
+    def case(self, node: Node, case_id: str, shared: Case, *_: str) -> Case:
+        """Return the case of a request."""
+        request, line = request_in(node.value, node.place(self.name)), node.line
+        known = [form for kind, form in forms() if kind == request.vendor]
+        if not known:
+            what = f"no vendor {request.vendor!r}; {did_you_mean(request.vendor, dict(forms()))}"
+            raise InputError(what, where=node.place(self.name))
+        form = max(known, key=lambda each: each.likeness(request.body))
+        prepared = form.read(request.body, _media)
+        body = {**(prepared.settings.body or {}), **_unread(form, request.body, prepared)}
+        found = [self._turn(turn, at, line) for at, turn in enumerate(prepared.spoken)]
+        self.size = node.size
+        return structs.replace(
+            shared,
+            id=case_id,
+            line=line,
+            input_messages=tuple(message for message, _ in found),
+            sent=tuple(turn for _, turn in found),
+            tools=tuple(structs.replace(tool, line=line) for tool in prepared.tools),
+            settings=structs.replace(prepared.settings, body={"model": prepared.model, **body}),
+        )
+
+    def _turn(self, turn: Turn, at: int, line: int) -> tuple[TestMessage, Turn]:
+        """Return a message, and its turn, whose texts know where they are from."""
+        parts: list[Part] = []
+        for part in turn.parts:
+            if part.media is None and turn.role != "assistant":
+                parts += self._sources.split(part.text)
+            else:
+                parts.append(part)
+        parts = [
+            structs.replace(part, message=at, content=number, line=line)
+            for number, part in enumerate(parts)
+        ]
+        written = [part.text if part.media is None else {"type": part.media.kind} for part in parts]
+        calls = tuple(structs.replace(call, line=line) for call in turn.calls)
+        thinking = tuple(structs.replace(each, line=line) for each in turn.thinking)
+        turn = structs.replace(turn, parts=tuple(parts), message=at, calls=calls, thinking=thinking)
+        lines = (line,) * len(parts)
+        message = TestMessage(
+            turn.role, written, line, lines, "", calls, turn.answers, turn.is_error, thinking
+        )
+        return message, turn
+
+
+def _media(segment: Segment) -> Part | None:
+    with suppress(AttachmentError):  # what is no media is shown with all else that is not read
+        named = segment.get("name"), segment.get("detail")
+        return part_of(given_media(segment["value"], segment["type"], *named, Store()))
+    return None
+
+
+def _unread(form: BodyForm, body: Values, prepared: Any) -> Values:
+    """Return what a request says of a body no more, by its path: marks for a cache, say."""
+    again = msgspec.json.decode(msgspec.json.encode(form.write(prepared), enc_hook=with_bytes))
+    given, said = ({*_leaves(form.same(each))} for each in (body, again))
+    moved = Counter((path.rpartition(".")[2], each) for path, each in said - given)
+    found = {}
+    for path, written in _leaves(form.same(body)):
+        key = path.rpartition(".")[2], written
+        if (path, written) not in said:
+            moved[key] -= 1
+            if moved[key] < 0:
+                found[path] = json.loads(written)
+    return found
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        for key, child in value.items():
+            yield from _leaves(child, f"{path}.{key}".removeprefix("."))
+    elif isinstance(value, list) and value:
+        for at, child in enumerate(value):
+            yield from _leaves(child, f"{path}[{at}]")
+    else:
+        yield path, json.dumps(value)
+
+
+def _lines(value: Any) -> Iterator[str]:
+    """Yield each line of the texts in a value, without the white space around it."""
+    for _, written in _leaves(value):
+        if written.startswith('"'):
+            yield from (line.strip() for line in json.loads(written).split("\n"))
+
+
+class _Run(NamedTuple):
+    """Lines of a text that are lines of a file."""
+
+    is_whole: bool  # whether they are all that the file has
+    size: int  # in characters
+    path: str
+    start: int  # in the text
+    end: int
+
+
+class _Sources:
+    """The files below a root that have lines of captured texts."""
+
+    def __init__(self, files: Files, wanted: set[str]) -> None:
+        self._files = files
+        self._texts: dict[str, list[str]] = {}
+        self._places: dict[str, list[tuple[str, int]]] = {}
+        wanted = {line for line in wanted if len(line) >= _SHORTEST_LINE}
+        with suppress(MultiturnError):
+            for path in islice(files_below(files.root), _MOST_FILES) if wanted else ():
+                self._add(os.path.relpath(path, files.root).replace(os.sep, "/"), wanted)
+
+    def _add(self, path: str, wanted: set[str]) -> None:
+        try:
+            with open(os.path.join(self._files.root, path), "rb") as file:
+                data = file.read(_LARGEST_FILE + 1)
+            text = data.decode("utf-8-sig").replace("\r\n", "\n").rstrip("\n")
+            if len(data) > _LARGEST_FILE or _SNAPSHOT in text or path.endswith(".jsonl"):
+                return
+            lines = text.split("\n")
+            found = [(key, at) for at, line in enumerate(lines) for key in _keys(line) & wanted]
+            if found:
+                self._files.find(f"/{path}")  # which refuses what may hold keys
+                self._texts[path] = lines
+        except (OSError, ValueError, MultiturnError):
+            return
+        for key, at in found:
+            self._places.setdefault(key, []).append((path, at))
+
+    def split(self, text: str) -> Iterator[Part]:
+        """Yield a text in parts: those that are from a file, and those between them."""
+        lines = text.split("\n")
+        best = max(self._runs(lines), default=None)
+        if best is None:
+            yield Part("text", text)
+            return
+        if best.start:
+            yield from self.split("\n".join(lines[: best.start]))
+        said = "\n".join(lines[best.start : best.end])
+        yield Part("text", said, path=best.path, resolved_path=best.path)
+        if best.is_whole:
+            self._files.read(best.path, _LARGEST_FILE)  # a review shows it by its name
+        if best.end < len(lines):
+            yield from self.split("\n".join(lines[best.end :]))
+
+    def _runs(self, lines: list[str]) -> Iterator[_Run]:
+        """Yield the runs of lines that a file has, too."""
+        ends: dict[tuple[str, int], int] = {}  # of the last run, by its file and what is between
+        for at, line in enumerate(lines):
+            for path, number in self._places.get(line.strip(), ()):
+                apart, theirs = number - at, self._texts[path]
+                if ends.get((path, apart), 0) > at:
+                    continue
+
+                def is_same(one: int, apart: int = apart, theirs: list[str] = theirs) -> bool:
+                    is_inside = 0 <= one < len(lines) and 0 <= one + apart < len(theirs)
+                    return is_inside and lines[one].strip() in _keys(theirs[one + apart])
+
+                start = next(one for one in count(at, -1) if not is_same(one - 1))
+                end = ends[path, apart] = next(one for one in count(at + 1) if not is_same(one))
+                is_whole = lines[start:end] == theirs
+                while not is_whole and not lines[start].strip():
+                    start += 1
+                while not is_whole and not lines[end - 1].strip():
+                    end -= 1
+                size = sum(map(len, lines[start:end]))
+                if is_whole or size >= _SHORTEST_TEXT:
+                    yield _Run(is_whole, size, path, start, end)
+
+
+def _keys(line: str) -> set[str]:
+    """Return what a line of a file may be in a prompt: itself, or a text that it quotes."""
+    return {line.strip(), *map(str.strip, _QUOTES.split(line))}
