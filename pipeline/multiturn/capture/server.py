@@ -111,6 +111,8 @@ class CaptureServer:
             return refused(403, "the Host is not that of multiturn capture")
         if not {"origin", "sec-fetch-site"}.isdisjoint(map(str.lower, request.headers)):
             return refused(403, "multiturn capture answers no pages in a browser")
+        if "upgrade" in request.headers:
+            return refused(426, "multiturn capture speaks HTTP without WebSockets")
         if endpoint is None or request.method != "POST":
             return refused(404, f"multiturn capture answers no {request.method} {request.path}")
         try:
