@@ -1,9 +1,10 @@
 """What stands in captured requests for texts that change from run to run."""
 
+import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import date, timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from msgspec import Struct
 
 from multiturn.files.paths import real_path
 
-_UUID = r"(?i)\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
+_UUID = r"(?i)(?<![0-9a-f])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])"
 _PATH = r"(?:/[\w.@+%-]+)*"
 _CLOCK = r"\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?[AP]M)?(?: ?(?:Z|(?:UTC|GMT)?(?:[+-]\d\d:?\d\d)?))?"
 _TIME = rf"\b\d\d?:\d\d:\d\d(?:[.,]\d+)?(?: ?[AP]M)?\b|(?<=\{{date\}})(?:[T ]|, | at ){_CLOCK}"
@@ -61,25 +62,18 @@ def _day(day: date) -> str:
 
 
 def advice(old: Any, new: Any) -> str:
-    """Return the rule that would mask the first words that differ in two bodies, as an advice."""
-    texts = ([*_texts(each)] for each in (old, new))
-    for was, now in zip(*texts, strict=False):
-        words = [each.split() for each in (was, now)]
-        apart = [(one, other) for one, other in zip(*words, strict=False) if one != other]
-        if len(words[0]) == len(words[1]) and len(apart) == 1:
-            ((one, other),) = apart
-            start = next(
-                (at for at, each in enumerate(zip(one, other, strict=False)) if len({*each}) > 1), 0
-            )
-            rule = f"{{pattern = '{re.escape(one[:start])}\\S+', as = \"changes\"}}"
+    """Return the rule that would mask the first word that differs in two bodies, as an advice.
+
+    A word with digits may change with each run; another one is meant.
+    """
+    words = (json.dumps(each, ensure_ascii=False).split() for each in (old, new))
+    apart = ((one, other) for one, other in zip(*words, strict=False) if one != other)
+    for one, other in apart:
+        start = os.path.commonprefix([one, other]).rstrip("0123456789")  # noqa: RUF071 - of texts
+        rest = re.fullmatch(r"[\w.:-]*\d[\w.:-]*", one[len(start) :].strip('".,;)}]'))
+        if rest and len(start) > 2:
+            begun = re.escape(start.lstrip('"([{')).replace("\\-", "-")
+            rule = f"{{pattern = '{begun}[\\w.:-]+', as = \"changes\"}}"
             return f"; if it changes with each run, write mask = [{rule}] in multiturn.toml"
+        return ""
     return ""
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    for child in value.values() if isinstance(value, dict) else ():
-        yield from _texts(child)
-    for child in value if isinstance(value, list) else ():
-        yield from _texts(child)

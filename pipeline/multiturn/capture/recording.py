@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -27,6 +28,9 @@ from multiturn.traces.trace import form_of
 
 _MOST_BYTES = 500_000_000  # of all bodies and answers
 _JSON = "application/json"
+_DAY = 86_400
+# Keys of bodies that say who asks, which no model reads.
+_WHO = {"user", "metadata", "client_metadata", "safety_identifier", "prompt_cache_key", "labels"}
 
 
 class Request(Struct, frozen=True, omit_defaults=True):
@@ -78,9 +82,11 @@ def read_requests(path: str) -> Iterator[Request]:
 
 def changes(old: Iterable[Request], new: Iterable[Request]) -> Iterator[str]:
     """Yield how requests differ from those of an earlier capture, in words; in any order."""
-    before, after = ({each.key: each for each in listed} for listed in (old, new))
-    gone = [each for key, each in before.items() if key not in after]
-    for request in (each for key, each in after.items() if key not in before):
+    gone, added = list(old), []
+    for request in new:
+        same = next((each for each in gone if each.key == request.key), None)
+        gone.remove(same) if same else added.append(request)
+    for request in added:
         near, found = _nearest(request, gone)
         if near is None:
             yield f"request {request.id} is new"
@@ -166,7 +172,8 @@ class Recording:
 
     def _request(self, request: Request) -> Request:
         """Return a request as it is written: masked, and without keys."""
-        given = structs.asdict(request) | {"body": self._masked(request.body)}
+        asked = {key: value for key, value in request.body.items() if key not in _WHO}
+        given = structs.asdict(request) | {"body": self._masked(asked)}
         kept, keys = without_keys(given)
         for place, kind in keys:
             what = f"request {request.id}: {place} has what looks like a key ({cut(kind)})"
@@ -187,7 +194,9 @@ class Recording:
             return [*map(self._masked, value)]
         if isinstance(value, dict):
             return {key: self._masked(child) for key, child in value.items()}
-        return value
+        is_time = isinstance(value, float) and abs(value - time.time()) < _DAY
+        self.masked["time"] += is_time
+        return "{time}" if is_time else value
 
     def _key(self, request: Request) -> str:
         """Return what is equal for requests with the same answer; results are never streamed."""

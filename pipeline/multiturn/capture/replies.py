@@ -34,76 +34,65 @@ class Endpoint(NamedTuple):
     Attributes:
         form: what ``vendors.yaml`` has of the endpoint.
         address: what the address says of the request: Gemini's model, and Azure's deployment.
-        is_listed: whether a stream is one list, which Gemini has if it is not asked for events.
+        has_events: whether a stream has events; else it is one list, as Gemini's may be.
     """
 
     form: Values
     address: Values
-    is_listed: bool = False
+    has_events: bool = True
 
     @property
     def vendor(self) -> str:
-        """Whose API it is."""
-        return str(self.form["vendor"])
+        """Whose API it is; nobody's is in OpenAI's form."""
+        return str(self.form.get("vendor", "openai"))
 
     def answer(self, body: Values, said: Answer, number: int) -> tuple[str, str]:
         """Return the type and the text of the answer to a body; ``number`` makes its id."""
-        sent, text = round(estimated_tokens(json.dumps(body))), said.text or None
-        values: Values = {"id": f"captured_{number}", "model": body.get("model"), "text": text}
-        values |= {"sent": sent, "said": round(estimated_tokens(said.text))}
-        values["total"] = sent + values["said"]
-        values["ended"] = self.form.get("ended", ("", ""))[bool(said.calls)]
-        blocks = [*self._blocks(said, values)]
-        calls = [each["block"] for kind, each in blocks if kind == "call"]
-        values |= {"blocks": [each["block"] for _, each in blocks], "calls": calls or None}
-        values["reply"] = _filled(self.form["reply"], values)
-        if body.get("stream") is not True:
-            return "application/json", json.dumps(values["reply"])
-        if self.is_listed:
-            return "application/json", json.dumps([values["reply"]])
-        return "text/event-stream", "".join(self._events(body, blocks, values))
-
-    def _blocks(self, said: Answer, values: Values) -> Iterator[tuple[str, Values]]:
-        """Yield each block of an answer: its kind, and the values that it has itself."""
-        if said.text:
-            yield "text", {"block": _filled(self.form.get("text"), values)}
+        sizes = [round(estimated_tokens(each)) for each in (json.dumps(body), said.text)]
+        values: Values = dict(zip(("sent", "said"), sizes, strict=True))
+        values |= {"total": sum(sizes), "id": f"captured_{number}", "model": body.get("model")}
+        values |= {
+            "text": said.text or None,
+            "ended": self.form.get("ended", "  ")[bool(said.calls)],
+        }
+        blocks = [("text", values)] if said.text else []
         for at, call in enumerate(said.calls):
             own = {"call": at, "call_id": call.id, "name": call.name, "input": call.arguments}
-            own["arguments"] = json.dumps(call.arguments)
-            yield "call", {**own, "block": _filled(self.form["call"], own)}
-
-    def _events(
-        self, body: Values, blocks: list[tuple[str, Values]], values: Values
-    ) -> Iterator[str]:
-        """Yield the server-sent events of an answer."""
+            blocks.append(("call", {**values, **own, "arguments": json.dumps(call.arguments)}))
+        filled = [(kind, _filled(self.form.get(kind), own)) for kind, own in blocks]
+        values["blocks"] = [block for _, block in filled]
+        values["calls"] = [block for kind, block in filled if kind == "call"] or None
+        values["reply"] = reply = _filled(self.form["reply"], values)
+        if body.get("stream") is not True or not self.has_events:
+            return "application/json", json.dumps([reply] if body.get("stream") is True else reply)
         stream = self.form["stream"]
-        found = _filled(stream.get("begin", []), values)
-        for at, (kind, own) in enumerate(blocks):
-            found += _filled(stream.get(kind, []), {**values, **own, "at": at})
-        found += _filled(stream["end"], values)
+        events = _filled(stream.get("begin", []), values)
+        for at, ((kind, own), block) in enumerate(zip(blocks, values["blocks"], strict=True)):
+            of_block = {**own, "reply": reply, "at": at, "block": block}
+            events += _filled(stream.get(kind, []), of_block)
+        events += _filled(stream["end"], values)
         if (body.get("stream_options") or {}).get("include_usage"):
-            found += _filled(stream.get("usage", []), values)
-        for at, event in enumerate(found):
-            named = f"event: {event['type']}\n" if "type" in event else ""
-            event = {"sequence_number": at, **event} if named else event
-            yield f"{named}data: {json.dumps(event)}\n\n"
-        if "done" in stream:
-            yield f"data: {stream['done']}\n\n"
+            events += _filled(stream.get("usage", []), values)
+        return "text/event-stream", "".join(_lines(events)) + stream.get("last", "")
 
 
-def endpoint_at(path: str, query: str) -> Endpoint | None:
-    """Return the endpoint at a path, whatever stands before it; None if it is none."""
-    for form in vendors()["endpoints"]:
-        if re.search(f"{form['path']}$", path):
-            named = re.search(r"/(?:models|deployments)/([^/:]+)(:stream)?", path)
-            address: Values = {"model": named[1]} if named else {}
-            is_stream = named is not None and named[2]
-            return Endpoint(
-                form,
-                address | ({"stream": True} if is_stream else {}),
-                bool(is_stream) and "alt=sse" not in query,
-            )
-    return None
+def _lines(events: list[Values]) -> Iterator[str]:
+    """Yield the lines of each server-sent event; those with a type are named and counted."""
+    for at, event in enumerate(events):
+        if "type" in event:
+            yield f"event: {event['type']}\n"
+            event = {**event, "sequence_number": at}
+        yield f"data: {json.dumps(event)}\n\n"
+
+
+def endpoint_at(path: str, query: str) -> Endpoint:
+    """Return the endpoint at a path, whatever stands before it; without a form if it is none."""
+    named = re.search(r"/(?:models|deployments)/([^/:]+)(:stream)?", path)
+    address: Values = {"model": named[1]} if named else {}
+    address |= {"stream": True} if named and named[2] else {}
+    forms = vendors()["endpoints"]
+    form: Values = next((each for each in forms if re.search(f"{each['path']}$", path)), {})
+    return Endpoint(form, address, "stream" not in address or "alt=sse" in query)
 
 
 def refusal(vendor: str, status: int, what: str) -> Values:

@@ -5,6 +5,7 @@ import os
 import re
 import socket
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from threading import Thread
 from typing import TYPE_CHECKING, Self
 
@@ -51,7 +52,8 @@ class CaptureServer:
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._loop, self._ended = asyncio.new_event_loop(), asyncio.Event()
-        self._thread = Thread(target=self._loop.run_until_complete, args=(self._serve(),))
+        run = copy_context().run  # whoever takes requests warns, and writes options, as outside
+        self._thread = Thread(target=run, args=(self._loop.run_until_complete, self._serve()))
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -98,14 +100,13 @@ class CaptureServer:
             await self._ended.wait()
             await runner.cleanup()
 
-    async def _handle(self, request: "web.Request") -> "web.StreamResponse":
+    async def _handle(self, request: "web.Request") -> "web.Response":
         from aiohttp import web
 
         endpoint = endpoint_at(request.path, request.query_string)
 
         def refused(status: int, what: str) -> web.Response:
-            vendor = endpoint.vendor if endpoint else ""
-            return web.json_response(refusal(vendor, status, what), status=status)
+            return web.json_response(refusal(endpoint.vendor, status, what), status=status)
 
         if request.host not in (f"127.0.0.1:{self.port}", f"localhost:{self.port}"):
             return refused(403, "the Host is not that of multiturn capture")
@@ -113,7 +114,7 @@ class CaptureServer:
             return refused(403, "multiturn capture answers no pages in a browser")
         if "upgrade" in request.headers:
             return refused(426, "multiturn capture speaks HTTP without WebSockets")
-        if endpoint is None or request.method != "POST":
+        if not endpoint.form or request.method != "POST":
             return refused(404, f"multiturn capture answers no {request.method} {request.path}")
         try:
             async with self._reading, asyncio.timeout(_SECONDS):
@@ -133,42 +134,36 @@ class CaptureServer:
 
     async def _forwarded(
         self, request: "web.Request", endpoint: Endpoint, body: Values, written: bytes
-    ) -> "web.StreamResponse":
-        """Return the vendor's answer, piece by piece as it comes; one of an error is not kept."""
+    ) -> "web.Response":
+        """Return the vendor's answer; one of an error is not recorded."""
         from aiohttp import ClientError, web
 
-        addresses = vendors()["addresses"][
-            "azure" if "/openai/" in request.path else endpoint.vendor
-        ]
-        named = filter(None, map(os.environ.get, addresses["variables"]))
-        server = next(named, addresses.get("server", "")).rstrip("/")
+        kind = "azure" if "/openai/" in request.path else endpoint.vendor
+        known = vendors()["addresses"][kind]
+        server = next(
+            filter(None, map(os.environ.get, known["variables"])), known.get("server", "")
+        )
         headers = {name: it for name, it in request.headers.items() if not _is_local(name)}
-        answer: web.StreamResponse | None = None
         try:
             async with self._session.post(
-                server + request.path_qs.removeprefix(addresses.get("path", "")),
+                server.rstrip("/") + request.path_qs.removeprefix(known.get("path", "")),
                 data=written,
                 headers={**headers, "accept-encoding": "identity"},
                 allow_redirects=False,
             ) as reply:
-                answer = web.StreamResponse(status=reply.status)
-                answer.content_type = reply.content_type
-                await answer.prepare(request)
                 content = bytearray()
                 async for piece in reply.content.iter_chunked(PIECE):
                     content += piece
                     if len(content) > LARGEST_ANSWER:
                         raise ClientError
-                    await answer.write(piece)
         except (ClientError, OSError, ValueError) as error:
-            if answer is not None:
-                raise
-            what = f"cannot reach {server or 'AZURE_OPENAI_ENDPOINT'}: {type(error).__name__}"
+            what = f"cannot reach {server or known['variables'][0]}: {type(error).__name__}"
             return web.json_response(refusal(endpoint.vendor, 502, what), status=502)
-        if answer.status == 200:
+        if reply.status == 200:
             self._take(endpoint, body, content.decode("utf-8", "replace"))
-        await answer.write_eof()
-        return answer
+        return web.Response(
+            status=reply.status, body=bytes(content), content_type=reply.content_type
+        )
 
 
 def _is_local(header: str) -> bool:

@@ -6,8 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import count, islice
-from typing import Any, NamedTuple
+from difflib import SequenceMatcher
+from itertools import islice
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -32,6 +33,7 @@ from multiturn.traces.trace import forms
 _SHORTEST_LINE, _SHORTEST_TEXT = 12, 20  # characters that are looked for in files
 _LARGEST_FILE, _MOST_FILES = 1_000_000, 20_000
 _QUOTES = re.compile(r"""["`]+|(?<!\w)'+|'+(?!\w)""")
+_TEXTS = ("text", "content", "instructions", "output")  # keys of texts, which may be joined
 _SNAPSHOT = "\nchat_prompt:"
 
 
@@ -112,15 +114,16 @@ def _media(segment: Segment) -> Part | None:
 def _unread(form: BodyForm, body: Values, prepared: Any) -> Values:
     """Return what a request says of a body no more, by its path: marks for a cache, say."""
     again = msgspec.json.decode(msgspec.json.encode(form.write(prepared), enc_hook=with_bytes))
-    given, said = ({*_leaves(form.same(each))} for each in (body, again))
-    moved = Counter((path.rpartition(".")[2], each) for path, each in said - given)
+    given, said = ([*_leaves(form.same(each))] for each in (body, again))
+    moved = Counter((path.rpartition(".")[2], each) for path, each in {*said} - {*given})
+    texts = "\n".join(each[1:-1] for _, each in said)
     found = {}
-    for path, written in _leaves(form.same(body)):
-        key = path.rpartition(".")[2], written
-        if (path, written) not in said:
-            moved[key] -= 1
-            if moved[key] < 0:
-                found[path] = json.loads(written)
+    for path, written in (each for each in given if each not in {*said}):
+        key = path.rpartition(".")[2]
+        moved[key, written] -= 1
+        is_joined = key in _TEXTS and written[1:-1] in texts
+        if moved[key, written] < 0 and not is_joined and (key, written) != ("type", '"text"'):
+            found[path] = json.loads(written)
     return found
 
 
@@ -142,86 +145,49 @@ def _lines(value: Any) -> Iterator[str]:
             yield from (line.strip() for line in json.loads(written).split("\n"))
 
 
-class _Run(NamedTuple):
-    """Lines of a text that are lines of a file."""
-
-    is_whole: bool  # whether they are all that the file has
-    size: int  # in characters
-    path: str
-    start: int  # in the text
-    end: int
-
-
 class _Sources:
     """The files below a root that have lines of captured texts."""
 
     def __init__(self, files: Files, wanted: set[str]) -> None:
         self._files = files
-        self._texts: dict[str, list[str]] = {}
-        self._places: dict[str, list[tuple[str, int]]] = {}
+        self._lines: dict[str, list[str]] = {}  # of each file, as ``wanted`` has them
         wanted = {line for line in wanted if len(line) >= _SHORTEST_LINE}
         with suppress(MultiturnError):
             for path in islice(files_below(files.root), _MOST_FILES) if wanted else ():
                 self._add(os.path.relpath(path, files.root).replace(os.sep, "/"), wanted)
 
     def _add(self, path: str, wanted: set[str]) -> None:
-        try:
-            with open(os.path.join(self._files.root, path), "rb") as file:
-                data = file.read(_LARGEST_FILE + 1)
-            text = data.decode("utf-8-sig").replace("\r\n", "\n").rstrip("\n")
-            if len(data) > _LARGEST_FILE or _SNAPSHOT in text or path.endswith(".jsonl"):
-                return
-            lines = text.split("\n")
-            found = [(key, at) for at, line in enumerate(lines) for key in _keys(line) & wanted]
-            if found:
-                self._files.find(f"/{path}")  # which refuses what may hold keys
-                self._texts[path] = lines
-        except (OSError, ValueError, MultiturnError):
+        if path.endswith(".jsonl"):
             return
-        for key, at in found:
-            self._places.setdefault(key, []).append((path, at))
+        with suppress(OSError, ValueError, MultiturnError):
+            with open(os.path.join(self._files.root, path), "rb") as file:
+                data = file.read(_LARGEST_FILE)
+            text = data.decode("utf-8-sig").replace("\r\n", "\n").rstrip("\n")
+            lines = [
+                next(iter(wanted.intersection(map(str.strip, _QUOTES.split(line)))), line.strip())
+                for line in text.split("\n")
+            ]
+            if not wanted.isdisjoint(lines) and _SNAPSHOT not in text:
+                self._files.find(f"/{path}")  # which refuses what may hold keys
+                self._lines[path] = lines
 
     def split(self, text: str) -> Iterator[Part]:
-        """Yield a text in parts: those that are from a file, and those between them."""
-        lines = text.split("\n")
-        best = max(self._runs(lines), default=None)
-        if best is None:
+        """Yield a text in parts: those that are lines of a file, and those between them."""
+        written = text.split("\n")
+        lines = [line.strip() for line in written]
+        best = (False, _SHORTEST_TEXT - 1, "", 0, 0)
+        for path, theirs in self._lines.items():
+            at, _, size = SequenceMatcher(None, lines, theirs, autojunk=False).find_longest_match()
+            found = size == len(theirs), sum(map(len, lines[at : at + size])), path, at, at + size
+            best = max(best, found if found[0] or found[1] >= _SHORTEST_TEXT else best)
+        is_whole, _, path, start, end = best
+        if not path:
             yield Part("text", text)
             return
-        if best.start:
-            yield from self.split("\n".join(lines[: best.start]))
-        said = "\n".join(lines[best.start : best.end])
-        yield Part("text", said, path=best.path, resolved_path=best.path)
-        if best.is_whole:
-            self._files.read(best.path, _LARGEST_FILE)  # a review shows it by its name
-        if best.end < len(lines):
-            yield from self.split("\n".join(lines[best.end :]))
-
-    def _runs(self, lines: list[str]) -> Iterator[_Run]:
-        """Yield the runs of lines that a file has, too."""
-        ends: dict[tuple[str, int], int] = {}  # of the last run, by its file and what is between
-        for at, line in enumerate(lines):
-            for path, number in self._places.get(line.strip(), ()):
-                apart, theirs = number - at, self._texts[path]
-                if ends.get((path, apart), 0) > at:
-                    continue
-
-                def is_same(one: int, apart: int = apart, theirs: list[str] = theirs) -> bool:
-                    is_inside = 0 <= one < len(lines) and 0 <= one + apart < len(theirs)
-                    return is_inside and lines[one].strip() in _keys(theirs[one + apart])
-
-                start = next(one for one in count(at, -1) if not is_same(one - 1))
-                end = ends[path, apart] = next(one for one in count(at + 1) if not is_same(one))
-                is_whole = lines[start:end] == theirs
-                while not is_whole and not lines[start].strip():
-                    start += 1
-                while not is_whole and not lines[end - 1].strip():
-                    end -= 1
-                size = sum(map(len, lines[start:end]))
-                if is_whole or size >= _SHORTEST_TEXT:
-                    yield _Run(is_whole, size, path, start, end)
-
-
-def _keys(line: str) -> set[str]:
-    """Return what a line of a file may be in a prompt: itself, or a text that it quotes."""
-    return {line.strip(), *map(str.strip, _QUOTES.split(line))}
+        if start:
+            yield from self.split("\n".join(written[:start]))
+        yield Part("text", "\n".join(written[start:end]), path=path, resolved_path=path)
+        if is_whole:
+            self._files.read(path, _LARGEST_FILE)  # so that reviews may show its name
+        if end < len(lines):
+            yield from self.split("\n".join(written[end:]))
