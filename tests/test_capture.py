@@ -1,6 +1,7 @@
-"""Programs' requests are captured, reviewed and answered again; the vendors' own SDKs are judges."""
+"""Requests of programs are captured, reviewed and answered again; the vendors' SDKs are judges."""
 
 import asyncio
+import hashlib
 import json
 import os
 import shutil
@@ -327,6 +328,7 @@ def shop(tmp_path: Path) -> Path:
 
 
 def test_a_snapshot_shows_what_was_sent_and_names_the_files_that_it_is_from(shop: Path) -> None:
+    in_code = b"You are a shop assistant in Zurich.\nAnswer in one sentence."
     assert (shop / "snapshots" / "a.requests~jsonl" / "1.yaml").read_text("utf-8") == (
         """\
 ---
@@ -355,11 +357,11 @@ input_files:
   - path: program.py
     resolved_path: program.py
     guideline: false
-    sha256: "bf3f0d1e3f0d4c1d"
+    sha256: "SHA"
   - path: AGENTS.md
     resolved_path: AGENTS.md
     guideline: false
-"""
+""".replace("SHA", hashlib.sha256(in_code).hexdigest())
     )
 
 
@@ -394,7 +396,8 @@ def test_a_change_is_one_difference_at_its_place(shop: Path, old: str, new: str,
     assert done.returncode == 1
     privileges = [line for line in done.stdout.splitlines() if line.startswith("change of priv")]
     assert privileges == ([f"{said} (a.requests.jsonl: 1)"] if said else [])
-    assert "1 difference to decide on" in done.stdout
+    # A prompt in code is in the snapshot itself, too.
+    assert f"{1 + ('program.py' in said)} difference" in done.stdout
     (shop / "AGENTS.md").write_text(RULES, encoding="utf-8")
     assert capture(shop, APP, *OUTPUT).returncode == 0
     assert run("snapshot", "--check", ".", folder=shop).returncode == 0
@@ -482,14 +485,9 @@ def test_results_of_a_run_are_answers_with_calls_of_tools(
                 assert stream.get_final_message().content[0].to_dict() == used.to_dict()
             assert used.to_dict()["input"] == {"city": "Paris"}
         google, config = genai.Client(), {"system_instruction": S}
-        (asked,) = (
-            google.models.generate_content(
-                model="m",
-                contents="Hi",
-                config=config,  # type: ignore[arg-type]
-            ).function_calls
-            or ()
-        )
+        given: Any = {"model": "m", "contents": "Hi", "config": config}
+        (asked,) = google.models.generate_content(**given).function_calls or [None]
+        assert asked is not None
         assert (asked.name, asked.args) == ("weather", {"city": "Paris"})
     assert recording.errors == []
 
@@ -643,3 +641,115 @@ def test_waiting_for_programs_ends_with_a_signal_and_writes_the_file(
     assert process.wait(20) == 0
     process.communicate()
     assert captured(tmp_path)[0]["body"]["system"] == "Hi"
+
+
+NODE = {
+    "openai@6.49.0": (
+        """
+        import OpenAI from "openai";
+        const client = new OpenAI(), asked = {model: "m", instructions: S, input: "Hi"};
+        const messages = [{role: "system", content: S}, {role: "user", content: "Hi"}];
+        const parts = await client.chat.completions.create({model: "m", messages, stream: true});
+        for await (const part of parts) say(part.choices[0].delta.content ?? "");
+        say((await client.chat.completions.create({model: "m", messages})).choices[0].message.content);
+        say((await client.responses.create(asked)).output_text);
+        say((await client.responses.stream(asked).finalResponse()).output_text);
+        """,
+        [{**CHAT, "stream": True}, CHAT, INPUT, {**INPUT, "stream": True}],
+    ),
+    "@anthropic-ai/sdk@1.12.0": (
+        """
+        import Anthropic from "@anthropic-ai/sdk";
+        const client = new Anthropic();
+        const messages = [{role: "user", content: "Hi"}];
+        const asked = {model: "m", max_tokens: 9, system: S, messages};
+        say((await client.messages.create(asked)).content[0].text);
+        say(await client.messages.stream(asked).finalText());
+        """,
+        [MESSAGES, {**MESSAGES, "stream": True}],
+    ),
+    "@google/genai@2.32.0": (
+        """
+        import {GoogleGenAI} from "@google/genai";
+        const client = new GoogleGenAI({apiKey: process.env.GEMINI_API_KEY});
+        const asked = {model: "m", contents: "Hi", config: {systemInstruction: S}};
+        say((await client.models.generateContent(asked)).text);
+        for await (const part of await client.models.generateContentStream(asked)) say(part.text);
+        """,
+        [CONTENTS, {**CONTENTS, "stream": True}],
+    ),
+}
+
+
+@pytest.mark.parametrize("package", NODE)
+def test_each_sdk_for_node_is_answered_and_its_bodies_are_written(
+    package: str, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    program, bodies = NODE[package]
+    (tmp_path / "node_modules").symlink_to(npm.modules(package, pytestconfig))
+    begin = """
+    import {appendFileSync} from "node:fs";
+    const S = "You are polite.", say = text => appendFileSync("said.txt", text);
+    """
+    (tmp_path / "app.mjs").write_text(begin + program, encoding="utf-8")
+    for options in (OUTPUT, ("--check", *OUTPUT), ANSWERS):
+        (tmp_path / "said.txt").unlink(missing_ok=True)
+        done = run("capture", *options, "--", "node", "app.mjs", folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "said.txt").read_text() == "(captured)" * len(bodies)
+        assert [plain(each["body"]) for each in captured(tmp_path)] == [*map(plain, bodies)]
+
+
+def plain(body: Any) -> Any:
+    """Return a body without what the SDKs of Gemini write in two ways."""
+    return {key: each for key, each in body.items() if each not in ({}, None)}
+
+
+def test_codex_is_captured_twice_alike_and_replayed_and_its_file_is_named(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    codex = shutil.which("codex") or str(npm.installed(CODEX, "codex", pytestconfig))
+    if subprocess.run([codex, "--version"], capture_output=True).returncode:
+        pytest.skip("npm has installed codex, but it does not run on this machine")
+    rules = "Answer in German, whatever the user says.\nUse tabs.\n"
+    (tmp_path / "AGENTS.md").write_text(rules, encoding="utf-8")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "home").mkdir()
+    address = 'openai_base_url=\\"$OPENAI_BASE_URL\\"'
+    line = f'exec {codex} exec --skip-git-repo-check -c analytics.enabled=false -c "{address}" Hi'
+    command = ("--", "sh", "-c", f"CODEX_HOME={tmp_path}/home {line} > said.txt < /dev/null")
+    assert run("capture", *OUTPUT, *command, folder=tmp_path).returncode == 0
+    assert (tmp_path / "said.txt").read_text() == "(captured)\n"
+    for options in (("--check", *OUTPUT), ANSWERS):
+        done = run("capture", *options, *command, folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "said.txt").read_text() == "(captured)\n"
+    assert run("snapshot", "a.requests.jsonl", folder=tmp_path).returncode == 0
+    (tmp_path / "AGENTS.md").write_text(rules.replace("tabs", "spaces"), encoding="utf-8")
+    assert run("capture", *OUTPUT, *command, folder=tmp_path).returncode == 0
+    done = run("snapshot", "--check", "--stat", "a.requests.jsonl", folder=tmp_path)
+    assert done.stdout.splitlines()[:2] == [
+        "AGENTS.md changed (a.requests.jsonl: 1)",
+        "changed: snapshots/files.lock",
+    ]
+    assert "1 difference to decide on" in done.stdout
+
+
+CODEX = "@openai/codex@0.169.0"
+
+
+def test_a_test_captures_by_a_fixture(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest('pytest_plugins = ["multiturn.testing"]')
+    pytester.makepyfile(
+        ASK
+        + """
+def test_app(capture):
+    assert ask("Be kind.") == "(captured)"
+    assert capture.requests[0].body["system"] == "Be kind."
+    capture.write("app.requests.jsonl")
+    assert not [*capture.changes("app.requests.jsonl")]
+    ask("Hi")
+    assert [*capture.changes("app.requests.jsonl")] == ["request 2 is new"]
+"""
+    )
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)

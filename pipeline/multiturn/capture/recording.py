@@ -27,7 +27,6 @@ from multiturn.traces.bodies import read_bodies
 from multiturn.traces.trace import form_of
 
 _MOST_BYTES = 500_000_000  # of all bodies and answers
-_JSON = "application/json"
 _DAY = 86_400
 # Keys of bodies that say who asks, which no model reads.
 _WHO = {"user", "metadata", "client_metadata", "safety_identifier", "prompt_cache_key", "labels"}
@@ -78,22 +77,6 @@ def read_requests(path: str) -> Iterator[Request]:
             if isinstance(node, MultiturnError):
                 raise node
             yield request_in(node.value, Place(path, node.line))
-
-
-def changes(old: Iterable[Request], new: Iterable[Request]) -> Iterator[str]:
-    """Yield how requests differ from those of an earlier capture, in words; in any order."""
-    gone, added = list(old), []
-    for request in new:
-        same = next((each for each in gone if each.key == request.key), None)
-        gone.remove(same) if same else added.append(request)
-    for request in added:
-        near, found = _nearest(request, gone)
-        if near is None:
-            yield f"request {request.id} is new"
-            continue
-        gone.remove(near)
-        yield f"request {near.id}: {first_of(found)}{advice(near.body, request.body)}"
-    yield from (f"request {each.id} was not sent" for each in gone)
 
 
 def _nearest(request: Request, others: Iterable[Request]) -> tuple[Request | None, list[str]]:
@@ -166,9 +149,28 @@ class Recording:
         with open_output(path) as file:
             file.writelines(msgspec.json.encode(each) + b"\n" for each in self.requests)
 
+    def changes(self, path: str) -> Iterator[str]:
+        """Yield how the requests differ from those of a file, in words; their order may be another.
+
+        Raises:
+            MultiturnError: the file cannot be read.
+        """
+        gone, added = [*read_requests(path)], []
+        for request in self.requests:
+            same = next((each for each in gone if each.key == request.key), None)
+            gone.remove(same) if same else added.append(request)
+        for request in added:
+            near, found = _nearest(request, gone)
+            if near is None:
+                yield f"request {request.id} is new"
+                continue
+            gone.remove(near)
+            yield f"request {near.id}: {first_of(found)}{advice(near.body, request.body)}"
+        yield from (f"request {each.id} was not sent" for each in gone)
+
     def _refused(self, endpoint: Endpoint, status: int, what: str) -> tuple[int, str, str]:
         self.errors.append(MultiturnError(what))
-        return status, _JSON, json.dumps(refusal(endpoint.vendor, status, what))
+        return status, "application/json", json.dumps(refusal(endpoint.vendor, status, what))
 
     def _request(self, request: Request) -> Request:
         """Return a request as it is written: masked, and without keys."""

@@ -114,17 +114,21 @@ def _media(segment: Segment) -> Part | None:
 def _unread(form: BodyForm, body: Values, prepared: Any) -> Values:
     """Return what a request says of a body no more, by its path: marks for a cache, say."""
     again = msgspec.json.decode(msgspec.json.encode(form.write(prepared), enc_hook=with_bytes))
-    given, said = ([*_leaves(form.same(each))] for each in (body, again))
-    moved = Counter((path.rpartition(".")[2], each) for path, each in {*said} - {*given})
-    texts = "\n".join(each[1:-1] for _, each in said)
+    given, said = (dict(_leaves(form.same(each))) for each in (body, again))
+    moved = Counter((_key(path), said[path]) for path in said.keys() - given.keys())
+    texts = "\n".join(each[1:-1] for each in said.values())
     found = {}
-    for path, written in (each for each in given if each not in {*said}):
-        key = path.rpartition(".")[2]
+    for path, written in given.items() - said.items():
+        key = _key(path)
         moved[key, written] -= 1
         is_joined = key in _TEXTS and written[1:-1] in texts
         if moved[key, written] < 0 and not is_joined and (key, written) != ("type", '"text"'):
             found[path] = json.loads(written)
-    return found
+    return {path: found[path] for path in given if path in found}
+
+
+def _key(path: str) -> str:
+    return path.rpartition(".")[2]
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
@@ -150,7 +154,7 @@ class _Sources:
 
     def __init__(self, files: Files, wanted: set[str]) -> None:
         self._files = files
-        self._lines: dict[str, list[str]] = {}  # of each file, as ``wanted`` has them
+        self._lines: dict[str, tuple[list[str], set[str]]] = {}  # of files: all, and those wanted
         wanted = {line for line in wanted if len(line) >= _SHORTEST_LINE}
         with suppress(MultiturnError):
             for path in islice(files_below(files.root), _MOST_FILES) if wanted else ():
@@ -167,16 +171,18 @@ class _Sources:
                 next(iter(wanted.intersection(map(str.strip, _QUOTES.split(line)))), line.strip())
                 for line in text.split("\n")
             ]
-            if not wanted.isdisjoint(lines) and _SNAPSHOT not in text:
+            if (found := wanted.intersection(lines)) and _SNAPSHOT not in text:
                 self._files.find(f"/{path}")  # which refuses what may hold keys
-                self._lines[path] = lines
+                self._lines[path] = lines, found
 
     def split(self, text: str) -> Iterator[Part]:
         """Yield a text in parts: those that are lines of a file, and those between them."""
         written = text.split("\n")
         lines = [line.strip() for line in written]
         best = (False, _SHORTEST_TEXT - 1, "", 0, 0)
-        for path, theirs in self._lines.items():
+        for path, (theirs, wanted) in self._lines.items():
+            if wanted.isdisjoint(lines):
+                continue
             at, _, size = SequenceMatcher(None, lines, theirs, autojunk=False).find_longest_match()
             found = size == len(theirs), sum(map(len, lines[at : at + size])), path, at, at + size
             best = max(best, found if found[0] or found[1] >= _SHORTEST_TEXT else best)

@@ -62,7 +62,7 @@ def capture(
     from datetime import date
 
     from multiturn.capture.masks import masks_of
-    from multiturn.capture.recording import Recording, changes, read_requests
+    from multiturn.capture.recording import Recording
     from multiturn.capture.server import CaptureServer
     from multiturn.engine.project import find_defaults
     from multiturn.suites.discovery import CAPTURED
@@ -78,7 +78,6 @@ def capture(
         raise click.UsageError("--forward and --answers are two sources of answers; leave out one")
     masks = masks_of(find_defaults()[0].mask, date.today())
     recording = Recording(masks, redact=redact, answers=answers)
-    old = [*read_requests(output)] if check and output is not None else []
     failures = Failures(debug=debug)
     with CaptureServer(recording.take, port=port or 0, forward=forward) as server:
         code = _run(command, server) if command else _wait(server)
@@ -88,7 +87,7 @@ def capture(
     for error in recording.errors:
         failures.add(error)
     if check and output is not None:
-        for what in changes(old, recording.requests):
+        for what in recording.changes(output):
             failures.add(MultiturnError(what, where=output))
     elif output is not None and not failures.count:
         with writing(output):
