@@ -486,8 +486,7 @@ def test_results_of_a_run_are_answers_with_calls_of_tools(
             assert used.to_dict()["input"] == {"city": "Paris"}
         google, config = genai.Client(), {"system_instruction": S}
         given: Any = {"model": "m", "contents": "Hi", "config": config}
-        (asked,) = google.models.generate_content(**given).function_calls or [None]
-        assert asked is not None
+        (asked,) = google.models.generate_content(**given).function_calls or []
         assert (asked.name, asked.args) == ("weather", {"city": "Paris"})
     assert recording.errors == []
 
@@ -651,7 +650,8 @@ NODE = {
         const messages = [{role: "system", content: S}, {role: "user", content: "Hi"}];
         const parts = await client.chat.completions.create({model: "m", messages, stream: true});
         for await (const part of parts) say(part.choices[0].delta.content ?? "");
-        say((await client.chat.completions.create({model: "m", messages})).choices[0].message.content);
+        const said = await client.chat.completions.create({model: "m", messages});
+        say(said.choices[0].message.content);
         say((await client.responses.create(asked)).output_text);
         say((await client.responses.stream(asked).finalResponse()).output_text);
         """,
@@ -730,7 +730,7 @@ def test_codex_is_captured_twice_alike_and_replayed_and_its_file_is_named(
     done = run("snapshot", "--check", "--stat", "a.requests.jsonl", folder=tmp_path)
     assert done.stdout.splitlines()[:2] == [
         "AGENTS.md changed (a.requests.jsonl: 1)",
-        "changed: snapshots/files.lock",
+        "changed: snapshots/files.lock +1 -1",
     ]
     assert "1 difference to decide on" in done.stdout
 
