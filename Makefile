@@ -61,7 +61,7 @@ lint: $(READY)  ## check format, line ends, style, spelling, types and workflows
 	$(BIN)/mypy
 	$(BIN)/python tests/page_types.py
 	$(BIN)/lint-imports
-	$(BIN)/zizmor --offline --quiet --no-progress .github pipeline/multiturn/cli/first
+	$(BIN)/zizmor --offline --quiet --no-progress .github action.yml pipeline/multiturn/cli/first
 
 docs: $(READY) $(DOCS)/ready  ## make the site of docs in the folder site, and look at it in a browser
 	rm -rf site

@@ -21,7 +21,6 @@ from multiturn import (
 )
 from multiturn.engine.converting import ConvertedCase
 from multiturn.explaining.explanation import explain
-from multiturn.pipelines.step import checked
 
 WEATHER, NEWS = Tool("weather", "The weather.", line=4), Tool("news", line=5)
 CASE = Case(
@@ -242,8 +241,9 @@ def test_our_stages_change_no_tool_no_role_and_no_result(name: str) -> None:
         case = case_of(number)
         conversion = Conversion(case, markers=laid_out(name).markers)
         for step in laid_out(name).steps:
-            after = checked(conversion, step.stage(conversion, **step.options), step.stage)
-            assert (after.altered, after.settings) == ({}, None)
+            after = step(conversion, is_tried=True)
+            assert not [what for _, what in after.altered if isinstance(what, str)]
+            assert after.settings is None
             assert after.tools == (case.tools if after.turns else ())
             count += len(after.tools)
             conversion = after

@@ -251,6 +251,28 @@ def test_a_target_adds_its_rules(tmp_path: Path) -> None:
     assert error.startswith(f"a.eval.yaml:4: case 'two': {rule}")
 
 
+def test_an_error_of_many_cases_is_said_of_three_and_counted(tmp_path: Path) -> None:
+    case = (
+        '- {id: c%d, input_messages: [{role: user, content: "%d"}, {role: assistant, content: A}]}'
+    )
+    write(
+        tmp_path,
+        FILES | {"a.eval.yaml": "\n".join(["evalcases:", *(case % (n, n) for n in range(9))])},
+    )
+    done = run("check", "a.eval.yaml", "--target", "claude", folder=tmp_path)
+    *examples, more = done.stderr.splitlines()
+    assert [line.partition(": A4")[0] for line in examples] == [
+        f"a.eval.yaml:{line}: case 'c{line - 2}'" for line in (2, 3, 4)
+    ]
+    said = examples[0].partition("'c0': ")[2]
+    assert more == f"6 more cases with the same error; --debug names each: {said}"
+    done = run("check", "a.eval.yaml", "--target", "claude", "--debug", folder=tmp_path)
+    assert done.stderr.count("case 'c8'") == 1
+    assert "more cases" not in done.stderr
+    done = run("check", "a.eval.yaml", "--target", "claude", "--format", "json", folder=tmp_path)
+    assert len(done.stdout.splitlines()) == 9
+
+
 def test_what_is_not_known_of_the_targets_model_is_a_warning_and_with_strict_an_error(
     tmp_path: Path,
 ) -> None:

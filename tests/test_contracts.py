@@ -41,7 +41,6 @@ from multiturn.pipelines.contract import Contract, Stage, contract_of, options_o
 from multiturn.pipelines.ordering import order_errors
 from multiturn.pipelines.pipeline import built_in_case, request_of, try_out
 from multiturn.pipelines.pipeline_file import pipeline_names
-from multiturn.pipelines.step import checked
 from multiturn.providers.agents.codex import CodexProvider, CodexSettings
 from multiturn.snapshots.reviewed_case import reviewed_case
 from multiturn.snapshots.snapshot_file import snapshot_text
@@ -220,12 +219,12 @@ def test_a_stage_alone_changes_only_what_it_declares_and_repeats_itself(
             assert "tokens must stay" in str(error)  # noqa: PT017
             return
         facts = contract(step.stage).provides | contract(step.stage).consumes
-        may_change = {"stage", "dropped"}.union(*(FIELDS[fact] for fact in facts))
+        may_change = {"stage", "altered"}.union(*(FIELDS[fact] for fact in facts))
         for field in set(Conversion.__struct_fields__) - may_change:
             assert getattr(after, field) == getattr(before, field), step.name
         assert before == given_one, f"{step.name} changed the conversion it was given"
         if step.stage is not render_tools:  # its turns keep calls without tools, for transcripts
-            assert checked(before, after, step.stage) == after  # as stages of others are, in a run
+            assert step(before, is_tried=True) == after  # as stages of others are, in a run
         assert step(after) == after, f"{step.name} gives something else when it runs twice"
         before = after
 

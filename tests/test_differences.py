@@ -100,8 +100,10 @@ def test_a_key_is_a_hash_of_old_and_new_of_all_cases() -> None:
     assert first.key != other.key
 
 
-def found_in(folder: Path, then: dict[str, str], now: dict[str, str]) -> list[Change]:
-    return report_changes(report_of(folder, then, now))
+def found_in(
+    folder: Path, then: dict[str, str], now: dict[str, str], pipeline: str = "spec"
+) -> list[Change]:
+    return report_changes(report_of(folder, then, now, pipeline=pipeline))
 
 
 def edit(name: str, old: str, new: str) -> dict[str, str]:
@@ -206,7 +208,10 @@ def test_a_file_that_gets_a_privilege_comes_before_one_that_changes_with_one(
     promoted = "evals/zone.txt is new in a system message, by the pattern 'z*.txt'"
     changed = f"{TONE} changed; it is part of a system message"
     assert report.then is not None
-    assert [*promotions(report.then, report.now)[1]] == ["evals/zone.txt", TONE]
+    assert [each.path for each in promotions(report.then, report.now)[1]] == [
+        "evals/zone.txt",
+        TONE,
+    ]
     assert [*report.privileges()] == [f"{promoted}: 'A book: 10'", changed]
     assert [each.what for each in report_changes(report)[:2]] == [promoted, changed]
 
@@ -296,3 +301,68 @@ def test_a_suite_that_is_attached_and_its_messages_are_two_causes(tmp_path: Path
     file, case = found_in(tmp_path, then, now)
     assert (file.path, file.causes) == ("evals/own.eval.yaml", ("evals/own.eval.yaml line 2",))
     assert (case.path, case.causes) == ("", (messages,))
+
+
+OPTION = "extends: spec\nconfigure: {embed_files: {header: '=== {path} ==='}}\n"
+
+
+def attaching(*files: str, said: str = "Read it.") -> dict[str, str]:
+    """Return a suite with a case for each file, and one more for two of them."""
+    pieces = [[f"{{type: file, value: {name}}}"] for name in files]
+    pieces.append(pieces[0] + pieces[1])
+    contents = (f"[{', '.join(each)}, {said}]" for each in pieces)
+    cases = "".join(
+        f"  - {{id: c{n}, input_messages: [{{role: user, content: {each}}}]}}\n"
+        for n, each in enumerate(contents)
+    )
+    suite = {"evals/a.eval.yaml": f"guideline_patterns: ['*.rules.md']\nevalcases:\n{cases}"}
+    return {
+        **suite,
+        **{f"evals/{name}": f"Text of {name[0]}.\n" for name in files},
+        "p.yaml": OPTION,
+    }
+
+
+def test_one_option_is_one_decision_for_all_paths_that_it_names(tmp_path: Path) -> None:
+    then = attaching("a.txt", "b.txt", "c.txt")
+    now = then | {"p.yaml": OPTION.replace("===", "---")}
+    found = found_in(tmp_path, then, now, pipeline="p.yaml")
+    assert [(each.kind, len(each.cases)) for each in found] == [("changed", 4)]
+    assert [line for line in found[0].lines if line[0] in "+-"] == [
+        "-  === a.txt ===",
+        "+  --- a.txt ---",
+    ]
+
+
+def test_differences_that_are_not_equal_but_for_a_path_are_not_joined(tmp_path: Path) -> None:
+    then = attaching("a.txt", "b.txt")
+    edits = (
+        ("a.txt}, Read", "a.txt}, Read a.txt, Read"),  # a text that names the file
+        ("b.txt}, Read", "b.txt}, Read a.txt, Read"),  # one that names another file
+    )
+    suite = then["evals/a.eval.yaml"]
+    for old, new in edits:
+        suite = suite.replace(old, new, 1)
+    found = found_in(tmp_path, then, then | {"evals/a.eval.yaml": suite})
+    assert sorted(len(each.cases) for each in found) == [1, 1]
+
+
+def test_other_files_that_are_attached_are_decisions_of_their_own(tmp_path: Path) -> None:
+    then = attaching("a.txt", "b.txt")
+    suite = then["evals/a.eval.yaml"].replace(
+        "a.txt}, Read", "a.txt}, {type: file, value: b.txt}, Read"
+    )
+    suite = suite.replace("b.txt}, Read", "b.txt}, {type: file, value: a.txt}, Read")
+    now = then | {"evals/a.eval.yaml": suite}
+    assert all(len(each.cases) == 1 for each in found_in(tmp_path, then, now))
+
+
+def test_a_change_of_privilege_joins_no_other_difference(tmp_path: Path) -> None:
+    header = "extends: spec\nconfigure: {consolidate_system: {guideline_header: '{path}:'}}\n"
+    then = attaching("a.rules.md", "b.rules.md") | {"p.yaml": header}
+    suite = then["evals/a.eval.yaml"].replace("b.rules.md}, Read", "b.rules.md}, Hi, Read")
+    then["evals/a.eval.yaml"] = suite.replace("[{type", "[{type: file, value: c.rules.md}, {type")
+    then["evals/c.rules.md"] = "Text of c.\n"
+    now = then | {"p.yaml": header.replace("{path}:", "# {path}")}
+    found = found_in(tmp_path, then, now, pipeline="p.yaml")
+    assert [(bool(each.privileges), len(each.cases)) for each in found] == [(True, 1)] * 3

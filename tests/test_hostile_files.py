@@ -1,6 +1,5 @@
 """Paths and files that mean harm, named by a caller: attached files are in test_files.py."""
 
-import io
 import os
 import re
 from collections.abc import Callable
@@ -12,13 +11,11 @@ import pytest
 from commands import run
 from comparing import write
 from limits import limited
-from loading import HI, cases_and_errors
+from loading import HI
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
-from multiturn.documents.yaml_reader import Source
 from multiturn.engine.batches import BatchState
 from multiturn.providers.results import read_stored
 from multiturn.suites.discovery import find_suites
-from multiturn.suites.streaming import suite_documents
 
 GIGABYTE = 2**30
 CASES = "".join(f"- {{id: c{number}, {HI}}}\n" for number in range(4_000))
@@ -139,22 +136,6 @@ def test_what_can_be_no_path_is_an_error(root: Path, path: str) -> None:
 # While it is read
 
 
-def test_a_suite_that_fails_while_it_is_read_is_an_error_about_it(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = Source.read
-
-    def fail_later(self: Source, size: int = -1, /) -> bytes:
-        if self._file.tell() > 100_000:
-            raise OSError(5, "Input/output error")
-        return read(self, size)
-
-    monkeypatch.setattr(Source, "read", fail_later)
-    found, errors = cases_and_errors(f"evalcases:\n{CASES}")
-    assert found[0].id == "c0"
-    assert [str(error) for error in errors] == ["x.eval.yaml: cannot read it: Input/output error"]
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -175,13 +156,6 @@ def test_a_suite_that_changes_while_it_is_read_gives_cases_or_an_error(
     for number, case in enumerate(reading, 1):
         assert case.id == f"c{number}"
     assert all(str(error.where).startswith("s.yaml:") for error in errors)
-
-
-def test_a_suite_that_shrinks_between_two_readings_keeps_its_cases() -> None:
-    file = io.BytesIO(f"evalcases:\n- {{id: a, {HI}}}\nmetadata: {{}}\n".encode())
-    documents = suite_documents(file, "s.yaml", "s.yaml")
-    file.truncate(11)
-    assert [list(document.cases or ()) for document in documents] == [[]]
 
 
 # Text that a runner of GitHub Actions would take for a command

@@ -185,10 +185,11 @@ def test_what_a_suite_repeats_grows_with_its_length_or_is_an_error(name: str) ->
     [refusal] = errors
     assert error in refusal.what
     lines_before = text.splitlines()[: refusal.where.line - 1]
-    assert 0 < len(found) < sum(line.startswith("- {id:") for line in lines_before) / 5
+    assert len(found) == sum(line.startswith("- {id:") for line in lines_before)
+    assert refusal.where.line < len(text.splitlines())
 
 
-def test_what_a_suite_gives_to_the_cases_of_other_files_is_refused_before_they_are_read(
+def test_what_a_suite_gives_to_the_cases_of_other_files_is_refused(
     root: Path,
 ) -> None:
     write(
@@ -198,7 +199,7 @@ def test_what_a_suite_gives_to_the_cases_of_other_files_is_refused_before_they_a
     errors: list[MultiturnError] = []
     found = cases(f"input:\n{MESSAGE * 2_000}tests: [a.yaml, b.yaml]", on_error=errors.append)
     assert [error.where.file for error in errors] == ["a.yaml"]
-    assert 10 < len(found) < 30
+    assert 150 < len(found) < 250
 
 
 def test_aliases_of_several_files_of_cases_are_counted_together(root: Path) -> None:
@@ -207,16 +208,18 @@ def test_aliases_of_several_files_of_cases_are_counted_together(root: Path) -> N
     errors: list[MultiturnError] = []
     found = cases("tests: c", on_error=errors.append)
     assert "with the alias *a, this document repeats too many values" in errors[0].what
-    assert 1 < len(found) < 20
+    assert 20 < len(found) < 40
 
 
-def test_a_suite_through_a_pipe_is_refused_before_it_is_converted(root: Path) -> None:
+def test_a_suite_through_a_pipe_is_refused_where_it_repeats_too_much(
+    root: Path,
+) -> None:
     text = repeated(*REPEATED["an input"][:-1])
     process = start("convert", "-", folder=root, stdin=subprocess.PIPE)
     shown, errors = process.communicate(text)
     assert process.returncode == 1
     assert GIVEN in errors
-    assert 0 < shown.count("\n") < 30
+    assert 0 < shown.count("\n") < 200
 
 
 def test_a_long_history_that_many_cases_share_is_fine() -> None:

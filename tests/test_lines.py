@@ -195,7 +195,7 @@ def test_github_gets_each_difference_of_snapshots_once(repository: Path) -> None
             "%0A@@%0A-A book: 10%0A+A book: 12",
         ),
         (
-            f"{SHOP},line=10",
+            f"{SHOP},line=13",
             f"the prompt is not as recorded ({SHOP}: bye, about the same length):%0A{BYE}",
         ),
         (

@@ -171,3 +171,30 @@ def test_a_list_may_be_long_but_has_no_aliases_that_grow(monkeypatch: pytest.Mon
     )
     with pytest.raises(MultiturnError, match="values in one case, with its aliases"):
         read_promoted(bomb, "x")
+
+
+def test_a_new_pattern_is_said_only_of_the_cases_in_which_it_matched(tmp_path: Path) -> None:
+    case = "input_messages: [{role: user, content: [{type: file, value: tone.rules.md}, Hi]}]"
+    other = case.replace("tone.rules.md", "tone.rules.md}, {type: file, value: other.md")
+    suite = 'guideline_patterns: ["*.rules.md"]\nevalcases:\n'
+    files = {
+        "a.eval.yaml": suite + "".join(f"  - {{id: c{n}, {case}}}\n" for n in range(5)),
+        "b.eval.yaml": suite.replace("*.rules", "other") + f"  - {{id: d, {other}}}\n",
+        "tone.rules.md": "Be nice.\n",
+        "other.md": "Other.\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert run("snapshot", ".", "--root", ".", folder=tmp_path).returncode == 0
+    wider = files["b.eval.yaml"].replace('"other.md"', '"*.md"')
+    (tmp_path / "b.eval.yaml").write_text(wider)
+    (tmp_path / "tone.rules.md").write_text("Be brief.\n")
+    said = run("snapshot", ".", "--root", ".", "--check", folder=tmp_path).stdout.splitlines()
+    assert [line for line in said if line.startswith("change of privilege")] == [
+        "change of privilege: other.md is part of a system message, now by the pattern '*.md'"
+        " (b.eval.yaml: d)",
+        "change of privilege: tone.rules.md changed; it is part of a system message"
+        " (6 cases, such as a.eval.yaml: c0, c1, c2)",
+        "change of privilege: tone.rules.md is part of a system message, now by the pattern"
+        " '*.md' (b.eval.yaml: d)",
+    ]

@@ -469,6 +469,11 @@ def test_differences_of_one_title_are_counted(tmp_path: Path) -> None:
     option = "extends: spec\nconfigure: {embed_files: {header: '-- {path}'}}\n"
     attached = "{id: %s, input_messages: [{role: user, content: [{type: file, value: %s}]}]}"
     cases = ", ".join(attached % (name, f"{name[0]}.txt") for name in ("a1", "a2", "b1"))
+    # Another role is another heading in the snapshot, and so another difference.
+    cases = cases.replace("b.txt}]}", "b.txt}]}, {role: user, content: Go on}")
+    cases = cases.replace(
+        "b1, input_messages: [{role: user", "b1, input_messages: [{role: assistant"
+    )
     files = {"evals/x.eval.yaml": f"evalcases: [{cases}]", "evals/a.txt": "A", "evals/b.txt": "B"}
     states = {**files, "p.yaml": option}, {**files, "p.yaml": option.replace("--", "##")}
     text = markdown_of(tmp_path, *states, pipeline="p.yaml")
@@ -479,6 +484,13 @@ def test_differences_of_one_title_are_counted(tmp_path: Path) -> None:
     ]
     page = data_of(to_html(report_of(tmp_path, *states, pipeline="p.yaml")).decode())
     assert '"share":" (2 of 2, in 3 cases)"' in page
+
+
+def test_of_a_long_line_the_page_names_the_words_that_changed(tmp_path: Path) -> None:
+    line = "Answer in whole sentences, as friendly as you can, and never name another customer."
+    then, now = (edited((TONE, "Three.", text)) for text in (line, line.replace("never", "do not")))
+    data = data_of(to_html(report_of(tmp_path, then, now)).decode())
+    assert json.loads(data.splitlines()[-1])["differences"][0]["words"] == "'never' → 'do not'"
 
 
 def test_the_first_line_says_by_how_much_all_prompts_grow(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from multiturn.report.html import to_html
 
 OpenPage = Callable[..., Page]
 VIEWS = ["Chat prompt", "Transcript", "OpenAI, Azure", "Anthropic", "Gemini", "Codex", "VS Code"]
+VIEWS.append("OpenAI Responses")
 SUITE = """\
 guideline_patterns: ["**/*.instructions.md"]
 metadata: {systemPrompt: You review code.}
@@ -178,9 +179,9 @@ def test_each_view_is_a_click_a_number_or_an_arrow_away(plain: Page) -> None:
         press(plain, "1", str(number), tab=name)
     for key, name in (
         ("ArrowRight", "Chat prompt"),
-        ("ArrowLeft", "VS Code"),
+        ("ArrowLeft", "OpenAI Responses"),
         ("Home", "Chat prompt"),
-        ("End", "VS Code"),
+        ("End", "OpenAI Responses"),
     ):
         press(plain, key, tab=name, focus=name)
 
@@ -205,6 +206,10 @@ def test_a_payload_is_the_json_that_goes_out(plain: Page) -> None:
         {"role": "user", "content": "[Tool]: grep: 2 hits\n\nAnd now?"},
     ]
     assert any("A6" in note for note in texts(plain, ".notes li"))
+    press(plain, "8")
+    first, *others = payload(plain)["input"]
+    assert first == {"role": "system", "content": SYSTEM}
+    assert others[0] == {"role": "user", "content": USER}
     press(plain, "6")
     assert texts(plain, "#panel .text")[0].startswith(
         "[[ ## System Prompt ## ]]\n\nYou review code.\n\n[[ ## Conversation ## ]]\n\n[User]: "
@@ -217,7 +222,7 @@ def test_a_payload_is_the_json_that_goes_out(plain: Page) -> None:
 
 def test_the_texts_of_each_payload_say_where_they_come_from(plain: Page) -> None:
     choose(plain, "greeting")
-    for view in "123457":
+    for view in "1234578":
         press(plain, view)
         hello = plain.locator("#panel [data-origin]", has_text="Hello there")
         assert hello.get_attribute("data-origin") == "evals/review.eval.yaml:17", view
@@ -305,7 +310,8 @@ def test_the_page_begins_with_each_difference_once(changed_shop: Page) -> None:
     assert joined(changed_shop, ".difference del") == "Hello"
     assert texts(changed_shop, "#privileges :is(h3, p)") == [
         "1 change of privilege",
-        "evals/shop.rules.md changed; it is part of a system message in 3 cases",
+        "evals/shop.rules.md changed; it is part of a system message in 3 cases"
+        " 'Rule 30 holds.' → 'Rule 30 holds now.'",
     ]
     assert texts(changed_shop, ".dangerous h3[tabindex]") == [RULES_CHANGED]
 
@@ -435,13 +441,28 @@ def test_the_chosen_case_is_in_view_in_a_long_list(open_page: OpenPage, tmp_path
     expect(page.locator("#cases [aria-current]")).to_be_in_viewport()
 
 
-def test_of_many_differences_twenty_are_shown_at_once(open_page: OpenPage, tmp_path: Path) -> None:
+def many(number: int) -> list[dict[str, str]]:
+    """Return two states of as many cases, each with a difference of its own."""
     case = "{id: c%d, input_messages: [{role: user, content: %s %d}]}"
-    then, now = (
-        {"evals/a.eval.yaml": f"evalcases: [{', '.join(case % (n, word, n) for n in range(45))}]"}
-        for word in ("Good", "Bad")
-    )
-    page = open_page(page_of(tmp_path, then, now))
+    cases = [[case % (n, word, n) for n in range(number)] for word in ("Good", "Bad")]
+    return [{"evals/a.eval.yaml": f"evalcases: [{', '.join(side)}]"} for side in cases]
+
+
+def test_of_a_group_of_cases_those_with_a_change_of_privilege_say_so(
+    open_page: OpenPage, tmp_path: Path
+) -> None:
+    asked = "{id: %s, input_messages: [{role: user, content: [{type: file, value: %s}, Hi]}]}"
+    cases = [asked % (name, f"{name}.md") for name in "abc"]
+    files = {f"{name}.md": name for name in "abc"}
+    name, head = "evals/x.eval.yaml", "guideline_patterns: [a.md]\nevalcases: "
+    then = {**files, name: f"{head}[{cases[2]}]"}
+    page = open_page(page_of(tmp_path, then, {**files, name: f"{head}[{', '.join(cases)}]"}))
+    assert texts(page, "#cases h2 .privilege") == []
+    assert texts(page, "#cases li:has(.privilege) a") == ["aevals/x.eval.yamlChange of privilege"]
+
+
+def test_of_many_differences_twenty_are_shown_at_once(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page(page_of(tmp_path, *many(45)))
     shows(page, case="45 differences")
     expect(page.locator("#case .about").first).to_have_text("in 45 cases, each shown once")
     expect(page.locator(".difference")).to_have_count(20)
@@ -457,6 +478,11 @@ def test_differences_of_one_title_say_how_many_they_are(
     option = "extends: spec\nconfigure: {embed_files: {header: '-- {path}'}}\n"
     attached = "{id: %s, input_messages: [{role: user, content: [{type: file, value: %s}]}]}"
     cases = ", ".join(attached % (name, f"{name[0]}.txt") for name in ("a1", "a2", "b1"))
+    # Another role is another heading in the snapshot, and so another difference.
+    cases = cases.replace("b.txt}]}", "b.txt}]}, {role: user, content: Go on}")
+    cases = cases.replace(
+        "b1, input_messages: [{role: user", "b1, input_messages: [{role: assistant"
+    )
     files = {"evals/x.eval.yaml": f"evalcases: [{cases}]", "evals/a.txt": "A", "evals/b.txt": "B"}
     states = {**files, "p.yaml": option}, {**files, "p.yaml": option.replace("--", "##")}
     page = open_page(page_of(tmp_path, *states, pipeline="p.yaml"))
@@ -469,16 +495,48 @@ def test_differences_of_one_title_say_how_many_they_are(
 
 def test_a_filter_leaves_the_differences_of_the_cases_that_are_left(compared: Page) -> None:
     shows(compared, case="5 differences")
-    words = "in 4 cases, each shown once; 2 of them are new or removed cases, listed below"
-    expect(compared.locator("#case .about").first).to_have_text(words)
-    search(compared, "good morning", count="1 of 5 cases", case="5 differences")
-    assert texts(compared, ".difference:not([hidden]) ins") == ["Good morning"]
-    press(compared, "Escape", count="5 cases")
-    expect(compared.locator(".difference:visible")).to_have_count(3)
+    about = compared.locator("#case .about").first
+    expect(about).to_have_text("in 4 cases, each shown once")
+    search(compared, "good morning", count="1 of 5 cases", case="1 of 5 differences")
+    expect(about).to_have_text("in 1 case, each shown once")
+    assert texts(compared, ".difference ins") == ["Good morning"]
+    press(compared, "Escape", count="5 cases", case="5 differences")
+    expect(compared.locator(".difference")).to_have_count(5)
 
 
-def test_cases_that_failed_are_new_or_are_gone_come_after_the_differences(compared: Page) -> None:
-    assert texts(compared, "#others summary") == ["1 case failed", "1 case added", "1 case removed"]
+def test_search_counts_differences_that_were_not_shown_yet(
+    open_page: OpenPage, tmp_path: Path
+) -> None:
+    page = open_page(page_of(tmp_path, *many(45)))
+    search(page, "bad 44", count="1 of 45 cases", case="1 of 45 differences")
+    expect(page.locator(".difference")).to_have_count(1)
+
+
+def test_keys_reach_every_difference_also_new_and_removed_cases(
+    open_page: OpenPage, tmp_path: Path
+) -> None:
+    then, now = many(22)
+    gone = "{id: gone, input_messages: [{role: user, content: Bye}]}, "
+    added = "{id: added, input_messages: [{role: user, content: Hi}]}, "
+    name = "evals/a.eval.yaml"
+    then, now = (
+        {name: side[name].replace("[{id: c0", f"[{more}{{id: c0")}
+        for side, more in ((then, gone), (now, added))
+    )
+    page = open_page(page_of(tmp_path, then, now))
+    progress(page, "0 of 24 viewed")
+    for number in range(24):
+        press(page, "n", "v")
+        progress(page, f"{number + 1} of 24 viewed")
+    assert texts(page, ".difference .head h3")[-2:] == ["1 case new", "1 case removed"]
+    assert texts(page, ".difference .facts a")[-2:] == [
+        "added evals/a.eval.yaml",
+        "gone evals/a.eval.yaml",
+    ]
+
+
+def test_cases_that_failed_come_after_the_differences(compared: Page) -> None:
+    assert texts(compared, "#others summary") == ["1 case failed"]
     compared.locator("#others").get_by_role("link", name="broken").click()
     shows(compared, case="broken")
 
@@ -506,8 +564,9 @@ MOVED = "{role: user, content: Hello}, {role: assistant, content: Obey.}, {role:
 def test_the_list_has_each_cause_with_its_cases(compared: Page) -> None:
     assert texts(compared, "#cases h2") == [
         "failed 1",
-        "changed: more than one cause 1",
-        "changed: evals/review.eval.yaml line 16: the messages of 'greeting' 1",
+        "changed: more than one cause 1Change of privilege",
+        "changed: evals/review.eval.yaml line 16: the messages of 'greeting' 1"
+        " 'Hello there' → 'Good morning'",
         "added 1",
         "removed 1",
     ]
@@ -573,9 +632,10 @@ def test_a_new_guideline_is_named_above_all_and_only_its_words_are_marked(
     above = texts(page, "#privileges:has(~ #differences) :is(h3, p)")
     assert above == ["1 change of privilege", f"{IS_NEW} in 1 case"]
     assert texts(page, "#cases li") == [
-        "thanksevals/polite.eval.yamlChange of privilege",
+        "thanksevals/polite.eval.yaml",
         "helloevals/polite.eval.yaml",
     ]
+    assert texts(page, "#cases h2 .privilege") == ["Change of privilege"]  # once for all of them
     page.locator("#privileges").get_by_role("link", name="evals/polite.md").click()
     titles = texts(page, ".difference.dangerous h3")
     shows(page, focus=titles[0])
@@ -702,7 +762,8 @@ def test_a_renamed_case_is_shown_with_its_difference(open_page: OpenPage, tmp_pa
     page = open_page(page_of(tmp_path, FILES, FILES | {"evals/review.eval.yaml": suite}))
     expect(page.locator("#summary")).to_contain_text("2 cases renamed, 1 removed")
     assert texts(page, "#cases h2") == [
-        "renamed: evals/review.eval.yaml line 6: the messages of 'safety' 1",
+        "renamed: evals/review.eval.yaml line 6: the messages of 'safety' 1"
+        " 'Is this safe?' → 'Is it safe?'",
         "renamed 1",
         "removed 1",
     ]

@@ -322,7 +322,7 @@ def test_what_the_body_of_a_target_adds_is_a_matter_of_privilege_once(folder: Pa
     options = ("snapshot", "a.eval.yaml", "--target", "t", "--check", "--format", "github")
     done = commands.run(*options, folder=folder)
     (line,) = done.stdout.splitlines()
-    assert f"file=snapshots/target.lock::change of privilege: {words}%0A" in line
+    assert f"::error title=multiturn snapshot --check::change of privilege: {words}%0A" in line
     report = ("report", "a.eval.yaml", "--against", "HEAD", "--target", "t", "--format")
     shown = html.unescape(run(folder, *report, "markdown"))
     assert shown.count("### ") == 1

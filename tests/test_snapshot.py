@@ -14,6 +14,7 @@ import yaml
 from commands import run
 from layout import write_layout
 from multiturn.documents.yaml_reader import read_documents
+from multiturn.snapshots.folder import SnapshotFolder
 
 SHOP = """\
 guideline_patterns: ["**/*.rules.md"]
@@ -355,3 +356,28 @@ def test_the_hook_is_the_command_that_checks_all_suites(folder: Path) -> None:
     assert (hook["pass_filenames"], hook["always_run"]) == (False, True)  # also for a removed file
     write(folder)
     assert check(folder, *hook["args"], code=0)
+
+
+def test_one_suite_of_forty_reads_few_snapshots_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = "  - {id: c%d, input_messages: [{role: user, content: [{type: file, value: %d.txt}]}]}\n"
+    for suite in range(40):
+        cases = "".join(case % (number, suite) for number in range(5))
+        (tmp_path / f"s{suite}.eval.yaml").write_text(f"evalcases:\n{cases}")
+        (tmp_path / f"{suite}.txt").write_text(f"Text {suite}.\n")
+    write(tmp_path, ".", "--root", ".")
+    asked: list[str] = []
+    read = SnapshotFolder.read
+
+    def counted(folder: SnapshotFolder, name: str) -> str | None:
+        asked.append(name)
+        return read(folder, name)
+
+    monkeypatch.setattr(SnapshotFolder, "read", counted)
+    said = check(tmp_path, "s8.eval.yaml", "--root", ".", code=0)
+    assert said == "5 snapshots: 5 same\n"
+    others = [name for name in asked if name.endswith(".yaml") and not name.startswith("s8/")]
+    assert len(others) == 39  # one of each, for its entry in files.lock
+    change(tmp_path / "snapshots/files.lock", {'\n"7.txt":': '\n"nobodys.txt":'})
+    assert "files.lock" in check(tmp_path, "s8.eval.yaml", "--root", ".", code=1)

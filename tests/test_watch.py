@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -139,6 +140,30 @@ def test_an_error_is_said_and_the_next_change_is_compared_with_what_was_before(
         "+content: ByeA",
     }
     assert watching.end(signal.SIGTERM) == -signal.SIGTERM
+
+
+def test_what_it_prints_into_a_file_of_the_folder_is_no_change(tmp_path: Path) -> None:
+    suite, log = tmp_path / "a.eval.yaml", tmp_path / "log.txt"
+    suite.write_text("evalcases: [{id: one, input_messages: [{role: user, content: Hi}]}]\n")
+    with log.open("w") as stream:
+        watching = start("watch", ".", folder=tmp_path, stdout=stream, stderr=stream)
+
+    def wait_for(line: str) -> None:
+        for _ in range(600):
+            if line in log.read_text().splitlines():
+                return
+            time.sleep(0.1)
+        raise AssertionError(log.read_text())
+
+    try:
+        wait_for("watching 1 prompt; Ctrl-C ends")
+        suite.write_text(suite.read_text().replace("Hi", "Bye"))
+        wait_for("a.eval.yaml: 1 changed, 0 same")
+        time.sleep(1)
+        assert log.read_text().count("changed, ") == 1
+    finally:
+        watching.kill()
+        watching.communicate()
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="it refuses such a name")

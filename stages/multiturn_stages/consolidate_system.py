@@ -56,20 +56,13 @@ def consolidate_system(
     """
     return conversion.replace(
         chat_view=SystemFirst(
-            sections=sections,
-            later_system=later_system,
-            references=references,
-            guidelines_heading=guidelines_heading,
-            guideline_header=guideline_header,
-            single_guideline=single_guideline,
-            guideline_end=guideline_end,
-            system_marker=system_marker,
-            default_prompt=default_prompt,
+            *(sections, later_system, references, guidelines_heading, guideline_header),
+            *(single_guideline, guideline_end, system_marker, default_prompt),
         )
     )
 
 
-class SystemFirst(Struct, frozen=True, kw_only=True):
+class SystemFirst(Struct, frozen=True):
     """The view of the chat that ``consolidate_system`` chooses; its options are the stage's."""
 
     sections: tuple[Section, ...]

@@ -15,9 +15,7 @@ from multiturn.errors import (
     InputError,
     MultiturnError,
     SegmentTypeError,
-    add_or_mend,
     cut,
-    nearest,
     quoted,
 )
 from multiturn.files.media import (
@@ -26,26 +24,13 @@ from multiturn.files.media import (
     MAX_MEDIA_OF_CASE,
     MAX_MEDIA_SIZE,
     Media,
-    Store,
     check_kind,
     given_media,
     is_address,
-    kind_of_type,
 )
 from multiturn.logs import TEXT_AS_MEDIA
 from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, TestMessage, segments_of
 from multiturn.model.turns import as_json, is_blank
-
-_TYPE_ADVICE = (
-    "use text, file, image, document or audio, or leave them out by a pipeline with"
-    " configure: {resolve_segments: {unknown_type: warn}}"
-)
-# The type of a segment for the name of a format, such as pdf, jpeg or image/png.
-_MEANT = {
-    name: kind_of_type(media_type)
-    for media_type, extension in EXTENSIONS.items()
-    for name in (extension, media_type, media_type.partition("/")[2])
-}
 
 
 @stage(provides={"turns", "files", "history"})
@@ -157,14 +142,13 @@ class _Reader:
             case {"type": "file" | "image" | "document" | "audio", "value": str()}:
                 return self._file(segment, Part("file", "", "\n", message, content, line))
             case {"type": str(kind)} if kind == "text" or kind in FILE_TYPES:
-                raise InputError(_without_value(kind, segment))
+                what = f"a segment of type {kind} needs a value that is text"
+                raise InputError(f"{what}; write one, in quotes if it is a number")
             case {"type": kind}:
-                near = nearest(str(kind), ("text", *FILE_TYPES))
-                advice = f'did you mean "{near}"?' if near else _TYPE_ADVICE
-                if meant := _MEANT.get(str(kind).lower()):
-                    advice = f"write type: {meant}"
                 raise SegmentTypeError(
-                    f"segments of type {cut(repr(kind))} cannot be part of a chat prompt; {advice}"
+                    f"segments of type {cut(repr(kind))} cannot be part of a chat prompt; use"
+                    " text, file, image, document or audio, or leave them out by a pipeline with"
+                    " configure: {resolve_segments: {unknown_type: warn}}"
                 )
             case dict():
                 try:
@@ -183,7 +167,7 @@ class _Reader:
         kind, value, files = segment["type"], segment["value"], self._case.files
         detail, name = segment.get("detail"), segment.get("name")
         if is_address(value, kind):
-            store = Store() if files is None else files.store
+            store = None if files is None else files.store
             media = given_media(value, kind, name, detail, store, self._limits[1])
             return replace(at, kind="media", text=media.text, path=media.path, media=media)
         if files is None:
@@ -208,14 +192,3 @@ def _is_text(media: Media) -> bool:
     with suppress(UnicodeDecodeError):
         return "\0" not in media.data.decode()
     return False
-
-
-def _without_value(kind: str, segment: Mapping[str, Any]) -> str:
-    """Return what is wrong with a segment of a known type that has no value, or no text as one."""
-    a = "an" if kind[0] in "ai" else "a"
-    if "value" in segment:
-        return f"{a} {kind} segment needs a value that is text; quote it"
-    others = [str(key) for key in segment if key != "type"]
-    near = next((key for key in others if key in ("path", "text", "file", "url")), None)
-    hint = f"; write value in place of {near}" if near else add_or_mend("value", others)
-    return f"{a} {kind} segment has no 'value'{hint}"

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import structs
 
 from multiturn.capture.recording import request_in
-from multiturn.documents.json_lines import read_json_lines
+from multiturn.documents.json_lines import Lines, read_json_lines
 from multiturn.documents.node import Node
 from multiturn.errors import AttachmentError, InputError, MultiturnError, did_you_mean
 from multiturn.files.finding import Files
@@ -27,7 +27,8 @@ from multiturn.providers.settings import Values
 from multiturn.suites.case_files import files_below
 from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.dialects import Dialect
-from multiturn.suites.suite_reader import SuiteReader
+from multiturn.suites.streaming import open_suite
+from multiturn.suites.suite_reader import SuiteItem, SuiteReader
 from multiturn.traces.trace import forms
 
 _SHORTEST_LINE, _SHORTEST_TEXT = 12, 20  # characters that are looked for in files
@@ -43,13 +44,13 @@ class CapturedSuite(SuiteReader):
     def check_line(self, node: Node, reader: CaseReader) -> None:
         """Do nothing: the reader checks all of a line."""
 
-    def items(self, lines: Any = None) -> Iterator[Any]:
+    def read(self, lines: Lines | None = None) -> Iterator[SuiteItem]:
         """Yield what the suite has, once its texts are found in the files of the root."""
-        found = read_json_lines(self.file, self.name)
-        nodes = (node for node in found if isinstance(node, Node))
-        wanted = {line for node in nodes for line in _lines(node.value)}
+        with open_suite(self.source, self.name) as file:
+            nodes = (each for each in read_json_lines(file, self.name) if isinstance(each, Node))
+            wanted = {line for node in nodes for line in _lines(node.value)}
         self.reader = CapturedReader(self.files, self.dialect, _Sources(self.files, wanted))
-        yield from super().items(lines)
+        yield from super().read(lines)
 
 
 class CapturedReader(CaseReader):
@@ -70,7 +71,6 @@ class CapturedReader(CaseReader):
         prepared = form.read(request.body, _media)
         body = {**(prepared.settings.body or {}), **_unread(form, request.body, prepared)}
         found = [self._turn(turn, at, line) for at, turn in enumerate(prepared.spoken)]
-        self.size = node.size
         return structs.replace(
             shared,
             id=case_id,

@@ -1,6 +1,6 @@
 """What commands print for programs with ``--format json``: a struct for each line."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -8,7 +8,6 @@ from msgspec import Meta, Struct
 from multiturn.errors import MultiturnError
 from multiturn.explaining.explanation import Explanation
 from multiturn.explaining.spans import Span, Spans
-from multiturn.files.media import Media
 
 if TYPE_CHECKING:
     from multiturn.report.comparison import Report
@@ -228,30 +227,24 @@ def message_without_place(error: MultiturnError) -> str:
 
 def explain_line(found: Explanation) -> ExplainLine:
     """Return the line of an explanation."""
-    messages = None
-    if found.chat is not None:
-        messages = tuple(ExplainedMessage(each.role, _spans(each.shown)) for each in found.chat)
-    segments = tuple(
-        ExplainedSegment(
-            each.where.file or None, each.where.line or None, each.where.label, each.fate, each.why
-        )
-        for each in found.fates
-    )
-    system, question = _spans(found.system), _spans(found.question)
-    settings, tools = (
-        dict(zip(each, _spans(tuple(each.values())), strict=True))
-        for each in (found.settings, found.tools)
-    )
-    target = found.target or None
+    messages = (ExplainedMessage(each.role, _spans(each.shown)) for each in found.chat or ())
     return ExplainLine(
-        *(found.suite, found.id, messages, system, question, segments, target, found.repairs),
-        *(settings, tools),
+        suite=found.suite,
+        id=found.id,
+        chat_prompt=None if found.chat is None else tuple(messages),
+        system=_spans(found.system),
+        question=_spans(found.question),
+        segments=tuple(
+            ExplainedSegment(
+                it.where.file or None, it.where.line or None, it.where.label, it.fate, it.why
+            )
+            for it in found.fates
+        ),
+        target=found.target or None,
+        repairs=found.repairs,
+        settings={name: _span(span) for name, span in found.settings.items()},
+        tools={name: _span(span) for name, span in found.tools.items()},
     )
-
-
-def _known(values: Iterable[Any]) -> Iterator[Any]:
-    """Return values, with null for those that are empty."""
-    return (value or None for value in values)
 
 
 def _spans(spans: Spans) -> tuple[ExplainedSpan, ...]:
@@ -259,15 +252,14 @@ def _spans(spans: Spans) -> tuple[ExplainedSpan, ...]:
 
 
 def _span(span: Span) -> ExplainedSpan:
-    path, file, line, column, key = _known((span.path, *span.place[:3], span.key))
-    where = path, file, line, column, key
-    media = None if span.media is None else _media(span.media)
-    return ExplainedSpan(span.text, span.origin, *where, span.stage, span.changed_by, media)
-
-
-def _media(media: Media) -> ExplainedMedia:
-    fields = ExplainedMedia.__struct_fields__
-    return ExplainedMedia(*_known(getattr(media, name) for name in fields))
+    """Return a span, with null for what is empty."""
+    values: list[Any] = [each or None for each in (span.path, *span.place[:3], span.key)]
+    values += (span.stage, span.changed_by)
+    if span.media is not None:
+        names = ExplainedMedia.__struct_fields__
+        of_media: Iterator[Any] = (getattr(span.media, name) or None for name in names)
+        values.append(ExplainedMedia(*of_media))
+    return ExplainedSpan(span.text, span.origin, *values)
 
 
 def report_lines(report: "Report") -> Iterator[ReportLine]:

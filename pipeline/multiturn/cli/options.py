@@ -180,7 +180,7 @@ review_options = target_options(_SHOWS, "snapshot_target")  # that of the projec
 
 
 quiet_option = flag("-q", "--quiet", help="Print no summary.")
-debug_option = flag("--debug", help="Show tracebacks of errors.")
+debug_option = flag("--debug", help="Show tracebacks of errors, and all of many that are the same.")
 verbose_option = flag(  # for start_log
     "-v",
     "--verbose",

@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from time import monotonic
@@ -18,16 +19,30 @@ if TYPE_CHECKING:
     from multiturn.engine.selection import Selection
 
 
+_EXAMPLES = 3  # of many cases that have the same error
+
+
 class Failures:
-    """Says on standard error what has failed, with tracebacks if ``debug``, and counts it."""
+    """Says on standard error what has failed, with tracebacks if ``debug``, and counts it.
+
+    Of many errors with the same words, as of a setting that a model refuses, it says the first,
+    and at the end how many more there are; with ``debug`` it says all.
+    """
 
     def __init__(self, *, debug: bool = False) -> None:
         self.debug = debug
         self.count = 0
+        self._same = Counter[str]()
 
     def add(self, error: MultiturnError, trace: str = "") -> None:
         """Say why a case, or the rest of a suite, was skipped; another process has the trace."""
-        self.say((trace or trace_of(error)).rstrip() if self.debug else str(error))
+        self._same[error.what] += 1
+        if self.debug:
+            self.say((trace or trace_of(error)).rstrip())
+        elif self._same[error.what] <= _EXAMPLES:
+            self.say(str(error))
+        else:
+            self.count += 1
 
     def say(self, message: str) -> None:
         """Count a failure, and say why on standard error."""
@@ -36,6 +51,10 @@ class Failures:
 
     def finish(self) -> None:
         """End the process with exit code 1 if anything failed."""
+        for what, number in self._same.items():
+            if number > _EXAMPLES and not self.debug:
+                more = number_of(number - _EXAMPLES, "more case")
+                say(indented(f"{more} with the same error; --debug names each: {what}"))
         if self.count:
             sys.exit(1)
 

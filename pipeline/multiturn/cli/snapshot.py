@@ -103,6 +103,7 @@ def snapshot(
         scope=Scope(selection, options.suites, snapshots),
         check=check or review or bool(accepted),
         inline=inline_snapshots,
+        pipeline=chosen,
         provider=options.provider(),
         resolve=resolve,
     )

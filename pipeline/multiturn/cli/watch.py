@@ -5,12 +5,14 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from multiturn.cli.options import MultiturnCommand, SuiteOptions, suite_command
 from multiturn.cli.printing import echo
+from multiturn.documents.output import standard_output
 from multiturn.errors import AccessError, MultiturnError, OptionError
 from multiturn.text import first_of, in_line, number_of
 
@@ -64,13 +66,21 @@ def _changes(folders: set[Path]) -> Iterator[set[str]]:
         for changes in watchfiles.watch(
             *folders, yield_on_timeout=True, rust_timeout=_WAIT, ignore_permission_denied=True
         ):
-            if changes or is_first:
-                paths = {path for _, path in changes}
+            paths = {path for _, path in changes if not _is_output(path)}
+            if paths or is_first:
                 # A file that is gone, such as an editor's, says nothing beside others.
                 yield set(filter(os.path.exists, paths)) or paths
             is_first = False
     except (OSError, RuntimeError) as error:  # too many folders, or a name that is not UTF-8
         raise AccessError(f"cannot watch: {error}; name a smaller --root") from None
+
+
+def _is_output(path: str) -> bool:
+    """Tell whether this command prints into the file: each line would be the next change."""
+    streams = (standard_output(), sys.stderr)
+    with suppress(OSError, ValueError):  # a file that is gone; a stream that is closed
+        return any(os.path.samestat(os.stat(path), os.fstat(stream.fileno())) for stream in streams)
+    return False
 
 
 def _folders(options: SuiteOptions) -> set[Path]:

@@ -62,7 +62,7 @@ def read_json_lines(
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             if text:
                 value = read_json(text)
-                yield node_of(value, Mark(number - 1, index=position))
+                yield node_of(value, Mark(number - 1))
         except UnicodeDecodeError:
             yield InputError("this is not UTF-8; save the file as UTF-8", where=where)
         except json.JSONDecodeError as error:
@@ -121,13 +121,9 @@ def node_of(value: Any, mark: Mark, levels: int = MAX_DEPTH) -> Node:
     """Return a value of JSON, all of it at one place; too many levels are a ValueError."""
     if not levels:
         raise ValueError(_TOO_DEEP)
-    if isinstance(value, str):
-        return Node(value, mark, None, None, len(value) + 1)
     if isinstance(value, dict):
         children = {name: node_of(child, mark, levels - 1) for name, child in value.items()}
-        size = sum([child.size for child in children.values()]) + 1
-        return Node(None, mark, None, children, size, key_mark=mark)
+        return Node(None, mark, None, children, mark)
     if isinstance(value, list):
-        nodes = [node_of(child, mark, levels - 1) for child in value]
-        return Node(None, mark, None, nodes, sum([node.size for node in nodes]) + 1)
-    return Node(value, mark, None, None, 1)
+        return Node(None, mark, None, [node_of(child, mark, levels - 1) for child in value])
+    return Node(value, mark)

@@ -17,11 +17,10 @@ MAX_REPEATED_BY_LENGTH = 4
 
 
 class Mark(msgspec.Struct, gc=False):
-    """A place in a document: zero-based line, column and position. Those of libyaml are alike."""
+    """A place in a document: zero-based line and column. Those of libyaml are alike."""
 
     line: int
     column: int = 0
-    index: int = 0
 
 
 class Node(msgspec.Struct, gc=False):
@@ -31,9 +30,6 @@ class Node(msgspec.Struct, gc=False):
     mark: Mark  # where it starts
     source: str | None = None  # a plain scalar as it was written, where it does not read as text
     children: Any = None  # the nodes of a list or a dict, by index or key
-    size: int = 0  # its characters and values, as if every alias in it were written out
-    height: int = 0  # the levels below it, for a node that has an anchor
-    values: int = 1  # how many there are in it, counted likewise, for a node that has an anchor
     key_mark: Mark | None = None  # where its key starts, in a mapping
 
     @property
@@ -80,20 +76,13 @@ class Repeats(msgspec.Struct):
     number of values: they may grow with its length, not with its square.
     """
 
+    length: int = 0  # of the document, with the files that are read as part of it
     values: int = 0
-    before: int = 0  # the length of other files that were read as part of the document
 
-    def add(self, values: int, mark: Mark) -> bool:
-        """Count values that are repeated at a place; return whether they are too many by now."""
+    def add(self, values: int) -> bool:
+        """Count values that are repeated; return whether they are too many by now."""
         self.values += values
-        return self.values > self._most(mark)
-
-    def are_many(self, mark: Mark) -> bool:
-        """Return whether a tenth of the values that may be repeated have been, up to a place."""
-        return self.values * 10 > self._most(mark)
-
-    def _most(self, mark: Mark) -> int:
-        return MAX_REPEATED + (self.before + mark.index) * MAX_REPEATED_BY_LENGTH
+        return self.values > MAX_REPEATED + self.length * MAX_REPEATED_BY_LENGTH
 
 
 def _value_of(node: Node) -> Any:
@@ -106,10 +95,17 @@ def _value_of(node: Node) -> Any:
     return [each.scalar if each.children is None else _value_of(each) for each in children]
 
 
-def count_values(node: Node) -> int:
-    """Return how many values there are in a node, with its aliases expanded."""
-    children = node.children.values() if isinstance(node.children, dict) else node.children or ()
-    return 1 + sum(map(count_values, children))
+def measure(node: Node) -> tuple[int, int, int]:
+    """Return how many values a node has, their characters and levels; aliases count in full."""
+    if node.children is None:
+        text = node.scalar if node.source is None else node.source
+        return 1, 1 + (len(text) if isinstance(text, str) else 0), 0
+    values, size, levels, nodes = 1, 1, 0, node.children
+    if isinstance(nodes, dict):
+        size, nodes = 1 + len(nodes) + sum(map(len, nodes)), nodes.values()
+    for more_values, more_size, below in map(measure, nodes):
+        values, size, levels = values + more_values, size + more_size, max(levels, below)
+    return values, size, levels + 1
 
 
 def is_deeper(value: Any, levels: int) -> bool:
@@ -135,5 +131,4 @@ def with_keys(node: Node, keys: dict[str, Node]) -> Node:
 
 def list_of(nodes: Iterable[Node], mark: Mark) -> Node:
     """Return a list of nodes, at a place."""
-    nodes = list(nodes)
-    return Node(None, mark, None, nodes, sum(node.size for node in nodes))
+    return Node(None, mark, None, list(nodes))

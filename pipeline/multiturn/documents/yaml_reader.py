@@ -5,18 +5,16 @@ Suites are written by people for YAML 1.2 tools, so scalars are read by the 1.2 
 (https://yaml.org/spec/1.2.2/#103-core-schema), and nothing in a document can name a Python type.
 """
 
-import io
 import json
 import re
 from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
-from typing import Any, BinaryIO
+from typing import Any
 
 import yaml
 from msgspec import structs
 from yaml import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
 
-from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, Repeats, place_of
+from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, Repeats, measure, place_of
 from multiturn.errors import InputError, MultiturnError, Place, RepeatsError, cut, quoted
 
 _NULL_OR_BOOL = {
@@ -69,11 +67,10 @@ if not yaml.__with_libyaml__:
 # are not only history: texts copied from web pages and office documents hold U+2028, JavaScript
 # writes it into JSON unescaped, and libyaml would turn it into a space or a newline of the prompt.
 _OLD_LINE_BREAKS = ("\x85", "\u2028", "\u2029")
-_OLD_LINE_BREAK = re.compile("|".join(_OLD_LINE_BREAKS).encode())
 # Only a key of a block mapping begins at the margin. A carriage return alone also ends a line, in
 # YAML 1.2 too; such files are rare, so that here any character may follow it: the answer "perhaps"
 # costs time, and the answer "no" would be wrong.
-_MARGINS = (re.compile(rb"\n[^ \r\n#\-]"), re.compile(rb"\r(?!\n)"))
+_MARGIN = re.compile(rb"\n[^ \r\n#\-]|\r(?!\n)")
 # These are compiled for the streams that need them: nearly all need none.
 _PRIVATE = rb"\xf3[\xb0-\xbf][\x80-\xbf]{2}"
 _SPELLED = rb"(?i)(?=(f[0-9a-f]{4}))"  # overlapping: the digits may begin anywhere
@@ -81,8 +78,6 @@ _SPELLED = rb"(?i)(?=(f[0-9a-f]{4}))"  # overlapping: the digits may begin anywh
 _ESCAPED_PAIR = (
     rb"(?<!\\)((?:\\\\)*+)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
 )
-_PAIR_SIZE = 12
-_CHUNK = 2**16
 MAX_DIRECTIVES = 100
 # What to do about problems, by libyaml's words for them.
 _ADVICE = {
@@ -116,7 +111,6 @@ _ADVICE = {
         ' "|2"'
     ),
 }
-_EDGE = 64  # bytes; everything that is searched for is shorter
 
 
 class Source:
@@ -136,47 +130,26 @@ class Source:
     A stream without such characters, as nearly all are, is passed on as it is.
     """
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
+    def __init__(self, data: bytes, name: str) -> None:
         self.name = name
-        self._file = file
-        file.seek(0)
-        if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+        if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
             raise InputError("this is UTF-16; save the file as UTF-8", where=Place(name, 1, 1))
-        # One pass over the whole stream, before libyaml sees any of it: which stand-ins are free is
-        # known only at its end.
-        found: set[bytes] = set()
-        directives, has_pairs = 0, False
-        for chunk in self.chunks():
-            directives += chunk.count(b"\n%TAG") + chunk.count(b"\r%TAG")
-            if directives > MAX_DIRECTIVES:  # libyaml compares each with all others
-                raise InputError(f"over {MAX_DIRECTIVES} %TAG directives", where=name)
-            has_pairs = has_pairs or (b"\\u" in chunk and bool(re.search(_ESCAPED_PAIR, chunk)))
-            # A substring test is much faster than the regex and almost always says no.
-            if b"\xc2\x85" in chunk or b"\xe2\x80" in chunk:
-                found.update(_OLD_LINE_BREAK.findall(chunk))
+        # libyaml compares each directive with all others.
+        if data.count(b"\n%TAG") + data.count(b"\r%TAG") > MAX_DIRECTIVES:
+            raise InputError(f"over {MAX_DIRECTIVES} %TAG directives", where=name)
+        has_pairs = b"\\u" in data and re.search(_ESCAPED_PAIR, data) is not None
+        found = [char for char in _OLD_LINE_BREAKS if char.encode() in data]
         self.has_stand_ins = has_pairs or bool(found)
-        unused = self._unused() if self.has_stand_ins else iter(())
-        self._stand_ins = {char: next(unused).encode() for char in found}
-        self._restore = {ord(new.decode()): old.decode() for old, new in self._stand_ins.items()}
+        unused = self._unused(data) if self.has_stand_ins else iter(())
+        self._restore = {ord(stand_in): char for char, stand_in in zip(found, unused, strict=False)}
+        for stand_in, char in self._restore.items():
+            data = data.replace(char.encode(), chr(stand_in).encode())
         self._backslash = next(unused) if has_pairs else ""
         self._pair = f"{self._backslash}u(.{{4}}){self._backslash}u(.{{4}})"
-        file.seek(0)
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Return the next bytes, about as many as wanted; none at the end."""
-        data = self._file.read(size)
-        # A replacement must not miss what a read cuts in two, so each read goes on to a safe end:
-        # PyYAML keeps what is more than libyaml asked for.
-        if self._backslash:  # never end within two escapes
-            pieces = [data]
-            while b"\\" in pieces[-1][-_PAIR_SIZE:]:
-                pieces.append(self._file.read(_CHUNK))
-            pair = rf"\1{self._backslash}u\2{self._backslash}u\3"
-            data = re.sub(_ESCAPED_PAIR, pair.encode(), b"".join(pieces))
-        if self._stand_ins:
-            data += self._file.read(_missing(data))  # never end within a character
-            data = _OLD_LINE_BREAK.sub(lambda match: self._stand_ins[match[0]], data)
-        return data
+        if has_pairs:
+            new = rf"\1{self._backslash}u\2{self._backslash}u\3"
+            data = re.sub(_ESCAPED_PAIR, new.encode(), data)
+        self.data = data
 
     def original(self, event: Any) -> str:
         """Return the text of a scalar without stand-ins."""
@@ -187,65 +160,22 @@ class Source:
             text = text.replace(self._backslash, "\\")
         return text.translate(self._restore)
 
-    @contextmanager
-    def again(self) -> Iterator[None]:
-        """Read from the start in a ``with`` block, which restores the position afterwards."""
-        position = self._file.tell()
-        self._file.seek(0)
-        try:
-            yield
-        finally:
-            self._file.seek(position)
-
     def has_keys_after(self, key: str) -> bool:
         """Return whether a line may begin at the margin after the first that holds a key."""
-        is_after = False
-        with self.again():
-            for chunk in self.chunks():
-                start = 0 if is_after else chunk.find(key.encode())
-                is_after = start >= 0
-                if is_after and any(margin.search(chunk, start) for margin in _MARGINS):
-                    return True
-        return False
+        return _MARGIN.search(self.data, self.data.find(key.encode())) is not None
 
     def place(self, position: int) -> Place:
-        """Return ``name:line:column`` of a position in what has been read."""
-        with self.again():
-            line, rest = 1, b""
-            while position > 0 and (data := self.read(min(position, _CHUNK))):
-                data = data[:position]
-                position -= len(data)
-                line += data.count(b"\n")
-                rest = data.rpartition(b"\n")[2] if b"\n" in data else rest + data
-        column = len(rest.decode("utf-8-sig", "replace")) + 1
-        return Place(self.name, line, column)
+        """Return ``name:line:column`` of a position."""
+        before = self.data[:position]
+        line = before.rpartition(b"\n")[2].decode("utf-8-sig", "replace")
+        return Place(self.name, before.count(b"\n") + 1, len(line) + 1)
 
-    def chunks(self) -> Iterator[bytes]:
-        """Yield the stream in pieces whose edges overlap."""
-        self._file.seek(0)
-        edge = b""
-        while chunk := self._file.read(_CHUNK):
-            yield edge + chunk
-            if b"\0" in chunk:
-                return  # libyaml stops here with an error, so what follows is never read.
-            edge = (edge + chunk)[-_EDGE:]
-
-    def _unused(self) -> Iterator[str]:
+    def _unused(self, data: bytes) -> Iterator[str]:
         """Yield private-use characters that the stream neither holds nor spells as an escape."""
-        used: set[str] = set()
-        for chunk in self.chunks():
-            used.update(char.decode() for char in set(re.findall(_PRIVATE, chunk)))
-            used.update(chr(int(digits, 16)) for digits in set(re.findall(_SPELLED, chunk)))
+        used = {char.decode() for char in re.findall(_PRIVATE, data)}
+        used |= {chr(int(digits, 16)) for digits in re.findall(_SPELLED, data)}
         yield from (char for char in map(chr, range(0xF0000, 0xFFFFE)) if char not in used)
         raise InputError("it uses every private character there is", where=self.name)
-
-
-def _missing(data: bytes) -> int:
-    """Return how many bytes of the last character of a text in UTF-8 are missing."""
-    for back, byte in enumerate(reversed(data[-3:]), 1):
-        if byte >= 0xC0:
-            return max(0, (2 + (byte >= 0xE0) + (byte >= 0xF0)) - back)
-    return 0
 
 
 def yaml_error(error: Any, source: Source) -> MultiturnError:
@@ -264,7 +194,7 @@ def yaml_error(error: Any, source: Source) -> MultiturnError:
     if error.context_mark:
         advice = advice.replace("{line}", str(error.context_mark.line + 1))
     what += advice
-    if any(b"\n>>>>>>> " in chunk for chunk in source.chunks()):
+    if b"\n>>>>>>> " in source.data:
         what = "it has a merge conflict; resolve it first"
     mark = error.problem_mark or error.context_mark
     where = place_of(source.name, mark) if mark else Place(source.name)
@@ -293,7 +223,7 @@ def read_documents(
     [{'at': '12:30', 'ok': ['yes', 10, None]}]
     """
     data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
-    reader = Reader(Source(io.BytesIO(data), name), most_values, repeats)
+    reader = Reader(Source(data, name), most_values, repeats)
     for event in reader.roots():
         yield reader.tree(event)
 
@@ -306,14 +236,13 @@ class Reader:
     ) -> None:
         self.source = source
         self.most_values = most_values
-        self.next: Callable[[], Any] = yaml.CSafeLoader(source).get_event
+        self.next: Callable[[], Any] = yaml.CSafeLoader(source.data).get_event
         self.original = source.original if source.has_stand_ins else None
         self.anchors: dict[str, Node] = {}
         self.depth = 0
-        self.size = 0  # nodes and characters so far, as if every alias were written out
-        self.aliased = 0
+        self.aliased = 0  # characters
         self.values = 0  # that are kept: those of a case go with it
-        self.repeats = repeats or Repeats()
+        self.repeats = repeats or Repeats(len(source.data))
 
     def error(self, what: str, mark: Mark) -> MultiturnError:
         """Return an error at a place of the stream."""
@@ -348,7 +277,6 @@ class Reader:
         kind = event.__class__
         if kind is AliasEvent:
             return self.alias(event)
-        size, values = self.size, self.values
         self.values += 1
         if self.values > self.most_values:
             raise self.too_many(event)
@@ -360,12 +288,7 @@ class Reader:
                 raise self.too_deep(event)
             node = self.mapping(event) if kind is MappingStartEvent else self.sequence(event)
             self.depth -= 1
-        node.size = self.size - size
-        # An alias is counted as if it were written out, so a node that has an anchor keeps its
-        # numbers: to count again at each alias would take quadratic time.
         if event.anchor is not None:
-            node.height = _height(node)
-            node.values = self.values - values
             self.anchors[event.anchor] = node
         return node
 
@@ -388,19 +311,20 @@ class Reader:
                 f" write &{name} in front of a value above",
                 event.start_mark,
             )
-        if self.depth + node.height > MAX_DEPTH:
+        # What an alias repeats is counted again each time, which takes no longer than its limits.
+        values, size, levels = measure(node)
+        if self.depth + levels > MAX_DEPTH:
             raise self.too_deep(event)
-        self.values += node.values
+        self.values += values
         if self.values > self.most_values:
             raise self.too_many(event)
-        if self.repeats.add(node.values, event.start_mark):
+        if self.repeats.add(values):
             raise RepeatsError(
                 f"with the alias *{name}, this document repeats too many values;"
                 f" write less below &{name}",
                 where=place_of(self.source.name, event.start_mark),
             )
-        self.size += node.size
-        self.aliased += node.size
+        self.aliased += size
         if self.aliased > MAX_ALIASED:
             raise self.error(
                 f"the alias *{name} makes this document too large:"
@@ -417,7 +341,6 @@ class Reader:
         children = []
         while (item := next_event()).__class__ is not SequenceEndEvent:
             children.append(read(item))
-        self.size += 1
         return Node(None, event.start_mark, None, children)
 
     def mapping(self, event: Any) -> Node:
@@ -435,7 +358,6 @@ class Reader:
                 continue
             children[name] = child
             child.key_mark = key.start_mark
-        self.size += 1
         node = Node(None, event.start_mark, None, children)
         if merged:
             node.merge(merged)
@@ -453,7 +375,6 @@ class Reader:
         name: str | None = None
         if event.__class__ is ScalarEvent and event.anchor is None and event.tag is None:
             name = event.value if self.original is None else self.original(event)
-            self.size += len(event.value) + 1
         elif event.__class__ in (ScalarEvent, AliasEvent):
             node = self.node(event)
             name = node.value if node.source is None else node.source
@@ -469,7 +390,6 @@ class Reader:
     def scalar(self, event: Any) -> Node:
         """Read a scalar by the core schema."""
         text = event.value if self.original is None else self.original(event)
-        self.size += len(event.value) + 1
         if event.tag is not None:
             self.check_tag(event, "str")
         elif event.implicit[0]:
@@ -489,11 +409,3 @@ class Reader:
                 " values are plain text, numbers, lists and mappings",
                 event.start_mark,
             )
-
-
-def _height(node: Node) -> int:
-    """Return how many levels a value has; one with an anchor keeps the number."""
-    if node.height or node.children is None:
-        return node.height
-    children = node.children.values() if isinstance(node.children, dict) else node.children
-    return 1 + max(map(_height, children), default=0)

@@ -26,15 +26,10 @@ from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, read_pipeline
 from multiturn.suites.discovery import CAPTURED, stay_inside
 from multiturn.suites.guideline_patterns import UNUSED_PATTERN
 from multiturn.suites.keys import UnknownKey, unknown_key
-from multiturn.suites.suite_reader import SuiteItem, SuiteReader, duplicate_id
+from multiturn.suites.suite_reader import SuiteReader, duplicate_id
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-
-# Cases are read, then converted, some at a time: a processor's caches do not hold the code for
-# both, and to take turns with each case takes a quarter longer.
-_MOST_AHEAD, _MOST_SIZE = 64, 250_000
-
 
 Convert = Callable[[Conversion], Conversion]  # a pipeline
 
@@ -95,7 +90,7 @@ def with_files(conversion: Conversion) -> Conversion:
         for _, segment, _ in segments_of(message):
             if isinstance(segment, dict) and segment.get("type") != "text":
                 resolve, extract = _pipeline().steps[:2]
-                return extract.run(resolve.run(conversion))
+                return extract(resolve(conversion))
     return conversion
 
 
@@ -148,7 +143,7 @@ def read_suite(
 
             kind = CapturedSuite
         reader = kind(suite, selection.root, selection.guideline_patterns, texts, name)
-        for found in _read_ahead(reader, lines):
+        for found in reader.read(lines):
             if isinstance(found, Case):
                 yield ConvertedCase(suite, found)
             elif isinstance(found, MultiturnError):
@@ -160,22 +155,6 @@ def read_suite(
                     yield ConvertedCase(suite, error=error)
     except MultiturnError as error:
         yield ConvertedCase(suite, error=error)
-
-
-def _read_ahead(reader: SuiteReader, lines: Lines | None) -> Iterator[SuiteItem]:
-    """Yield what a reader does, after it has read 64 cases, or large ones of some size."""
-    ahead: list[SuiteItem] = []
-    size = 0
-    try:
-        for item in reader.read(lines):
-            ahead.append(item)
-            size += reader.size
-            if len(ahead) >= _MOST_AHEAD or size > _MOST_SIZE:
-                yield from ahead
-                ahead, size = [], 0
-    except MultiturnError as error:
-        ahead.append(error)
-    yield from ahead
 
 
 def sampled(selection: Selection, size: int, seed: int = 1) -> Selection:

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -42,7 +41,7 @@ def masked(how: Literal["SIG_BLOCK", "SIG_UNBLOCK"]) -> Iterator[None]:
 
 _AHEAD = 3  # slices under way for each process, so that none waits for another
 _PATIENCE = 1  # seconds for idle workers to end; those whose stages have left processes do not
-_GRACE = 5  # seconds for workers to end after a signal, together
+_GRACE = 5  # seconds for a worker to end once it is killed
 
 
 def on_processes(
@@ -59,7 +58,7 @@ def on_processes(
 
     def submit(part: Slice) -> "Future[list[RenderedCase]]":
         with masked("SIG_BLOCK"):
-            future = executor.submit(_convert, job, part)
+            future = executor.submit(converting.convert_slice, job, part)
             started.update(multiprocessing.active_children())
             if watch.ident is None:  # not before the processes are forked
                 watch.start()
@@ -85,23 +84,15 @@ def on_processes(
 
 
 def _begin(log: LogSettings, parent: int) -> None:
-    """Prepare a worker process, in which signals wait except while _convert runs."""
+    """Prepare a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, and ends the workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
     die_with_parent(parent, signal.SIGKILL)
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # a group, so that the parent ends what stages start, too
     configure(log)
-
-
-@masked("SIG_UNBLOCK")
-def _convert(job: ConversionJob, part: Slice) -> list[RenderedCase]:
-    """Convert a slice in a worker process.
-
-    A signal ends the process here only. If it did while a result is sent, the parent would wait
-    for the rest of it.
-    """
-    return converting.convert_slice(job, part)
 
 
 def _watch(executor: Any, started: set[BaseProcess], ended: threading.Event) -> None:
@@ -110,20 +101,17 @@ def _watch(executor: Any, started: set[BaseProcess], ended: threading.Event) -> 
     while not ended.wait(_PATIENCE):
         if any(worker.exitcode for worker in [*started]):
             _end(started)
+            executor._result_queue = None  # its shutdown would close this once more
             sending.close()
             return
 
 
 def _end(workers: Iterable[BaseProcess]) -> None:
-    """Terminate workers that have not ended well, with what their stages have started."""
+    """Kill workers that have not ended well, with what their stages have started."""
     left = [(worker, worker.pid) for worker in workers if worker.exitcode != 0 and worker.pid]
-    for names in (("SIGTERM", "SIGCONT"), ("SIGKILL",)):  # a stopped process only hears SIGKILL
-        for worker, group in left:
-            for name in names:
-                with contextlib.suppress(AttributeError, OSError):  # no groups on Windows
-                    os.killpg(group, getattr(signal, name))
-            worker.terminate() if "SIGTERM" in names else worker.kill()
-        end = time.monotonic() + _GRACE
-        for worker, _ in left:
-            worker.join(max(0.0, end - time.monotonic()))
-        left = [(worker, group) for worker, group in left if worker.exitcode is None]
+    for worker, group in left:
+        with contextlib.suppress(AttributeError, OSError):  # no groups on Windows
+            os.killpg(group, signal.SIGKILL)
+        worker.kill()
+    for worker, _ in left:
+        worker.join(_GRACE)

@@ -99,7 +99,6 @@ class _Sent:
         self.noticed: dict[tuple[str, Place], _Fate] = {
             (each.event, each.where): ("dropped", each.why) for each in notices if each.why
         }
-        self.dropped_by = {(message, at): stage for message, at, stage in conversion.dropped}
         # Without a chat, the question has the calls.
         said = self.prompt if conversion.chat is not None else conversion.turns
         self.calls = conversions.calls_of(said)
@@ -190,7 +189,8 @@ class _Sent:
             return "dropped", loss
         if self.conversion.chat is None and not self.conversion.question:
             return "lost", "the pipeline gives neither a chat prompt nor a question"
-        stage = self.dropped_by.get((message, at)) or self.dropped_by.get((message, None))
+        by = self.conversion.altered
+        stage = by.get((message, at)) or by.get((message, None))
         if stage is None and at is not None:
             stage = _editor(self.conversion, (message, at))
         return "lost", f"no rule explains it; {_who(stage)} took it away"
@@ -303,7 +303,7 @@ def _settings_of(
         given, now, value = (getattr(each, name) for each in (case.settings, asked, sent))
         if given is now is value is None:
             continue
-        stage = conversion.settings_by if given != now else None
+        stage = conversion.altered.get((None, None)) if given != now else None
         known, key = case.places.get(f"execution.{name}", Place()), f"execution.{name}"
         place = Place(known.file or case.file or case.suite, known.line)
         if now is None and stage is None and provider is not None:

@@ -91,9 +91,12 @@ def question_spans(conversion: Conversion) -> Spans:
 
 def definitions_of(conversion: Conversion) -> tuple[Message, ...]:
     """Return the definition of each tool as a message for readers; its role is ``tool NAME``."""
-    suite = Place(conversion.case.suite or "the case")
+    case = conversion.case
+    suite = Place(case.suite or "the case")
     return tuple(
-        Message(tool.title, (Span(tool.text, f"tools[{at}] of {suite}"),))
+        Message(
+            tool.title, (Span(tool.text, f"tools[{at}] of {suite}", place=case.where(tool.line)),)
+        )
         for at, tool in enumerate(conversion.tools)
     )
 

@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 from multiturn.errors import AccessError, AttachmentError, MultiturnError, quoted
 from multiturn.text import CONTROL, has_host
 
-_IN_MEMORY = 4_000_000  # bytes of a run; with more, all lie in a temporary file
 _LOCK = RLock()  # of all stores
 if hasattr(os, "register_at_fork"):  # a process forked while a thread holds it would wait for ever
     os.register_at_fork(
@@ -22,12 +21,10 @@ if hasattr(os, "register_at_fork"):  # a process forked while a thread holds it 
 
 
 class Store:
-    """The bytes of the media that a run reads, each once; many lie in a temporary file."""
+    """The bytes of the media that a run reads, each once, in a temporary file."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, bytes] = {}  # in memory, by digest
-        self._places: dict[str, tuple[int, int]] = {}  # in the file: where each begins, and ends
-        self._size = 0
+        self._places: dict[str, tuple[int, int]] = {}  # where each begins, and ends, by digest
         self._file: IO[bytes] | None = None
         self._process = 0  # whose file it is
 
@@ -37,51 +34,42 @@ class Store:
         Raises:
             MultiturnError: the disk is full.
         """
-        import hashlib
-
-        digest = hashlib.sha256(data).hexdigest()
+        digest = _digest(data)
         with _LOCK:
-            if digest not in self._kept and digest not in self._places:
+            if digest not in self._places:
                 try:
-                    self._add(digest, data)
+                    self._places[digest] = _append(self._own_file(), data)
                 except OSError as error:
                     raise no_room(error) from None
         return digest
 
-    def read(self, digest: str) -> bytes:
-        """Return the bytes of a digest."""
+    def __getitem__(self, digest: str) -> bytes:
         with _LOCK:
-            if self._file is None:
-                return self._kept[digest]
             start, end = self._places[digest]
+            assert self._file is not None  # noqa: S101 - there is no place without a file
             if hasattr(os, "pread"):
                 # A forked process shares the position of the file, which this leaves alone.
                 return os.pread(self._file.fileno(), end - start, start)
             self._file.seek(start)
             return self._file.read(end - start)
 
-    def _add(self, digest: str, data: bytes) -> None:
-        is_first = not self._kept  # the only one in the store of ``Media.of``, which needs no file
-        if self._file is None and (is_first or self._size + len(data) <= _IN_MEMORY):
-            self._kept[digest] = data
-            self._size += len(data)
-            return
-        file = self._file
-        if file is None or self._process != os.getpid():
-            file = self._moved()
-        self._places[digest] = _append(file, data)
-
-    def _moved(self) -> IO[bytes]:
-        """Move all bytes to a file of this process: to the first, or after a fork to its own."""
+    def _own_file(self) -> IO[bytes]:
+        """Return the file, or, after a fork, a copy of it that is of this process."""
         import weakref
         from tempfile import TemporaryFile
 
-        file = TemporaryFile()  # noqa: SIM115 - closed below
-        weakref.finalize(self, file.close)
-        known = (*self._kept, *self._places)
-        self._places = {digest: _append(file, self.read(digest)) for digest in known}
-        self._kept, self._file, self._process = {}, file, os.getpid()
-        return file
+        if self._file is None or self._process != os.getpid():
+            file = TemporaryFile()  # noqa: SIM115 - closed below
+            weakref.finalize(self, file.close)
+            self._places = {digest: _append(file, self[digest]) for digest in self._places}
+            self._file, self._process = file, os.getpid()
+        return self._file
+
+
+def _digest(data: bytes) -> str:
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
 
 
 def no_room(error: OSError) -> MultiturnError:
@@ -198,10 +186,10 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
             raise AttachmentError(f"{shown} is not {TYPES}")
         if len(data) > max_bytes:
             raise too_large(shown, max_bytes, "max_media_bytes")
-        store = Store() if store is None else store
-        kind, digest = kind_of_type(media_type), store.add(data)
+        kind, digest = kind_of_type(media_type), _digest(data) if store is None else store.add(data)
         media = cls(kind, media_type, len(data), digest, path, None, detail)
-        media.__dict__["store"] = store  # no field, so that it is compared and written nowhere
+        # No field, so that it is compared and written nowhere.
+        media.__dict__["bytes"] = {digest: data} if store is None else store
         return media
 
     def replace(self, **changes: Any) -> "Media":
@@ -214,8 +202,7 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
         return Media, structs.astuple(self), self.data if self.has_bytes else None
 
     def __setstate__(self, data: bytes) -> None:
-        self.__dict__["store"] = store = Store()
-        store.add(data)
+        self.__dict__["bytes"] = {self.digest: data}
 
     __copy__ = replace
 
@@ -225,7 +212,7 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
     @property
     def has_bytes(self) -> bool:
         """Whether its bytes can be read: not those of an address."""
-        return "store" in self.__dict__
+        return "bytes" in self.__dict__
 
     @property
     def data(self) -> bytes:
@@ -234,11 +221,11 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
         Raises:
             AttachmentError: it is an address, or was copied other than by ``replace``.
         """
-        store: Store | None = self.__dict__.get("store")
-        if store is None:
+        if not self.has_bytes:
             why = "is only an address" if self.url else "was copied other than by Media.replace"
             raise AttachmentError(f"there are no bytes of {self.text}: it {why}")
-        return store.read(self.digest)
+        data: bytes = self.__dict__["bytes"][self.digest]
+        return data
 
     @property
     def base64(self) -> str:
@@ -290,7 +277,7 @@ def given_media(
     kind: str,
     name: str | None,
     detail: str | None,
-    store: Store,
+    store: Store | None = None,
     max_bytes: int = MAX_MEDIA_SIZE,
 ) -> Media:
     """Return the media that a suite holds as a ``data:`` URI, or names by its ``https:`` address.

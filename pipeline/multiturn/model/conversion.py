@@ -216,11 +216,10 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         question_view: how the turns make the question; None until a stage chooses it.
         markers: how lines of the prompt begin that the pipeline adds, such as ``[User]:``.
         stage: the stage that a pipeline is running, by which changes of text are signed.
-        dropped: the index in ``input_messages`` of each turn that is gone, and by which stage; of
-            media that are gone, also the index in that message's content, which is None of a turn.
-        settings_by: the last stage that changed the settings.
-        altered: the last stage that changed what is no text: a tool, by None and its name, or the
-            ``role`` or ``is_error`` of a message, by its index and that word.
+        altered: the last stage that changed what is no text: a tool, by None and its name; the
+            ``role`` or ``is_error`` of a message, by its index and that word; the settings, by None
+            and None; a turn that is gone, by its index in ``input_messages`` and None; media that
+            are gone, by that and the index in the message's content.
     """
 
     case: Case
@@ -234,9 +233,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     question_view: QuestionView | None = None
     markers: tuple[str, ...] = ()
     stage: str = ""
-    dropped: tuple[tuple[int | None, int | None, str], ...] = ()
-    settings_by: str = ""
-    altered: Mapping[tuple[int | None, str], str] = {}
+    altered: Mapping[tuple[int | None, int | str | None], str] = {}
 
     __repr__ = brief
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from multiturn.documents.validation import choices_of, must_be
-from multiturn.errors import InputError, Place, cut, did_you_mean, from_here, nearest
+from multiturn.errors import InputError, Place, cut, did_you_mean, from_here
 from multiturn.model.conversion import Conversion
 from multiturn.model.turns import ROLES, is_blank
 
@@ -230,13 +230,7 @@ def read_options(
     """Return the valid options, converted to their types, and what is wrong with the others."""
     name, known = function.__name__, options_of(function)
     values, errors = {}, {}
-    for each in list(inspect.signature(function).parameters.values())[1:]:
-        if each.kind is each.POSITIONAL_OR_KEYWORD:
-            write = f"{name}(conversion, *, {each.name}=...)"
-            errors[each.name] = f'option "{each.name}" of {name} is not keyword-only; write {write}'
     for option, value in given.items():
-        if option in errors:
-            continue
         if option not in known:
             hint = did_you_mean(option, known)
             errors[option] = f'unknown option "{option}" of {name}; {hint}'
@@ -261,9 +255,7 @@ def _wrong_value(type_: Any, value: Any, error: str) -> str:
     what = error.partition(" - at `$")[0]
     choices = choices_of(type_)
     if unknown := re.fullmatch("Invalid enum value '(.*)'", what, re.DOTALL):
-        near = nearest(unknown[1], choices)
-        hint = "" if near is None else f'; did you mean "{near}"?'
-        return f'"{cut(unknown[1])}" is not one of {", ".join(choices)}{hint}'
+        return f'there is no "{cut(unknown[1])}"; {did_you_mean(unknown[1], choices)}'
     if least := re.fullmatch("Expected `int` >= (.*)", what):
         what = f"this must be {least[1]} or more"
     if types := re.fullmatch("Expected `(.*)`, got `(.*)`", what):

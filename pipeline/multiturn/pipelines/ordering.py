@@ -11,20 +11,18 @@ _Facts = frozenset[str]
 _UNKNOWN = Contract(_Facts(), _Facts(), _Facts())
 
 
-def order_errors(stages: Sequence[Stage]) -> Iterator[ErrorDetail]:
+def order_errors(stages: Sequence[Stage], *, is_legal: bool = True) -> Iterator[ErrorDetail]:
     """Yield what is wrong with an order of stages, or else with its end.
 
     A stage without a contract is unchecked: after it, every fact is taken to be true, and the end
-    of the pipeline is not checked.
+    of the pipeline is not checked. ``is_legal`` says whether another order of them is legal.
     """
     along, is_right = facts_along(stages), True
     consumers: dict[str, int] = {}
     for number, (stage, facts) in enumerate(zip(stages, along, strict=False)):
         contract = contract_of(stage)
         if contract is not None:
-            for what in _missing(
-                ordered_facts(contract.requires - facts), number, stages, consumers
-            ):
+            for what in _missing(contract.requires - facts, number, stages, consumers, is_legal):
                 is_right = False
                 yield ErrorDetail(what, number)
             consumers |= dict.fromkeys(contract.consumes & facts, number)
@@ -87,14 +85,17 @@ def _known_facts(stages: Sequence[Stage]) -> _Facts:
 
 
 def _missing(
-    facts: Iterable[str], number: int, stages: Sequence[Stage], consumers: Mapping[str, int]
+    facts: Iterable[str],
+    number: int,
+    stages: Sequence[Stage],
+    consumers: Mapping[str, int],
+    is_legal: bool,
 ) -> Iterator[str]:
     """Yield what is wrong with a stage that requires facts that are not true before it."""
     name = f"{stages[number].__name__} ({number + 1})"
     contracts = [contract_of(stage) or _UNKNOWN for stage in stages]
-    own = contracts[number]
     later: dict[int, str] = {}
-    for fact in facts:
+    for fact in ordered_facts(facts):
         providers = (
             at
             for at in range(number + 1, len(stages))
@@ -104,7 +105,7 @@ def _missing(
             consumer = stages[consumers[fact]].__name__
             did = f"{consumer} ({consumers[fact] + 1}) has already {FACTS.get(fact, 'used it up')}"
             advice = f"; move it before {consumer}"
-            if fact in own.consumes:
+            if fact in contracts[number].consumes:
                 advice = ", and only one stage can do so; remove one of them, or use replace"
             yield f"{name} requires {fact}, but {did}{advice}"
         elif (at := next(providers, None)) is not None:
@@ -113,28 +114,10 @@ def _missing(
             provider = provider_of(fact)
             hint = f"; add {provider} before it" if provider else ""
             yield f"{name} requires {fact}, which no stage before it provides{hint}"
-    others = [*contracts[:number], *contracts[number + 1 :]]
-    for at, fact in later.items() if _UNKNOWN not in contracts else ():  # it may provide all
-        if fact in _reachable(others, own.provides) - _reachable(others, _Facts()):
-            yield (
-                f"{name} requires {fact}, but {stages[at].__name__} ({at + 1}) provides it later,"
-                f" and itself only runs after {stages[number].__name__};"
-                " change what one of them requires"
-            )
-            return
     if later:  # it must come after all of them, so only the last one is named
         at = max(later)
         provider = stages[at].__name__
-        yield (
-            f"{name} requires {later[at]}, but {provider} ({at + 1}) provides it later;"
-            f" move it after {provider}"
+        advice = (
+            f"; move it after {provider}" if is_legal else "; move one, or change what it requires"
         )
-
-
-def _reachable(contracts: Sequence[Contract], facts: _Facts) -> _Facts:
-    """Return the facts that stages can make true in some order, from those that are true."""
-    before = None
-    while facts != before:
-        before = facts
-        facts = facts.union(*(each.provides for each in contracts if each.requires <= before))
-    return facts
+        yield f"{name} requires {later[at]}, but {provider} ({at + 1}) provides it later{advice}"

@@ -9,13 +9,13 @@ from types import FunctionType
 from typing import Any
 
 from msgspec import structs
-from toolz import compose_left
+from toolz import pipe
 
 from multiturn import errors
 from multiturn.errors import ErrorDetail, InputError, MultiturnError, PipelineError, Place
 from multiturn.files import media
 from multiturn.files.finding import Files
-from multiturn.logs import is_debugging, warn, warnings_to
+from multiturn.logs import warn, warnings_to
 from multiturn.model import turns as model
 from multiturn.model.case import Case, TestMessage
 from multiturn.model.conversion import Captured, Conversion
@@ -23,8 +23,8 @@ from multiturn.model.request import Origins, ProviderRequest, message_of
 from multiturn.model.turns import Turn
 from multiturn.pipelines.contract import Stage, contract_of, markers_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
-from multiturn.pipelines.registry import name_of, stage_names
-from multiturn.pipelines.step import Step, is_shipped, placed_in_case, stage_failure
+from multiturn.pipelines.registry import name_of
+from multiturn.pipelines.step import Step, placed_in_case, stage_failure
 
 # Functions that return a coroutine or a generator instead of running.
 _LATER = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
@@ -41,7 +41,9 @@ def prepared(stages: Iterable[Stage | Step]) -> tuple[tuple[Step, ...], tuple[st
     for number, item in enumerate(stages):
         step = item if isinstance(item, Step) else Step(item)
         if not isinstance(step.stage, FunctionType) or step.stage.__code__.co_flags & _LATER:
-            raise PipelineError([ErrorDetail(_no_stage(step.stage), number)])
+            name = getattr(step.stage, "__name__", model.kind_of(step.stage))
+            what = f"{name} is no stage: it must be a function with def, and without yield"
+            raise PipelineError([ErrorDetail(f"{what}; a Step gives it options", number)])
         try:
             contract_of(step.stage)
         except MultiturnError as error:
@@ -51,11 +53,13 @@ def prepared(stages: Iterable[Stage | Step]) -> tuple[tuple[Step, ...], tuple[st
         found += [ErrorDetail(what, number, option) for option, what in wrong.items()]
     functions = [step.stage for step in steps]
     found += _unguarded(steps)
-    misplaced = list(order_errors(functions))
-    if found or misplaced:
-        order = legal_order(functions) if misplaced else None
-        names = ", ".join(stage.__name__ for stage in order or ())
-        raise PipelineError([*found, *misplaced], f"a legal order: {names}" if names else "")
+    if next(order_errors(functions), None):
+        order = legal_order(functions)
+        found += order_errors(functions, is_legal=order is not None)
+        advice = f"a legal order: {', '.join(stage.__name__ for stage in order)}" if order else ""
+        raise PipelineError(found, advice)
+    if found:
+        raise PipelineError(found)
     begun = (texts for step in steps for _, texts in markers_of(step.stage, step.options))
     return tuple(steps), tuple(dict.fromkeys((*chain.from_iterable(begun), *media.MARKERS)))
 
@@ -72,21 +76,6 @@ def _unguarded(steps: list[Step]) -> Iterator[ErrorDetail]:
                     " cannot know the line; write a text before it, such as #"
                 )
                 yield ErrorDetail(what, number, option)
-
-
-def _no_stage(item: Any) -> str:
-    """Return an error that says what to write in place of something that is not a stage."""
-    if isinstance(item, str):
-        advice = f"load_pipeline({item!r}) loads a pipeline by its name"
-        if item in stage_names():
-            advice = f"write from multiturn_stages.{item} import {item}"
-        return f"{item!r} is a name, and Pipeline takes functions; {advice}"
-    if isinstance(item, FunctionType):
-        return f"{item.__name__} does not return at once; write it with def, and without yield"
-    return f"a stage is a function, not {model.kind_of(item)}; a Step gives it options"
-
-
-_Run = Callable[[Conversion], Conversion]
 
 
 class Pipeline:
@@ -112,8 +101,6 @@ class Pipeline:
         # Where a file has each stage, which is the option "", and each option; by stage and option.
         self.places: Mapping[tuple[str, str], Place] = {}
         self.steps, self.markers = prepared(stages)
-        self._run: _Run = compose_left(*(step.run for step in self.steps))
-        self._run_and_log: _Run = compose_left(*self.steps)
 
     def __repr__(self) -> str:
         return f"Pipeline({' -> '.join(step.name for step in self.steps)})"
@@ -135,19 +122,14 @@ class Pipeline:
         if (sent := conversion.case.sent) is not None:
             tools = conversion.case.tools
             return conversion.replace(turns=sent, tools=tools, chat_view=Captured())
-        try:
-            model.check_turns(conversion.turns)
-        except ValueError as error:
-            raise TypeError(f"the Conversion has {error}; write Turn(role, parts)") from None
         conversion = structs.replace(conversion, markers=self.markers)
-        result = (self._run_and_log if is_debugging() else self._run)(conversion)
+        result: Conversion = pipe(conversion, *self.steps)
         try:
             _show(result, result)
         except MultiturnError as error:
             raise placed_in_case(error, conversion.case) from error.__cause__
         except (Exception, SystemExit) as error:
-            found = self._first(conversion, lambda at: _show(result, at))
-            step = found[0] if found else self.steps[-1]
+            step = self._first(conversion, lambda at: _show(result, at)) or self.steps[-1]
             raise stage_failure(step, error, conversion.case) from error
         if what := loose_in(result):
             raise self._unpaired_by(conversion, what)
@@ -164,31 +146,29 @@ class Pipeline:
         if wrong:
             where = case.where(case.input_messages[at].line, case.message_key(at))
             return InputError(f"the call {name!r} {wrong}").at(where, case.id)
-        if found := self._first(conversion, loose_in):
-            what = f"the stage {found[0].name} left {found[1]}"
+        if step := self._first(conversion, loose_in):
+            what = f"the stage {step.name} left {what}"
         return errors.StageError(what).at(case.where(), case.id)
 
     def _silenced_by(self, conversion: Conversion) -> MultiturnError:
         """Return the error for a case in which there is nothing to answer."""
-        case, found = conversion.case, self._first(conversion, lambda at: not _says_something(at))
-        if found is None or found[0] is self.steps[0]:
+        case, step = conversion.case, self._first(conversion, lambda at: not _says_something(at))
+        if step is None or step is self.steps[0]:
             what = "there is nothing to answer: only system messages have content, if any has"
             return InputError(f"{what}; add a user message").at(case.where(), case.id)
-        what = f"the stage {found[0].name} left nothing to answer; let it keep a user message"
+        what = f"the stage {step.name} left nothing to answer; let it keep a user message"
         return errors.StageError(what).at(case.where(), case.id)
 
-    def _first(
-        self, conversion: Conversion, wrong: Callable[[Conversion], Any]
-    ) -> tuple[Step, Any] | None:
-        """Return the first step after which something is wrong, and what, by running them again."""
+    def _first(self, conversion: Conversion, wrong: Callable[[Conversion], Any]) -> Step | None:
+        """Return the first step after which something is wrong or fails, by running them again."""
         for step in self.steps:
             conversion = step(conversion)
             try:
-                what = wrong(conversion)
-            except (Exception, SystemExit) as error:
-                what = error
-            if what:
-                return step, what
+                is_wrong = wrong(conversion)
+            except (Exception, SystemExit):
+                is_wrong = True
+            if is_wrong:
+                return step
         return None
 
     def unsteady(self, case: Case) -> Iterator[str]:
@@ -197,9 +177,9 @@ class Pipeline:
         with warnings_to(lambda _: None):
             self(conversion)
         for step in self.steps if case.sent is None else ():
-            conversion = step.run(conversion)
+            conversion = step(conversion)
             with suppress(MultiturnError):
-                if step.run(conversion) == conversion:
+                if step(conversion) == conversion:
                     continue
             yield step.name
 
@@ -285,21 +265,16 @@ def _show(conversion: Conversion, chosen: Conversion) -> None:
     if chosen is not conversion:
         views = {"chat_view": chosen.chat_view, "question_view": chosen.question_view}
         conversion = structs.replace(conversion, **views)
-    chat, transcript = conversion.chat, conversion.transcript
-    try:
-        if chat is not None and not is_shipped(type(conversion.chat_view)):
-            model.check_turns(chat)
-    except ValueError as error:
-        raise ValueError(f"its chat_view gave {error}") from None
+    chat = () if conversion.chat is None else conversion.chat
+    for view, check in (("chat_view", model.check_turns), ("question_view", model.check_parts)):
+        try:
+            check(chat if view == "chat_view" else conversion.transcript)
+        except ValueError as error:
+            raise ValueError(f"its {view} gave {error}") from None
     system = conversion.system  # that of a chat which a view leaves out is made here
-    for turn in (Turn("system", system), *(chat or ())):
+    for turn in (Turn("system", system), *chat):
         if turn.role == "system" and turn.has_media:
             raise ValueError("its chat_view gave a system message with media, which is only text")
-    try:
-        if not is_shipped(type(conversion.question_view)):
-            model.check_parts(transcript)
-    except ValueError as error:
-        raise ValueError(f"its question_view gave {error}") from None
 
 
 def loose_in(conversion: Conversion) -> str:
@@ -426,7 +401,7 @@ def try_out(pipeline: Pipeline) -> str:
         try:
             conversion = Conversion(built_in_case(), markers=pipeline.markers)
             for step in pipeline.steps:
-                conversion = step.run(conversion, is_tried=True)
+                conversion = step(conversion, is_tried=True)
             pipeline(Conversion(built_in_case()))
         except errors.StageError:
             raise

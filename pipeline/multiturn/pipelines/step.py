@@ -1,7 +1,7 @@
 """A stage with its options: running it, checking what it made, and what is said when it fails."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from operator import attrgetter, is_not
 from time import perf_counter
@@ -11,12 +11,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import MultiturnError, StageError, end_fork, line_of
-from multiturn.logs import Notice, debug
+from multiturn.logs import Notice, debug, is_debugging
 from multiturn.model import conversion as conversions
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.model.settings import RequestSettings
-from multiturn.model.turns import Tool, check_parts, check_turns, kind_of
+from multiturn.model.turns import Tool, Turns, check_parts, check_turns, kind_of
 from multiturn.pipelines.contract import Stage, contract_of, ordered_facts
 from multiturn.pipelines.registry import find_stage, pickled_stage
 
@@ -85,56 +85,69 @@ def _looks(stage: Stage) -> tuple[tuple[_Look, str], ...]:
     return tuple(looks.items())
 
 
-def checked(before: Conversion, after: Any, stage: Stage) -> Conversion:
-    """Return what a stage made; each text that the stage changed or added names the stage.
+def check_made(before: Conversion, after: Any, stage: Stage) -> None:
+    """Raise a ValueError that says what is wrong with what a stage made.
 
-    A ValueError says what is wrong with it: it is not a Conversion, something in it has a wrong
-    type, or a fact that the stage declares is not true.
+    It is not a Conversion, something in it has a wrong type, a fact that the stage declares is not
+    true, or a call is left of a tool that is not there any more.
     """
     if not isinstance(after, Conversion):
         hint = "Maybe you forgot to return what conversion.replace() gives?"
         raise ValueError(f"returned {type(after).__name__} instead of a Conversion. {hint}")
     # Most stages leave most of these as they are, which the identity tells at no cost.
-    result = after
+    is_new = any(map(is_not, _texts(after), _texts(before)))
     try:
-        if any(map(is_not, _texts(after), _texts(before))):
+        if is_new:
             check_turns(after.turns, wholly=True)
             check_parts(after.guidelines, wholly=True)
             if after.system_prompt is not None:
                 check_parts((after.system_prompt,), wholly=True)
-            result = _signed(before, after, stage.__name__)
         if any(map(is_not, _others(after), _others(before))):
             _check_others(after)
     except ValueError as error:
         raise ValueError(f"returned {error}") from None
     for is_true, what in _looks(stage):
-        if not is_true(result):
+        if not is_true(after):
             raise ValueError(what)
-    return _accounted(before, result, stage.__name__)
-
-
-def _accounted(before: Conversion, after: Conversion, stage: str) -> Conversion:
-    """Return a Conversion that says which stage changed its tools and roles.
-
-    A ValueError names a call of a tool that is not there any more.
-    """
-    if not before.turns or (after.tools is before.tools and after.turns is before.turns):
-        return after
-    if before.tools and (unknown := _unknown(after) - _unknown(before)):
-        what = f"left a call of {min(unknown)!r}, which is not among the tools"
+    is_new |= after.tools is not before.tools
+    if is_new and before.turns and before.tools and (left := _unknown(after) - _unknown(before)):
+        what = f"left a call of {min(left)!r}, which is not among the tools"
         raise ValueError(f"{what}; drop the call, too, or keep the tool")
-    then, now = ({tool.name: tool for tool in it.tools} for it in (before, after))
-    names = (name for name in {**then, **now} if then.get(name) != now.get(name))
-    found: list[tuple[int | None, str]] = [(None, name) for name in names]
-    messages = conversions.altered(conversions.by_message(before.turns), after.turns)
-    found += ((message, what) for message, what, _ in messages)
-    return replace(after, altered={**after.altered, **dict.fromkeys(found, stage)})
 
 
 def _unknown(conversion: Conversion) -> set[str]:
     """Return the names of the tools that are called, and are not there."""
     called = {call.name for turn in conversion.turns for call in turn.calls}
     return called - {tool.name for tool in conversion.tools}
+
+
+def _accounted(before: Conversion, after: Conversion, stage: str) -> Conversion:
+    """Return a Conversion that says what is no text and was changed by a stage, or is gone."""
+    keys: list[tuple[int | None, int | str | None]] = []
+    if after.settings != before.settings:
+        keys.append((None, None))
+    if before.turns and after.turns is not before.turns:
+        keys += _gone(before.turns, after.turns)
+        messages = conversions.altered(conversions.by_message(before.turns), after.turns)
+        keys += ((message, what) for message, what, _ in messages)
+    if before.turns and after.tools is not before.tools:
+        then, now = ({tool.name: tool for tool in it.tools} for it in (before, after))
+        keys += ((None, name) for name in {**then, **now} if then.get(name) != now.get(name))
+    return (
+        replace(after, altered={**after.altered, **dict.fromkeys(keys, stage)}) if keys else after
+    )
+
+
+def _gone(before: Turns, after: Turns) -> Iterator[tuple[int, int | None]]:
+    """Yield the messages that are gone, and media that are, by their message and content."""
+    kept = {turn.message for turn in after}
+    parts = {part.origin for turn in after for part in turn.parts}
+    for turn in before:
+        if turn.message is not None and turn.message not in kept:
+            yield turn.message, None
+        for part in turn.parts:
+            if part.media is not None and part.message is not None and part.origin not in parts:
+                yield part.message, part.content
 
 
 def _signed(before: Conversion, after: Conversion, stage: str) -> Conversion:
@@ -191,21 +204,13 @@ class Step(Struct, frozen=True):
         """Pickle by the stage's name, for a process that has not imported its module."""
         return _unpickled, (pickled_stage(self.stage), dict(self.options))
 
-    def __call__(self, conversion: Conversion) -> Conversion:
-        """Run the stage, and log its time.
+    def __call__(self, conversion: Conversion, *, is_tried: bool = False) -> Conversion:
+        """Run the stage, and log its time; if ``is_tried``, check also what a shipped one made.
 
         Raises:
             MultiturnError: the stage's own error, or one that names the stage.
         """
-        start, case = perf_counter(), conversion.case
-        result = self.run(conversion)
-        time = round((perf_counter() - start) * 1000, 3)
-        debug("stage.done", stage=self.name, suite=case.suite, case=case.id, ms=time)
-        return result
-
-    def run(self, conversion: Conversion, *, is_tried: bool = False) -> Conversion:
-        """Run the stage without logging; if ``is_tried``, check also what a shipped one made."""
-        case, forks = conversion.case, len(_FORKS)
+        start, case, forks = perf_counter(), conversion.case, len(_FORKS)
         try:
             result = self.stage(replace(conversion, stage=self.stage.__name__), **self.options)
         except MultiturnError as error:
@@ -216,30 +221,15 @@ class Step(Struct, frozen=True):
             if len(_FORKS) != forks:
                 end_fork(f"the stage {self.name}")
         try:
-            if is_shipped(self.stage) and not is_tried:
-                result = _signed(conversion, result, self.name)
-            else:
-                result = checked(conversion, result, self.stage)
+            if is_tried or not is_shipped(self.stage):
+                check_made(conversion, result, self.stage)
         except ValueError as error:
             raise StageError(f"the stage {self.name} {error}").at(case.where(), case.id) from None
-        if result.settings != conversion.settings:
-            result = replace(result, settings_by=self.name)
-        if result.turns is not conversion.turns and (gone := _gone(conversion, result)):
-            named = ((message, at, self.name) for message, at in gone)
-            result = replace(result, dropped=(*result.dropped, *named))
+        result = _accounted(conversion, _signed(conversion, result, self.name), self.name)
+        if is_debugging():
+            time = round((perf_counter() - start) * 1000, 3)
+            debug("stage.done", stage=self.name, suite=case.suite, case=case.id, ms=time)
         return result
-
-
-def _gone(before: Conversion, after: Conversion) -> list[tuple[int | None, int | None]]:
-    """Return what a stage has dropped: messages, and media by their message and content."""
-    gone: list[tuple[int | None, int | None]] = []
-    if len(after.turns) < len(before.turns):
-        kept = {turn.message for turn in after.turns}
-        gone += ((turn.message, None) for turn in before.turns if turn.message not in kept)
-    if media := [part for turn in before.turns for part in turn.parts if part.media is not None]:
-        left = {part.origin for turn in after.turns for part in turn.parts}
-        gone += ((part.message, part.content) for part in media if part.origin not in left)
-    return gone
 
 
 _FORKS: list[None] = []  # as many as there were from the first process to this one

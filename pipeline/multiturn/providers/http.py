@@ -280,7 +280,7 @@ class HttpProvider(ChatProvider):
 
         Raises:
             ProviderError: it says that there is none.
-            ValueError: it is not in the vendor's format.
+            ValueError, LookupError, TypeError, AttributeError: it is not in the vendor's format.
         """
         raise NotImplementedError
 
@@ -381,8 +381,9 @@ class HttpProvider(ChatProvider):
         return receive(reply, object, self.read_raw, self.secrets)
 
     def read_raw(self, raw: Any) -> ProviderResponse:
-        """Return what a decoded answer says, and the answer itself."""
-        return structs.replace(self.read(raw), raw=raw)
+        """Return what a decoded answer says, of the right types, and the answer itself."""
+        said = msgspec.convert(structs.asdict(self.read(raw)), ProviderResponse)
+        return structs.replace(said, raw=raw)
 
     def teach(self, error: ProviderError, wire: Wire | None = None) -> None:
         """Add which setting avoids a refusal; one that every case would meet ends a run.

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -11,6 +12,7 @@ from toolz import get_in
 from multiturn import errors
 from multiturn.documents.node import is_deeper
 from multiturn.model.request import ProviderRequest
+from multiturn.model.turns import Call
 from multiturn.providers.rules import named
 from multiturn.providers.secrets import hide
 
@@ -24,18 +26,17 @@ _BASE64 = re.compile(r"(?<![A-Za-z0-9+/])(?:data:[\w/.+-]*;base64,)?[A-Za-z0-9+/
 _KINDS = {401: "access_denied", 403: "access_denied", 429: "rate_limit"}  # of errors
 
 
-class _Typed(Struct):
-    type: str
-
-
-def of_types(items: list[dict[str, Any]], *types: str) -> list[dict[str, Any]]:
-    """Return the items of a list that are of some types.
+def read_called(call_id: Any, name: Any, arguments: Any, signature: Any = None) -> Call:
+    """Return a call of an answer; arguments that are no JSON object, as models write, stay text.
 
     Raises:
-        ValueError: an item has no type.
+        ValueError: its id, its name or its signature is not a text.
     """
-    kinds = msgspec.convert(items, list[_Typed])
-    return [item for item, kind in zip(items, kinds, strict=True) if kind.type in types]
+    if arguments is None or isinstance(arguments, str):
+        with suppress(ValueError):
+            arguments = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
+    texts = msgspec.convert((call_id, name, signature or ""), tuple[str, str, str])
+    return Call(*texts[:2], arguments, texts[2])
 
 
 def receive(
@@ -50,8 +51,8 @@ def receive(
     Args:
         reply: JSON.
         kind: the type that the endpoint answers.
-        read: takes a value of that type, and returns what is wanted of it; a ValueError says that
-            something is missing.
+        read: takes a value of that type, and returns what is wanted of it; what it looks for and
+            does not find makes the reply malformed.
         secrets: values to hide.
         what: the reply, for errors.
 
@@ -66,7 +67,7 @@ def receive(
         return hide(read(msgspec.convert(value, kind)), secrets)
     except errors.ProviderError as error:
         failure = errors.provider_error(error.kind, hide(error.what, secrets), status=error.status)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         said = _beginning(reply, secrets)
         why = hide(f"{type(error).__name__}: {error}", secrets)
         shown = errors.cut(said) or "nothing"

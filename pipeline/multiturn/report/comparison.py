@@ -2,13 +2,11 @@
 
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import Literal, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from multiturn.errors import quoted
 from multiturn.files.media import Media
 from multiturn.model.tokens import estimated_tokens
 from multiturn.pipelines.pipeline import Pipeline
@@ -154,7 +152,7 @@ def compare(
 def _comparisons(now: ReportSide, then: ReportSide, undoing: Undoing) -> Iterator[Comparison]:
     """Yield each case of two sides, those of now first."""
     names = _renames(now, then)
-    _, promoted_files = promotions(then, now)
+    _, promoted = promotions(then, now)
     for key, case in now.cases.items():
         was = then.cases.get(names.get(key, key))
         if was is None and case.suite in then.broken:
@@ -165,8 +163,8 @@ def _comparisons(now: ReportSide, then: ReportSide, undoing: Undoing) -> Iterato
             yield Comparison("renamed" if key in names else "same", case, was)
         else:
             new = now.read(case)
-            paths = sorted({entry.path for entry in case.promoted} & promoted_files.keys())
-            privileges = [promoted_files[path] for path in paths]
+            privileges = [each for each in promoted if each.promotions & case.promoted]
+            paths = [each.path for each in privileges]
             texts = (attached_files.text_to_review(new.files.get(path, "")) for path in paths)
             pairs = zip(privileges, texts, strict=True)
             privileges = [replace(p, text=text) if p.is_new else p for p, text in pairs]
@@ -203,13 +201,13 @@ def _renames(now: ReportSide, then: ReportSide) -> dict[Key, Key]:
     return renames(removed, added)
 
 
-def promotions(*sides: ReportSide) -> tuple[list[PromotedLock], dict[str, PrivilegeChange]]:
-    """Return how files reach system messages, then and now, and what is different, by the file."""
+def promotions(*sides: ReportSide) -> tuple[list[PromotedLock], list[PrivilegeChange]]:
+    """Return how files reach system messages, then and now, and what is different."""
     locks = [
         privilege.promotions_by_path(each for case in side.cases.values() for each in case.promoted)
         for side in sides
     ]
-    return locks, {change.path: change for change in privilege.promotion_changes(*locks)}
+    return locks, list(privilege.promotion_changes(*locks))
 
 
 def _other_privileges(
@@ -281,12 +279,7 @@ def _title(change: Change) -> str:
     if len(change.cases) == 1:
         # Its first line may have changed in many other cases, too.
         return f"{change.causes[0]}, and {len(change.causes) - 1} more"
-    runs = groupby(change.lines, lambda line: line[0] in "-+")
-    first = next((list(run) for is_changed, run in runs if is_changed), [])
-    old, new = (next((line[1:].strip() for line in first if line[0] == sign), "") for sign in "-+")
-    if old and new:
-        return f"{quoted(old)} → {quoted(new)}"
-    return f"{quoted(new)} is new" if new else f"{quoted(old)} is gone"
+    return change.words
 
 
 def diff_lines(report: Report, comparison: Comparison) -> list[str]:
@@ -323,7 +316,7 @@ class ReportChanges:
     ) -> None:
         """Add what is different in a case."""
         was, files = (side.files if side else {} for side in (old, new))
-        promoted = {each.path for each in new.promoted} & self.promoted.keys() if new else set()
+        promoted = {each.path for each in self.promoted if new and each.promotions & new.promoted}
         changed = [p for p in files if was.get(p) != files[p] or p in promoted]
         for path in changed:
             self.add_file(path, comparison, was.get(path), new)
@@ -332,7 +325,7 @@ class ReportChanges:
         # A file that changed has a change of its own, with its cause and its privilege.
         own_causes = {comparison.files.get(path) for path in changed}
         others = tuple(each for each in comparison.causes if each not in own_causes)
-        own = {each.identity for each in self.promoted.values() if not each.is_new}
+        own = {each.identity for each in self.promoted if not each.is_new}
         privileges = tuple(str(p) for p in comparison.privileges if p.identity not in own)
         before, after = ((*side.prompt, *side.tools) if side else () for side in (old, new))
         growth = changes.prompt_growth(before, after, was, {**was, **files})
@@ -374,6 +367,7 @@ class ReportChanges:
 
     def changed_files(self) -> Iterator[Change]:
         """Yield the files with another text, and those that no case attached before."""
+        promoted = {each.path: each.of_list for each in reversed(self.promoted)}
         for path, file in self.files.items():
             if file.old is None and path in self.attached_before:
                 continue
@@ -388,7 +382,7 @@ class ReportChanges:
                 *(path, file.old, file.new),
                 *(known_of(then), known_of((*now, digest(file.new)))),
                 what=what,
-                privilege=self.promoted[path].of_list if path in self.promoted else None,
+                privilege=promoted.get(path),
                 cases=tuple(file.cases),
                 growth=None if file.old in (None, file.new) or media else file.growth,
                 causes=tuple(file.causes),

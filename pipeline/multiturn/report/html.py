@@ -54,10 +54,13 @@ def sample_providers() -> dict[str, TargetProvider]:
     given: dict[str, Any] = {"model": "MODEL", "api_key": "none", "endpoint": "https://none"}
     given["model_takes"] = dict.fromkeys(FEATURES, True)
     found: dict[str, TargetProvider] = {}
-    for kind, (provider, settings) in KINDS.items():
-        if provider.title and provider.title not in found:
+    kinds = [(provider.title, kind, "") for kind, (provider, _) in KINDS.items()]
+    for title, kind, api in (*kinds, ("OpenAI Responses", "openai", "responses")):
+        provider, settings = KINDS[kind]
+        if title and title not in found:
             known = {key: given[key] for key in given.keys() & set(settings.__struct_fields__)}
-            found[provider.title] = provider(settings(name="sample", provider=kind, **known))
+            known |= {"api": api} if api else {}
+            found[title] = provider(settings(name="sample", provider=kind, **known))
     return found
 
 
@@ -191,6 +194,7 @@ class _Data:
             "kind": change.kind,
             "title": title,
             "share": share,
+            "words": change.words if change.is_compared else "",
             "path": change.path,
             "cases": [self.places[case] for case in change.cases],
             "causes": change.causes,

@@ -36,9 +36,14 @@ function sayChange(found = changesShown(), at = -1) {
 
 /** Go to the next or previous change, or on the overview to a difference. */
 function stepChange(by) {
-  const found = state.isOverview ? [...document.querySelectorAll(".difference:not([hidden])")] : changesShown();
+  const all = () => (state.isOverview ? [...document.querySelectorAll(".difference")] : changesShown());
+  let found = all();
   if (!found.length) return;
   const was = found.findIndex((element) => element.classList.contains("here"));
+  if (state.isOverview && by > 0 && was === found.length - 1) {
+    document.querySelector("#differences + .more")?.click();
+    found = all();
+  }
   const at = was < 0 && by < 0 ? found.length - 1 : Math.min(Math.max(was + by, 0), found.length - 1);
   showChange(found, at);
 }

@@ -14,9 +14,13 @@ function showList() {
   for (const [title, cases] of groups) {
     const isNamed = data.against || title === "failed";
     const count = make("span", { class: "number" }, ` ${cases.length.toLocaleString("en")}`);
+    // What all of a group have is said once, above them.
+    const areAll = isNamed && cases.every((at) => data.cases[at].privileges);
+    const [cause, other] = data.cases[cases[0]].causes || [];
+    const of = other ? undefined : differencesOf[cases[0]].find((number) => data.differences[number].causes.includes(cause));
     byId("cases").append(make("section", {},
-      isNamed ? make("h2", {}, visible(title), count) : null,
-      make("ul", {}, cases.map((at) => make("li", {}, links[at] = listLink(at))))));
+      isNamed ? make("h2", {}, visible(title), count, areAll ? showPrivilege() : null, showWords(of)) : null,
+      make("ul", {}, cases.map((at) => make("li", {}, links[at] = listLink(at, areAll))))));
   }
 }
 
@@ -26,10 +30,11 @@ function showSidebar(isListed) {
   byId("list-button").setAttribute("aria-expanded", String(isListed));
 }
 
-function listLink(at) {
+const showPrivilege = () => make("small", { class: "privilege" }, PRIVILEGE);
+
+function listLink(at, isSaid) {
   const { id, suite, privileges } = data.cases[at];
-  return makeLink(at, visible(id), make("small", {}, visible(suite)),
-    privileges ? make("small", { class: "privilege" }, PRIVILEGE) : null);
+  return makeLink(at, visible(id), make("small", {}, visible(suite)), privileges && !isSaid ? showPrivilege() : null);
 }
 
 function makeLink(at, ...content) {

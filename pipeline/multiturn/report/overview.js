@@ -1,9 +1,9 @@
 "use strict";
-// The landing view: each difference once, the dangerous ones first, and then the cases.
+// The landing view: each difference once, the dangerous ones first.
 
 const MOST_CARDS = 20;  // shown at once; a browser lays out no thousands of them in a second
 const MOST_LINKS = 50;
-const ALONE = ["new", "removed"];  // differences that are a whole case: listed with the cases
+const ALONE = ["new", "removed"];  // differences that are a whole case, which is only named
 
 function showOverview() {
   leaveCase();
@@ -11,25 +11,21 @@ function showOverview() {
   state.isOverview = true;
   byId("home").setAttribute("aria-current", "page");
   document.body.classList.add("overview");
-  const shown = data.differences.map((_, number) => number).filter(isCard);
+  const shown = data.differences.map((_, number) => number).filter(isLeft);
   const cards = make("div", { id: "differences" });
   const all = data.differences;
-  const cases = new Set(all.flatMap((difference) => difference.cases));
-  const below = all.length - shown.length;
-  const others = below ? `; ${below.toLocaleString("en")} of them ${below === 1 ? "is" : "are"} new or removed cases, listed below` : "";
+  const cases = new Set(shown.flatMap((number) => all[number].cases.filter((at) => state.left.has(at))));
+  const of = shown.length < all.length ? `${shown.length.toLocaleString("en")} of ` : "";
   byId("case").replaceChildren(
-    make("h2", { id: "title", tabindex: "-1" }, all.length ? counted(all.length, "difference") : "No prompt is different"),
-    make("p", { class: "about" }, all.length ? `in ${counted(cases.size, "case")}, each shown once${others}` : ""),
-    showDangers(), showContents(shown), cards, make("div", { id: "others" }, showOthers()));
+    make("h2", { id: "title", tabindex: "-1" }, all.length ? of + counted(all.length, "difference") : "No prompt is different"),
+    make("p", { class: "about" }, shown.length ? `in ${counted(cases.size, "case")}, each shown once` : ""),
+    showDangers(), showContents(shown), cards, make("div", { id: "others" }, showFailed()));
   addCards(cards, shown);
   showProgress();
 }
 
-/** Return whether a difference has a card: a new case has one only for a change of privilege. */
-const isCard = (number) => {
-  const { kind, privileges } = data.differences[number];
-  return privileges.length > 0 || !ALONE.includes(kind);
-};
+/** Return whether a difference is one of cases that the filter leaves. */
+const isLeft = (number) => data.differences[number].cases.some((at) => state.left.has(at));
 
 /** Add cards, the first of many; a button adds the next ones. */
 function addCards(cards, numbers) {
@@ -59,7 +55,7 @@ function showDifference(number) {
     showFacts(difference),
     make("div", { class: "facts" }, showCases(cases), growth ? make("span", { class: "growth" }, growth) : null,
       key ? make("code", { class: "growth" }, `--accept ${key}`) : null),
-    showContent(kind, path, cases[0]));
+    ALONE.includes(kind) && !privileges.length ? null : showContent(kind, path, cases[0]));
 }
 
 const MOST_FACTS = 3;
@@ -137,27 +133,19 @@ function showFileOf(sides, path) {
   return [heads(), make("div", { class: `turn content ${roleOf(role || "")}` }, title, rows)];
 }
 
-const OTHERS = ["failed", "added", "removed"];
-
-/** List the cases that are no difference of others: those that failed, are new, or are gone. */
-function showOthers() {
-  const found = new Map();
-  data.cases.forEach(({ status }, at) => {
-    if (!OTHERS.includes(status)) return;
-    if (!found.has(status)) found.set(status, []);
-    found.get(status).push(at);
-  });
-  return [...found].map(([status, cases]) => {
-    const fold = make("details", { class: "in", open: cases.length <= 5 ? "" : null }, make("summary", {}, `${counted(cases.length, "case")} ${status}`));
-    addLinks(fold, cases);
-    return fold;
-  });
+/** List the cases that failed, which are in no difference. */
+function showFailed() {
+  const cases = [...state.left].filter((at) => data.cases[at].status === "failed");
+  if (!cases.length) return [];
+  const fold = make("details", { class: "in", open: cases.length <= 5 ? "" : null }, make("summary", {}, `${counted(cases.length, "case")} failed`));
+  addLinks(fold, cases);
+  return fold;
 }
 
 /** Name above all the changes of privilege, each once, and what has changed in the pipeline. */
 function showDangers() {
   const show = ([privilege, at, cases]) =>
-    make("p", {}, dangerLink(privilege, at), ` in ${counted(cases, "case")}`);
+    make("p", {}, dangerLink(privilege, at), ` in ${counted(cases, "case")}`, showWords(differenceWith(privilege, at)));
   const { privileges, changes: pipeline } = data;
   const box = make("div", { id: "privileges" },
     pipeline.map((change) => make("p", {}, "The pipeline has changed: ", visible(change))),
@@ -169,11 +157,22 @@ function showDangers() {
   return box;
 }
 
+/** Return the number of the difference that has a change of privilege of a case; undefined if none has. */
+function differenceWith(privilege, at) {
+  const isSame = (words) => words.startsWith(privilege) || privilege.startsWith(words);
+  return differencesOf[at].find((each) => data.differences[each].privileges.some(isSame));
+}
+
 /** Lead to the difference that has a change of privilege, or to its first case. */
 function dangerLink(privilege, at) {
-  const isSame = (words) => words.startsWith(privilege) || privilege.startsWith(words);
-  const number = differencesOf[at].find((each) => data.differences[each].privileges.some(isSame));
+  const number = differenceWith(privilege, at);
   return number === undefined ? makeLink(at, visible(privilege)) : cardLink(number, privilege);
+}
+
+/** Say which words have changed first, unless the title of the difference says it. */
+function showWords(number) {
+  const { words, title } = data.differences[number] || { words: "" };
+  return words && words !== title ? make("small", { class: "words" }, " ", visible(words)) : null;
 }
 
 function cardLink(number, words) {
@@ -191,7 +190,7 @@ function showContents(numbers) {
   const safe = numbers.filter((number) => !data.differences[number].privileges.length).slice(0, MOST_CARDS);
   return safe.length < 2 ? "" : make("ul", { id: "contents" }, safe.map((number) => {
     const { title, share, cases, growth } = data.differences[number];
-    return make("li", {}, cardLink(number, title + share),
+    return make("li", {}, cardLink(number, title + share), showWords(number),
       make("small", {}, growth.includes(" in ") ? ` ${growth}` : ` in ${counted(cases.length, "case")}${growth ? `, ${growth}` : ""}`));
   }));
 }

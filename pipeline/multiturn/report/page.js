@@ -3,7 +3,7 @@
 
 const PRIVILEGE = "Change of privilege";
 const VIEWS = ["Chat prompt", "Transcript"];
-const state = { at: -1, view: 0, isOverview: false, shown: new Set(ROLES), statuses: new Set(), query: "" };
+const state = { at: -1, view: 0, isOverview: false, shown: new Set(ROLES), statuses: new Set(), query: "", left: new Set() };
 const counted = (number, what) => `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`;
 
 const SAME = "Its texts are the same. With --all, the report has them.";

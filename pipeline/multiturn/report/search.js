@@ -42,18 +42,15 @@ function filterCases() {
   }
   const all = data.cases.length;
   byId("count").textContent = `${left.length === all ? "" : `${left.length.toLocaleString("en")} of `}${counted(all, "case")}`;
+  state.left = new Set(left);
   followFilter(left);
   highlight(state.query);
 }
 
-/** Where a filter hides the shown case, show the first that is left; hide differences of none. */
+/** Where a filter hides the shown case, show the first that is left; or the differences that are. */
 function followFilter(left) {
-  if (state.isOverview) {
-    const all = new Set(left);
-    for (const card of document.querySelectorAll(".difference")) {
-      card.hidden = !data.differences[card.dataset.number].cases.some((at) => all.has(at));
-    }
-  } else if (left.length === data.cases.length) {
+  if (state.isOverview) showOverview();
+  else if (left.length === data.cases.length) {
     if (state.at < 0) followAddress();
   } else if (!left.length) showNoCase("No case matches", "Esc clears the search.");
   else if (!left.includes(state.at)) choose({ at: left[0] });

@@ -16,7 +16,7 @@ the packages that are installed.
 import hashlib
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, dropwhile, takewhile
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from toolz import groupby, unique
 
-from multiturn.errors import Place
+from multiturn.errors import Place, quoted
 from multiturn.explaining.record import to_json
 from multiturn.explaining.spans import Message, Span
 from multiturn.files.media import Media
@@ -40,6 +40,7 @@ Kind = Literal["file", "privilege", State]
 
 # Dangerous ones are always first. Then comes what changes most prompts with least to read.
 _ORDER: tuple[Kind, ...] = ("file", "changed", "renamed", "new", "removed")
+_LONG = 100  # characters of a line, then and now: of longer ones, the words that differ are named
 _NAMED = 3  # cases that are named where there are many
 
 
@@ -114,6 +115,20 @@ class Change(Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         """Return what it is with the cases that have it, in words; that of a target has none."""
         return f"{self.what} ({name_cases(self.cases)})" if self.cases else self.what
+
+    @property
+    def words(self) -> str:
+        """The first line that has changed, of a long one only the words that differ."""
+        changed = dropwhile(lambda line: line[0] not in "-+", self.lines)
+        first = list(takewhile(lambda line: line[0] in "-+", changed))
+        old, new = (next((x[1:].strip() for x in first if x[0] == sign), "") for sign in "-+")
+        if old and new and len(old) + len(new) > _LONG:
+            words = old.split(), new.split()
+            head, tail = shared_ends(*words)
+            old, new = (" ".join(side[head : len(side) - tail]) for side in words)
+        if old and new:
+            return f"{quoted(old)} → {quoted(new)}"
+        return f"{quoted(new)} is new" if new else f"{quoted(old)} is gone" if old else ""
 
     @property
     def growth_in_words(self) -> str:
@@ -253,8 +268,10 @@ def _compare(file: FileChange, old: str, new: str) -> tuple[Hashable, list[str]]
     if state == "new":
         written = without_repeated_question(new.split("\n")[:-1])
         return (state, file.name), [f"+{line}" for line in written]
-    identity, lines = compare_texts(old, new)
-    return (state, identity, suite if not lines else ""), lines
+    # Each change of privilege is decided on alone: no other difference joins it.
+    is_dangerous = bool(file.privileges)
+    identity, lines = compare_texts(old, new, but_for_paths=not is_dangerous)
+    return (state, identity, is_dangerous, suite if not lines else ""), lines
 
 
 def name_cases(cases: Sequence[Key]) -> str:

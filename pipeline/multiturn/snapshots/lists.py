@@ -8,7 +8,8 @@ line is between them. So each digest has a line of its own, and a blank line end
 
 import os
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from itertools import chain
 from typing import Any, TypeVar
@@ -34,7 +35,11 @@ from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, digest, folder_of, location_of
 from multiturn.snapshots.privilege import PrivilegeChange, PromotedLock, Promotion
 from multiturn.snapshots.reviewed_case import HI, ReviewedCase
-from multiturn.snapshots.snapshot_file import attached_and_promoted, recorded_body, recorded_case
+from multiturn.snapshots.snapshot_file import (
+    attached_and_promoted,
+    recorded_case,
+    recorded_settings,
+)
 from multiturn.text import utf8
 
 _T = TypeVar("_T")
@@ -47,6 +52,7 @@ TARGET_COMMENT = """\
 # What the target is sent of a case that only says "Hi"; each snapshot has what is different.
 """
 _VERSIONS = ("api_version", "version")  # of the vendor's API: what a target has beside its settings
+_PATH = re.compile(r"^ *(?:- )?(?:resolved_)?path: (.+)$", re.MULTILINE)
 # Not possessive, as in text.py: before Python 3.11.5 a possessive group with .* matches too little.
 _LINES = r"(?:(?!<<<<<<< |\|{7}(?!\|)|=======\n|>>>>>>> ).*\n)*"
 _CONFLICT = re.compile(
@@ -149,17 +155,37 @@ class OtherSuites(Struct):
 
 
 def other_suites(
-    folder: SnapshotFolder, covered: Iterable[str], stale: Iterable[Key]
+    folder: SnapshotFolder,
+    covered: Iterable[str],
+    stale: Iterable[Key],
+    wanted: Set[tuple[str, str]] | None,
 ) -> OtherSuites:
-    """Read the recorded snapshots that are neither of covered suites nor stale."""
+    """Read the recorded snapshots that are neither of covered suites nor stale.
+
+    It finds one suite for each of the wanted entries, by list and path; for None, all suites.
+    """
     found, known, gone = OtherSuites(), {folder_of(suite) for suite in covered}, set(stale)
-    for name in folder.snapshots("", below=True):
-        if os.path.dirname(name) in known:
+    paths = None if wanted is None else {path for _, path in wanted}
+    suites = Counter[str]()
+    named = []
+    for name in folder.snapshots("", below=True) if paths != set() else ():
+        suites[os.path.dirname(name)] += 1  # the first ones of all suites often have all files
+        named.append((suites[os.path.dirname(name)], name))
+    for _, name in sorted(named):
+        if os.path.dirname(name) in known or paths == set():
             continue
         text = folder.read(name) or ""
+        # To parse a snapshot takes ten times longer than to see that it has none of the files.
+        written = set(_PATH.findall(text))
+        is_plain = not any(path[0] in "\"'|>" for path in written)
+        if paths is not None and is_plain and paths.isdisjoint(written):
+            continue
         case = recorded_case(text)
         if case is not None and case not in gone and location_of(*case) == name:
             found.add(case[0], text)
+            has = {PROMOTED: found.promoting, FILES: found.attaching}
+            if wanted is not None:
+                paths = {path for name, path in wanted if path not in has[name]}
     return found
 
 
@@ -250,6 +276,11 @@ class Lists:
             if text.rstrip("\n") != (old or "").rstrip("\n"):
                 yield FileChange(self._folder.shown(name), None, old or "", text)
 
+    def left(self) -> set[tuple[str, str]]:
+        """Return the recorded entries that no case of the run has, by list and path."""
+        before, found = self._locks()
+        return {(name, path) for name in before for path in before[name].keys() - found[name]}
+
     def also_of(self, others: OtherSuites) -> set[str]:
         """Return the other suites that have a file whose entry is new or changed."""
         before, found = (locks[FILES] for locks in self._locks())
@@ -262,7 +293,11 @@ class Lists:
             return {}
         now = privilege.promotions_by_path(chain(*self._promoting.values()))
         found = privilege.promotion_changes(self.recorded.promoted, now)
-        return {change: _each_once(self._promoting[change.path]) for change in found}
+        return {change: self._cases_of(change) for change in found}
+
+    def _cases_of(self, change: PrivilegeChange) -> list[Key]:
+        found = self._promoting[change.path].items()
+        return _each_once({each: cases for each, cases in found if each in change.promotions})
 
     def unrecorded(self, promoted: Mapping[str, Container[Key]], *, with_new: bool) -> list[Change]:
         """Return each file that snapshots name, whose text is not a recorded one, in words.
@@ -311,7 +346,8 @@ class Lists:
     ) -> Iterator[Change]:
         """Yield each file whose entries are not the recorded ones, for a reviewer to decide on."""
         before, found = (list(locks.values()) for locks in self._locks())
-        privileges = {change.path: change.words for change in promoted}
+        # Of a text that has changed, this is said first; a new way to get there is its cases' own.
+        privileges = {change.path: change for change in reversed(list(promoted))}
         for path in sorted({*found[0], *found[1]}):
             # A list loses a file when no snapshot names it any more, whatever else is accepted.
             kept = [number for number, side in enumerate(found) if path in side]
@@ -328,6 +364,8 @@ class Lists:
             if new is not None and digest(new.file) in self.recorded.digests(path):
                 # A file whose text is as recorded concerns only the cases that promote it.
                 cases, old = _each_once(promoting), new.file
+                if path in privileges:
+                    cases = self._cases_of(privileges[path])
             elif new is not None:
                 old, causes = self._old(path, new), (path,)
                 if isinstance(old, str) and isinstance(new.file, str):
@@ -340,7 +378,7 @@ class Lists:
                 *(path, old, new.file if new else ""),
                 *(known_of(chain(*was)), known_of(chain(*wanted))),
                 what=what,
-                privilege=privileges.get(path),
+                privilege=privileges[path].words if path in privileges else None,
                 cases=tuple(cases),
                 growth=growth,
                 causes=causes,
@@ -382,7 +420,7 @@ def target_text(provider: TargetProvider) -> str:
 
 def body_privileges(old: str, new: str) -> Iterator[PrivilegeChange]:
     """Yield what `body` changes between two snapshots, or two texts of ``target.lock``."""
-    return privilege.body_changes(*map(recorded_body, (old, new)))
+    return privilege.body_changes(*(recorded_settings(text).get("body") for text in (old, new)))
 
 
 def _settings(settings: Any) -> dict[str, Any]:

@@ -50,7 +50,8 @@ class PrivilegeChange(Struct, frozen=True, kw_only=True):
     # the stage that adds it, empty if that is not known; None for text of a suite or a file
     stage: str | None = None
     of_list: str = ""  # how the list of promoted files has changed, in words
-    is_new: bool = False  # a file that was in no system message before
+    promotions: frozenset[Promotion] = frozenset()  # those of the list that have it
+    is_new: bool = False  # a file that gets into system messages in a way that is new
     causes: tuple[str, ...] = ()  # that may have made it; empty where the words say it
 
     @property
@@ -124,21 +125,16 @@ def promotion_changes(old: PromotedLock, new: PromotedLock) -> Iterator[Privileg
     for path in sorted(new, key=lambda path: (path in old, path)):
         was, now = old.get(path, ()), new[path]
         texts, patterns = {e.sha256 for e in was}, {e.pattern for e in was}
-        reasons = unique(entry.pattern for entry in now if entry.pattern not in patterns)
-        added = " and ".join(
-            "as its attachment" if each is None else f"by the pattern {each!r}" for each in reasons
-        )
-        has_changed = any(entry.sha256 not in texts for entry in now)
-        if not was:
-            words = f"{path} is new in a system message, {added}"
-        elif added:
-            also = " changed; it" if has_changed else ""
-            words = f"{path}{also} is part of a system message, now {added}"
-        elif has_changed:
+        changed = frozenset(entry for entry in now if entry.sha256 not in texts)
+        if was and changed:
             words = f"{path} changed; it is part of a system message"
-        else:
-            continue
-        yield PrivilegeChange(path=path, of_list=words, is_new=not was)
+            yield PrivilegeChange(path=path, of_list=words, promotions=changed)
+        added = groupby(attrgetter("pattern"), (e for e in now if e.pattern not in patterns))
+        for pattern, entries in added.items():
+            how = "as its attachment" if pattern is None else f"by the pattern {pattern!r}"
+            is_ = "is part of a system message, now" if was else "is new in a system message,"
+            words, those = f"{path} {is_} {how}", frozenset(entries)
+            yield PrivilegeChange(path=path, of_list=words, promotions=those, is_new=True)
 
 
 def privilege_changes(

@@ -307,9 +307,9 @@ def _files(recorded: dict[str, Any]) -> list[_File]:
     return found
 
 
-def recorded_body(text: str) -> Any:
-    """Return what the settings of a snapshot, or of ``target.lock``, add to the body."""
-    return _read(text, lambda recorded: recorded.get("settings", {}).get("body"), None)
+def recorded_settings(text: str) -> dict[str, Any]:
+    """Return the settings of a snapshot, or of ``target.lock``."""
+    return _read(text, lambda recorded: {**recorded.get("settings", {})}, {})
 
 
 def plain_text(text: str) -> str:

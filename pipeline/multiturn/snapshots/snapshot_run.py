@@ -5,7 +5,7 @@ What differs may be accepted one by one: each is written whole, and the lists fo
 
 import os
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence, Set
 from contextlib import nullcontext
 
 from msgspec import Struct
@@ -14,11 +14,12 @@ from msgspec.structs import replace
 from multiturn.engine.converting import ConvertedCase
 from multiturn.engine.selection import Selection, suite_names
 from multiturn.errors import MultiturnError, Place, option
-from multiturn.explaining.spans import Message, joined_text
+from multiturn.explaining.spans import Message
 from multiturn.files.paths import root_of
+from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.snapshots import lists, snapshot_file
-from multiturn.snapshots.attached_files import Attached
+from multiturn.snapshots.changed_line import new_lines, new_spans
 from multiturn.snapshots.changes import Change, ChangeGroups, FileChange, State, prompt_growth
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, folder_of, legal_path, location_of, name_in_root
@@ -88,6 +89,7 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
     scope: Scope  # their suites, and the folders that were named
     check: bool  # write nothing
     inline: bool  # repeat the texts of attached files
+    pipeline: Pipeline  # which converts them
     provider: TargetProvider | None = None  # of the target whose prompts are recorded, too
     resolve: bool = False  # write lists anew that have a merge conflict
 
@@ -137,7 +139,7 @@ class SnapshotUpdate:
     Attributes:
         folder: of the snapshots.
         lists: the files to list.
-        messages: of the cases whose snapshots differ.
+        cases: those whose snapshots differ, in a check.
         failures: how many cases could not be compared.
         stale: the snapshots of cases that are gone.
         files: those of the folder that differ.
@@ -160,8 +162,7 @@ class SnapshotUpdate:
         self._refuse_other_target()
         self.lists = lists.Lists(self.folder, resolve=run.resolve)
         self._places: dict[str, Place] = {}  # of cases, by the snapshots that there should be
-        self.messages = dict[Key | None, tuple[Message, ...]]()
-        self._attached = dict[Key | None, Mapping[str, Attached]]()  # by cases that differ
+        self.cases: dict[Key | None, ReviewedCase] = {}
         self._same = self.failures = self._others = 0
         self._broken: set[str] = set()  # suites with a case that could not be converted
         self.stale: dict[Key, str] = {}
@@ -216,8 +217,7 @@ class SnapshotUpdate:
             return MultiturnError("this is not a snapshot; move it away", where=shown)
         self.files.append(FileChange(shown, case.key, old, new))
         if self.run.check:
-            self.messages[case.key] = case.judged
-            self._attached[case.key] = case.files
+            self.cases[case.key] = case
         return None
 
     def find(self) -> None:
@@ -228,7 +228,7 @@ class SnapshotUpdate:
             self.stale = dict(self._stale())
         self.files = list(self._with_renames())
         if not is_partial:
-            others = self.uncovered_suites()
+            others = self.uncovered_suites(self.lists.left() if run.check else None)
             self.files += self.lists.changes(others)
             self._others = len(self.lists.also_of(others) - self._broken)
             old = self.folder.read(lists.TARGET) or ""
@@ -245,10 +245,10 @@ class SnapshotUpdate:
         if file.old_name or not file.new:
             self.folder.remove(file.old_location)
 
-    def uncovered_suites(self) -> lists.OtherSuites:
-        """Return the files of suites that this run does not cover."""
+    def uncovered_suites(self, wanted: Set[tuple[str, str]] | None) -> lists.OtherSuites:
+        """Return the files of suites that this run does not cover, as ``other_suites`` does."""
         covered = set(self.run.scope.names.values()) - self._broken
-        return lists.other_suites(self.folder, covered, self.stale)
+        return lists.other_suites(self.folder, covered, self.stale, wanted)
 
     def _stale(self) -> Iterator[tuple[Key, str]]:
         """Yield the snapshots of cases that are gone; none of a suite that has an error."""
@@ -281,10 +281,11 @@ class SnapshotUpdate:
         """Find what is to be said of the files, and, for a check, what a reviewer decides on."""
         check, is_partial = self.run.check, self.run.selection.is_partial
         promoted, groups = self.lists.privileges(), ChangeGroups()
-        listed = {change.path: set(cases) for change, cases in promoted.items()}
+        listed = dict[str, set[Key]]()
         named = {(each.words, each.path): [*cases] for each, cases in promoted.items()}
         new_files: dict[Key | None, list[str]] = {}
         for change, cases in promoted.items():
+            listed.setdefault(change.path, set()).update(cases)
             for case in cases if change.is_new else ():
                 new_files.setdefault(case, []).append(change.words)
         for at, file in enumerate(self.files):
@@ -315,15 +316,26 @@ class SnapshotUpdate:
             found = groups.changes(() if is_partial else changed)
             self.changes = list(map(self._placed, found))
 
+    def judged(self, file: FileChange) -> tuple[Message, ...]:
+        """Return where changes of privilege may be in the case of a snapshot that differs."""
+        case = self.cases.get(file.case)
+        return case.judged if case else ()
+
     def _placed(self, change: Change) -> Change:
-        """Return a change with the place of its attached file, or else of its first case."""
+        """Return a change with the first line that has made it; nowhere if it has none."""
         where = self._places.get(location_of(*change.cases[0])) if change.cases else None
         if where is None:
-            return replace(change, place=Place(change.files[0].name if change.files else ""))
+            return replace(change, place=Place())
         suite = os.path.realpath(where.file)
         root = suite.removesuffix(change.cases[0][0])
         if change.path and root != suite:
             where = Place(os.path.relpath(root + change.path), change.line)
+        # A file whose old text is not shown may be as it was, and only attached in another way.
+        case = self.cases.get(change.cases[0])
+        if case and (change.kind == "changed" or (change.path and not change.is_compared)):
+            old = self.folder.read(location_of(*case.key)) or ""
+            found = (place for place in new_lines(case, old, self.run.pipeline) if place.line)
+            where = next(found, where if change.path else Place())
         return replace(change, place=where)
 
     def _privileges(self, file: FileChange, listed: Container[str]) -> Iterator[PrivilegeChange]:
@@ -333,23 +345,21 @@ class SnapshotUpdate:
         """
         if self.run.check and file.old and file.new:
             yield from lists.body_privileges(file.old, file.new)
-            before, now = (
-                snapshot_file.recorded_messages(file.old),
-                self.messages.get(file.case, ()),
-            )
-            for each in privilege_changes(before, now, listed):
+            before = snapshot_file.recorded_messages(file.old)
+            for each in privilege_changes(before, self.judged(file), listed):
                 # An inline snapshot does not say whether a guideline was in a system message.
                 if each.role or each.path not in snapshot_file.inline_guidelines_in(file.new):
                     yield each
 
     def _growth(self, file: FileChange) -> float | None:
         """Return by how much the prompt of a changed, new or removed case grows."""
-        before, now = snapshot_file.recorded_messages(file.old), self.messages.get(file.case, ())
+        before, now = snapshot_file.recorded_messages(file.old), self.judged(file)
         if file.old and not before:  # somebody has edited it
             return None
         # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
         inline = dict.fromkeys(snapshot_file.inline_guidelines_in(file.old), "")
-        return prompt_growth(before, now, {}, {**self._attached.get(file.case, {}), **inline})
+        case = self.cases.get(file.case)
+        return prompt_growth(before, now, {}, {**(case.files if case else {}), **inline})
 
     @property
     def summary(self) -> str:
@@ -423,20 +433,11 @@ class Acceptance(SnapshotUpdate):
 
     def origins_of(self, change: Change) -> list[str]:
         """Return where the new texts of a difference come from, in words, by its first case."""
-        file = next(iter(change.files), None)
-        if change.path or file is None or file.case is None:
+        case = self.cases.get(change.cases[0]) if change.cases else None
+        if change.path or case is None:
             return list(change.causes)
-        recorded = snapshot_file.recorded_messages(file.old)
-        known = {span.path for message in recorded for span in message.spans}
-        before = "\n".join(joined_text(message.spans) for message in recorded)
-        origins = (
-            span.origin
-            for message in self.messages.get(file.case, ())
-            for span in message.spans
-            if span.text.strip() and span.text.strip("\n") not in before
-            if span.stage is not None or not span.path or span.path not in known
-        )
-        return list(dict.fromkeys(origins))[:_ORIGINS]
+        found = new_spans(case, change.files[0].old)
+        return list(dict.fromkeys(span.origin for _, span, _ in found))[:_ORIGINS]
 
     def accept(self, chosen: Sequence[Change]) -> None:
         """Write the snapshots of some differences, and then the lists.
@@ -481,7 +482,7 @@ class Acceptance(SnapshotUpdate):
 
     def _left(self) -> lists.OtherSuites:
         """Return the files of other suites, and of snapshots that are left as they were."""
-        others = self.uncovered_suites()
+        others = self.uncovered_suites(self.lists.left())
         for file in _files_of(self.pending):
             if file.case:
                 others.add(file.case[0], file.old)

@@ -10,6 +10,7 @@ _MOST = 10_000_000  # pairs of lines to compare; beyond, all lines count as diff
 _CONTEXT = 3  # lines of context around a change
 _DIGEST = re.compile(r'.*\b[0-9a-f]{64}"?')
 _QUESTION = "question:"
+_ATTACHED = re.compile(r"^- path: (.+), resolved_path: (.+), guideline: ", re.MULTILINE)
 _MARKER = re.compile(r"^([+-]  )\[\w+\]: ")  # of a turn in the question
 
 
@@ -107,13 +108,14 @@ def changed_lines(old: str, new: str) -> str:
     return f"line {first}" if first == last else f"lines {first}–{last}"  # noqa: RUF001 - a range
 
 
-def compare_texts(old: str, new: str) -> tuple[Hashable, list[str]]:
+def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[Hashable, list[str]]:
     r"""Return what identifies a difference, and the lines of a diff that show it.
 
     Texts that differ in the same way have the same identity: the same lines changed below the same
     headings (lines that begin with a letter), whatever the context. A change that is made several
     times counts once, and digests, which follow from a text, do not count beside others. Nor does
-    the question where all its changed lines are changed in a message, too.
+    the question where all its changed lines are changed in a message, too. With ``but_for_paths``,
+    texts may name other attached files.
 
     >>> is_brief = compare_texts("user:\n  a\n  Be brief.\n", "user:\n  a\n  Be quick.\n")
     >>> is_brief[1]
@@ -124,6 +126,11 @@ def compare_texts(old: str, new: str) -> tuple[Hashable, list[str]]:
     before, after = _lines(old), _lines(new)
     changes = list(_changes(before, after))
     keys = list(_keys(before, after, changes))
+    named = {name for text in (old, new) for pair in _ATTACHED.findall(text) for name in pair}
+    if but_for_paths and named:
+        longest = "|".join(re.escape(name) for name in sorted(named, key=len, reverse=True))
+        names = re.compile(rf"(?<![\w/.-])(?:{longest})(?!\w)")
+        keys = [(heading, _without_names(lines, names)) for heading, lines in keys]
     in_messages = {line for heading, lines in keys if heading != _QUESTION for line in lines}
     found: dict[Hashable, None] = {}
     shown: list[str] = []
@@ -154,6 +161,16 @@ def _keys(
         kept = (line for line in changed if " " in line[-64:] or not _DIGEST.fullmatch(line))
         texts = (_MARKER.sub(r"\1", line) if line[3:4] == "[" else line for line in kept)
         yield heading, tuple(texts)
+
+
+def _without_names(lines: Iterable[str], names: re.Pattern[str]) -> tuple[str, ...]:
+    """Return lines with numbers for the names in them; those that begin with a dash attach it."""
+    numbers: dict[str, int] = {}
+
+    def number(match: re.Match[str]) -> str:
+        return f"\0{numbers.setdefault(match[0], len(numbers))}"
+
+    return tuple(line if line[1:3] == "- " else names.sub(number, line) for line in lines)
 
 
 def without_repeated_question(lines: Sequence[str]) -> Sequence[str]:

@@ -10,7 +10,7 @@ from multiturn.errors import MultiturnError, cut, did_you_mean, nearest, quoted
 from multiturn.model.case import TestMessage
 from multiturn.model.turns import Call, Thinking, Tool, unpaired
 from multiturn.suites.keys import KeyCheck
-from multiturn.suites.messages import Wording, segments_by_key
+from multiturn.suites.messages import Message
 from multiturn.suites.schema import CallKeys, HiddenKeys, ThinkingKeys, ToolKeys
 from multiturn.text import in_line
 
@@ -30,48 +30,43 @@ def is_thinking(segment: Any) -> bool:
     return isinstance(segment, dict) and segment.get("type") in _BLOCKS
 
 
-def read_calls(message: Node, check: KeyCheck, wording: Wording, index: int) -> tuple[Call, ...]:
+def read_calls(message: Message, check: KeyCheck) -> tuple[Call, ...]:
     """Return the calls of a message, whose shape has been checked."""
     listed = message.children.get("tool_calls")
     if listed is None or not listed.children:
         return ()
     if message.children["role"].scalar != "assistant":
         what = "only the assistant calls tools; write tool_calls in a message of its role"
-        raise MultiturnError(what, where=listed.key_place(check.name, wording.label(index)))
+        raise MultiturnError(what, where=listed.key_place(check.name, message.label))
     return tuple(
-        _call(call, check, f"{wording.label(index)}.{wording.call(index, at)}")
-        for at, call in enumerate(listed.children)
+        _call(call, check, message.call_label(at)) for at, call in enumerate(listed.children)
     )
 
 
-def read_answers(message: Node, check: KeyCheck, label: str) -> tuple[str | None, bool]:
+def read_answers(message: Message, check: KeyCheck) -> tuple[str | None, bool]:
     """Return the id of the call that a message answers, if it does, and whether the call failed."""
     answers, is_error = (message.children.get(key) for key in ("tool_call_id", "is_error"))
     if answers is not None and answers.value is not None:
         if message.children["role"].scalar != "tool":
             what = "a result has the role tool; write role: tool, or leave tool_call_id out"
-            raise MultiturnError(what, where=answers.key_place(check.name, label))
-        check_name(answers, "tool_call_id", check.name, label)
+            raise MultiturnError(what, where=answers.key_place(check.name, message.label))
+        check_name(answers, "tool_call_id", check.name, message.label)
         return answers.value, is_error is not None and is_error.value is True
     if is_error is not None and is_error.value:
         what = "is_error is of the result of a call; add its tool_call_id"
-        raise MultiturnError(what, where=is_error.key_place(check.name, label))
+        raise MultiturnError(what, where=is_error.key_place(check.name, message.label))
     return None, False
 
 
-def leading_thinking(message: Node, check: KeyCheck, label: str) -> tuple[Thinking, ...]:
+def leading_thinking(message: Message, check: KeyCheck) -> tuple[Thinking, ...]:
     """Return the blocks of thinking that a message's content begins with."""
-    role, blocks = message.children["role"].scalar, segments_by_key(message)
-    thinking = takewhile(lambda each: is_thinking(each[1].value), blocks.items())
-    return tuple(_block(block, role, check, f"{label}.{key}") for key, block in thinking)
+    role = message.children["role"].scalar
+    thinking = takewhile(lambda each: is_thinking(each[1].value), message.segments.items())
+    return tuple(_block(block, role, check, f"{message.label}.{key}") for key, block in thinking)
 
 
 def check_calls(
-    messages: tuple[TestMessage, ...],
-    nodes: list[Node],
-    tools: tuple[Tool, ...],
-    wording: Wording,
-    name: str,
+    messages: tuple[TestMessage, ...], nodes: list[Message], tools: tuple[Tool, ...], name: str
 ) -> None:
     """Refuse a call without its result, unless it is last, and the other way round.
 
@@ -85,15 +80,14 @@ def check_calls(
             if call.children["id"].scalar == call_id:
                 place = call.children["id"]
         what = f"the call {quoted(call_id)} {wrong}"
-        raise MultiturnError(what, where=place.place(name, wording.label(index)))
+        raise MultiturnError(what, where=place.place(name, nodes[index].label))
     names = dict.fromkeys(tool.name for tool in tools)
-    for index, (message, node) in enumerate(zip(messages, nodes, strict=True)):
+    for message, node in zip(messages, nodes, strict=True):
         for at, call in enumerate(message.calls if names else ()):
             if call.name not in names:
                 what = no_tool(call.name, names)
                 written = node.children["tool_calls"].children[at].children["name"]
-                label = f"{wording.label(index)}.{wording.call(index, at)}"
-                raise MultiturnError(what, where=written.place(name, label))
+                raise MultiturnError(what, where=written.place(name, node.call_label(at)))
 
 
 def no_tool(name: str, names: Iterable[str]) -> str:

@@ -150,7 +150,7 @@ def _rows(text: str, name: str, has_vars: bool) -> Iterator[Node | MultiturnErro
                 columns = _columns(row, name)
             elif len(row) == len(columns):
                 keys = _keys(dict(zip(columns, row, strict=True)), has_vars)
-                yield node_of(keys, Mark(line - 1, index=stream.tell()))
+                yield node_of(keys, Mark(line - 1))
             elif row:
                 what = f"{len(row)} fields for {len(columns)} columns; quote a field with a comma"
                 yield InputError(what, where=Place(name, line))

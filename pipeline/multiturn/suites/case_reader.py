@@ -4,11 +4,12 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from msgspec import structs
 
-from multiturn.documents.node import Node, with_keys
+from multiturn.documents.node import Node, measure, with_keys
 from multiturn.documents.validation import check_finite, read_as
 from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
@@ -20,7 +21,7 @@ from multiturn.suites import calls
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.keys import OF_MESSAGES, KeyCheck, value_at
 from multiturn.suites.media import check_segment, size_of_data
-from multiturn.suites.messages import PROMPT_FILE, Wording
+from multiturn.suites.messages import PROMPT_FILE, Message, path_as_written
 from multiturn.suites.schema import CaseKeys, MetadataKeys
 
 _PATH_AS_TEXT = "suite.path_as_text"
@@ -70,7 +71,6 @@ class CaseReader:
         self.files = files
         self.dialect = dialect
         self.keys = dialect.keys
-        self.size = 0  # of the last case, in characters and values
 
     def shared(self, suite: str, patterns: tuple[str, ...], head: Node | None = None) -> Case:
         """Return a case without messages: what a suite gives to all of its cases.
@@ -102,25 +102,26 @@ class CaseReader:
     def case(self, node: Node, case_id: str, shared: Case, *places: str) -> Case:
         """Read one case; it may have the keys of ``places`` besides its own."""
         label = f"case {quoted(case_id)}"
-        node, wording = self.dialect.case(node, label)
+        node, key = self.dialect.case(node, label)
         folder = self.files.folders[0]
         if "input_messages" not in node.children and os.path.exists(f"{folder}/{PROMPT_FILE}"):
             what = f"{PROMPT_FILE} is not read as the input; write its text as input"
             raise InputError(what, where=node.place(self.name, label))
-        case = read_as(node, CaseKeys, where=self.name, label=label, called=wording.path)
+        called = partial(path_as_written, node, key)
+        case = read_as(node, CaseKeys, where=self.name, label=label, called=called)
         if not case.input_messages:
-            what = f"{wording.key} is empty; add a message"
+            what = f"{key} is empty; add a message"
             raise InputError(what, where=node.place(self.name, label))
         written = node.children["input_messages"]
-        if node.size > MAX_CASE_SIZE and node.size - size_of_data(written) > MAX_CASE_SIZE:
+        size = measure(node)[1]
+        if size > MAX_CASE_SIZE and size - size_of_data(written) > MAX_CASE_SIZE:
             what = f"it is larger than {MAX_CASE_SIZE:,} characters, with its aliases expanded"
             raise InputError(what, where=node.place(self.name, label))
-        self.size = max(node.size, written.size)  # a suite may give messages to each case
         self.keys.check(node, "case", *places, label=label)
         given = self._given(node, shared, label)
         tools = given.get("tools", shared.tools)
         contents = [message.content for message in case.input_messages]
-        messages = self._messages(written.children, contents, wording, tools)
+        messages = self._messages(written.children, contents, tools)
         choice = given.get("settings", shared.settings).tool_choice
         calls.check_choice(choice, node, tools, self.keys, label)
         return structs.replace(
@@ -181,47 +182,45 @@ class CaseReader:
             self.keys.warn("suite.answer_in_prompt", line.place(self.name), what, once=True)
 
     def _messages(
-        self, nodes: list[Node], contents: list[Any], wording: Wording, tools: tuple[Tool, ...]
+        self, nodes: list[Message], contents: list[Any], tools: tuple[Tool, ...]
     ) -> tuple[TestMessage, ...]:
-        messages = tuple(
-            [self._message(node, contents[at], wording, at) for at, node in enumerate(nodes)]
-        )
+        messages = tuple([self._message(node, contents[at], at) for at, node in enumerate(nodes)])
         if [message for message in messages if message.calls or message.answers is not None]:
-            calls.check_calls(messages, nodes, tools, wording, self.name)
+            calls.check_calls(messages, nodes, tools, self.name)
         return messages
 
-    def _message(self, node: Node, given: Any, wording: Wording, index: int) -> TestMessage:
+    def _message(self, node: Message, given: Any, index: int) -> TestMessage:
         keys = node.children
         has_more = len(keys) > 2  # than the role and the content
         if has_more and not keys.keys() <= OF_MESSAGES:
-            self.keys.check(node, "message", label=wording.label(index))
+            self.keys.check(node, "message", label=node.label)
         role, content = keys["role"], keys["content"]
         if role.scalar not in ROLES:
             what = f"there is no role {quoted(role.scalar)}; {did_you_mean(role.scalar, ROLES)}"
-            raise InputError(what, where=role.place(self.name, wording.label(index)))
+            raise InputError(what, where=role.place(self.name, node.label))
         is_list = isinstance(content.children, list)
         segments = content.children if is_list else [content]
         values = given if is_list else [given]
         thinking: tuple[Thinking, ...] = ()
         if content.children and calls.is_thinking(values[0]):
-            thinking = calls.leading_thinking(node, self.keys, wording.label(index))
+            thinking = calls.leading_thinking(node, self.keys)
             segments, values = segments[len(thinking) :], values[len(thinking) :]
-        first = wording.first(index) + len(thinking)
+        first = node.first + len(thinking)
         for at, value in enumerate(values):
             if not _is_plain(value):
                 key = f"content[{first + at}]" if is_list else "content"
-                self._segment(segments[at], f"{wording.label(index)}.{key}")
+                self._segment(segments[at], f"{node.label}.{key}")
         made: tuple[Call, ...] = ()
         answers, is_error = None, False
         if has_more:
-            answers, is_error = calls.read_answers(node, self.keys, wording.label(index))
-            made = calls.read_calls(node, self.keys, wording, index)
+            answers, is_error = calls.read_answers(node, self.keys)
+            made = calls.read_calls(node, self.keys)
         return TestMessage(
             role.scalar,
             values[0] if values and not is_list else values,
             node.mark.line + 1,
             tuple([segment.mark.line + 1 for segment in segments]),
-            wording.moved(index),
+            "" if node.name == f"input_messages[{index}]" else node.name,
             made,
             answers,
             is_error,

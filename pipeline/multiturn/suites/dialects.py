@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from multiturn.documents.node import Node, Repeats, count_values, list_of, with_keys
+from multiturn.documents.node import Node, Repeats, list_of, measure, with_keys
 from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
 from multiturn.suites import keys as words
 from multiturn.suites import messages as rewriting
 from multiturn.suites.keys import KeyCheck, value_at
-from multiturn.suites.messages import Wording, message_node
+from multiturn.suites.messages import Rewriter, message_node
 
 _MARKS = (("{{", "}}"), ("{%", "%}"), ("{#", "#}"))
 _ECHO = "promptfoo's provider echo renders templates"
@@ -321,7 +321,7 @@ class Dialect:
         _check_paths(files, self.name, "")
         given = [*self._shared.values(), *self.variables.defaults.values()]
         given += [keys[key] for key in _SHARED if key in keys]
-        self._values_given = sum(map(count_values, given))
+        self._values_given = sum(measure(node)[0] for node in given)
         return with_keys(head, keys)
 
     def check_repeats(self, node: Node) -> None:
@@ -333,33 +333,35 @@ class Dialect:
             inputs += [given] if given is not None else []
         # A text that is a list of messages in JSON may be the same in all cases, by an alias.
         values = self._values_given + sum(map(rewriting.values_in_text, inputs))
-        if values and self.repeats.add(values, node.mark):
+        if values and self.repeats.add(values):
             raise RepeatsError(
                 "the suite gives too many values to its cases, by its input, guidelines, metadata,"
                 " vars or aliases; split it, or give less",
                 where=node.place(self.name),
             )
 
-    def case(self, node: Node, label: str) -> tuple[Node, Wording]:
-        """Return a case by our names, and how to call its messages; ``label`` is the case's."""
-        wording = Wording(label)
+    def case(self, node: Node, label: str) -> tuple[Node, str]:
+        """Return a case by our names, and its key of the messages; ``label`` is the case's."""
+        key, shared = "input_messages", 0
         if not node.children.keys() <= words.OF_CASES:
             self.keys.refuse(node, "case", label=label)
         is_ours = not (self._shared or any(self.variables) or self._braces.beside)
         if not is_ours or not _REWRITTEN.isdisjoint(node.children):
-            node, wording = self._rewritten(node, label)
+            node, key, shared = self._rewritten(node, label)
         else:
             check_case(self._braces, node.children, False, self.keys, label)
         messages = node.children.get("input_messages")
         if messages is not None and isinstance(messages.children, list):
-            ours, wording = rewriting.as_ours(
-                messages, self.keys, wording, self.repeats, self.read_as
-            )
-            if ours is not messages:
-                node = with_keys(node, {**node.children, "input_messages": ours})
-        return node, wording
+            rewriter = Rewriter(self.keys, self.repeats, self.read_as, label)
+            for at, message in enumerate(messages.children):
+                name = f"{key}[{at - shared}]" if at >= shared else f"the suite's input[{at}]"
+                rewriter.add(message, name)
+            ours = structs.replace(messages, children=rewriter.messages)
+            node = with_keys(node, {**node.children, "input_messages": ours})
+        return node, key
 
-    def _rewritten(self, node: Node, label: str) -> tuple[Node, Wording]:
+    def _rewritten(self, node: Node, label: str) -> tuple[Node, str, int]:
+        """Return a case, its key of the messages, and how many of them are the suite's."""
         keys = dict(node.children)
         variable = ""
         if any(self.variables) or not _OF_PROMPTFOO.isdisjoint(keys):
@@ -377,8 +379,7 @@ class Dialect:
             raise rewriting.needs_text(files, self.name, label)
         keys = self._renamed(keys, _WITH_INPUT if written else words.CASE_NAMES, label)
         check_case(self._braces, keys, "vars" in node.children, self.keys, label)
-        wording = Wording(label, written or "input_messages")
-        messages = keys.get("input_messages")
+        messages, count = keys.get("input_messages"), 0
         if messages is not None and not written and value_at(shared, "input_files"):
             self._warn_of_files(messages, label)
         if "input" in shared and messages is not None:
@@ -386,8 +387,8 @@ class Dialect:
             if isinstance(before.children, list) and isinstance(messages.children, list):
                 both = [*before.children, *messages.children]
                 keys["input_messages"] = list_of(both, messages.mark)
-                wording = Wording(label, wording.key, len(before.children))
-        return with_keys(node, keys), wording
+                count = len(before.children)
+        return with_keys(node, keys), written or "input_messages", count
 
     def _messages(
         self, given: Node, files: Node | None, shared_files: Node | None, label: str

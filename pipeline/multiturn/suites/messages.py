@@ -12,75 +12,56 @@ from multiturn.documents.json_lines import node_of, read_json, read_value, value
 from multiturn.documents.node import Node, Repeats, list_of, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
-from multiturn.model.turns import ROLES
-from multiturn.suites.keys import OF_MESSAGES, ROLE_NAMES, KeyCheck, block_forms, value_at
+from multiturn.suites.keys import ROLE_NAMES, KeyCheck, block_forms, value_at
 from multiturn.suites.media import as_segment, is_of_other_tool
 
-_OF_PLAIN = {"role", "content"}
+_OF_TEXTS = {"role", "content"}
 _MESSAGES = r"input_messages(?:\[(\d+)\](?:\.content\[(\d+)\])?)?"
 _HALF = r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 PROMPT_FILE = "PROMPT.md"
 _NO_OBJECT = "arguments are not a JSON object"
-_OF_CALLS = {"tool_calls", "tool_call_id"}
-_BLOCKS = ("tool_use", "tool_result", "reasoning")
 _MISPLACED = {  # among text
     "tool_use": "a call comes after text and thinking; write it last",
     "tool_result": "a result comes before text; write it first",
 }
 
 
-class WrittenMessage(msgspec.Struct, frozen=True, gc=False):
-    """Where a message was before its blocks were rewritten as messages and calls."""
+class Message(Node, gc=False):
+    """A message in our form, which knows where it was before it was rewritten."""
 
-    name: str
+    name: str = ""  # what errors call it
+    label: str = ""  # what they call it and its case
     first: int = 0  # index of its first segment, in the content as written
-    calls: int | None = None  # index of its first call there; None if calls have a key
+    calls_at: int | None = None  # index of its first call there; None if calls have a key
+
+    @property
+    def segments(self) -> dict[str, Node]:
+        """Its segments, by what errors call them."""
+        content = self.members.get("content")
+        if content is None or content.is_null:
+            return {}
+        if not isinstance(content.children, list):
+            return {"content": content}
+        return {f"content[{at}]": each for at, each in enumerate(content.children, self.first)}
+
+    def call_label(self, at: int) -> str:
+        """Return what errors call a call in it."""
+        if self.calls_at is None:
+            return f"{self.label}.tool_calls[{at}]"
+        return f"{self.label}.content[{self.calls_at + at}]"
 
 
-class Wording(msgspec.Struct, frozen=True, gc=False):
-    """What errors call the messages of a case: by the key that somebody wrote."""
-
-    case: str  # what errors call the case
-    key: str = "input_messages"
-    shared: int = 0  # how many of the messages are those of the suite's ``input``
-    written: tuple[WrittenMessage, ...] = ()  # of each message, if any has been rewritten
-
-    def of(self, index: int) -> str:
-        """Return the name of a message."""
-        if self.written:
-            return self.written[index].name
-        if index < self.shared:
-            return f"the suite's input[{index}]"
-        return f"{self.key}[{index - self.shared}]"
-
-    def moved(self, index: int) -> str:
-        """Return the name of a message; empty if it stands where it is read."""
-        is_ours = self.key == "input_messages" and not self.shared and not self.written
-        return "" if is_ours else self.of(index)
-
-    def label(self, index: int) -> str:
-        """Return what errors call a message and its case."""
-        return f"{self.case}: {self.of(index)}"
-
-    def first(self, index: int) -> int:
-        """Return the index of a message's first segment, in the content as somebody wrote it."""
-        return self.written[index].first if self.written else 0
-
-    def call(self, index: int, at: int) -> str:
-        """Return what errors call a call in a message."""
-        first = self.written[index].calls if self.written else None
-        return f"tool_calls[{at}]" if first is None else f"content[{first + at}]"
-
-    def path(self, path: str) -> str:
-        """Return a path below ``input_messages`` as somebody wrote it."""
-        return re.sub(_MESSAGES, self._renamed, path, count=1)
-
-    def _renamed(self, found: re.Match[str]) -> str:
-        if not found[1]:
-            return self.key
-        index = int(found[1])
-        below = f".content[{self.first(index) + int(found[2])}]" if found[2] else ""
-        return f"{self.of(index)}{below}"
+def path_as_written(case: Node, key: str, path: str) -> str:
+    """Return a path in a case as somebody wrote it, with the messages below ``key``."""
+    found = re.match(_MESSAGES, path)
+    if found is None:
+        return path
+    if found[1]:
+        message = case.children["input_messages"].children[int(found[1])]
+        key = message.name
+        if found[2]:
+            key += f".content[{message.first + int(found[2])}]"
+    return key + path[found.end() :]
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -150,47 +131,10 @@ def needs_text(files: Node, suite: str, label: str) -> MultiturnError:
     return InputError(what, where=files.key_place(suite, label))
 
 
-def _are_plain(messages: list[Node]) -> bool:
-    """Return whether all messages are texts of roles of ours, as most are; quick."""
-    for message in messages:
-        keys = message.children
-        if not isinstance(keys, dict) or keys.keys() != _OF_PLAIN or keys["content"].children:
-            return False
-        if keys["role"].scalar not in ROLES:
-            return False
-    return True
-
-
-def _rewrite(
-    message: Node, check: KeyCheck, wording: Wording, index: int, read_as: dict[str, str]
-) -> None:
-    """Rewrite what is not ours in a message, in place; ``read_as`` gets what that is."""
-    keys: dict[str, Node] = message.children
-    content, calls = keys.get("content"), keys.get("tool_calls")
-    role = keys["role"].scalar if "role" in keys else None
-    if role == "function":
-        what = "the role function is OpenAI's old form; write role: tool, with tool_call_id"
-        raise InputError(what, where=keys["role"].place(check.name, wording.label(index)))
-    if not keys.keys() <= OF_MESSAGES:
-        check.refuse(message, "message", label=wording.label(index))
-    if calls is not None and calls.value and (content is None or content.is_null):
-        keys["content"] = content = list_of((), message.mark)
-    if isinstance(role, str) and role in ROLE_NAMES:
-        read_as[f"role {role}"] = ROLE_NAMES[role]
-        keys["role"].scalar = ROLE_NAMES[role]
-    if content is None or content.children is None:
-        return
-    for key, part in segments_by_key(message, wording.first(index)).items():
-        if isinstance(part.children, dict) and is_of_other_tool(part):
-            segment = as_segment(part, check, f"{wording.label(index)}.{key}")
-            read_as[f"type {part.value['type']}"] = segment.children["type"].value
-            part.children = segment.children
-
-
 def message_node(role: str, content: Node) -> Node:
     """Return a message."""
     keys = {"role": Node(role, content.mark), "content": content}
-    return Node(None, content.mark, None, keys, content.size)
+    return Node(None, content.mark, None, keys)
 
 
 def _are_messages(given: Node | None) -> TypeGuard[Node]:
@@ -207,86 +151,93 @@ def _are_messages_in(text: str) -> bool:
     return False
 
 
-def as_ours(
-    messages: Node, check: KeyCheck, wording: Wording, repeats: Repeats, read_as: dict[str, str]
-) -> tuple[Node, Wording]:
-    """Return the messages of a case in our own form; ``read_as`` gets what is another tool's.
+class Rewriter:
+    """Rewrites the messages of one case in our own form; ``read_as`` gets what is another tool's.
 
     A user message of Anthropic's becomes a message for each result in it, and one for the rest.
     """
-    if _are_plain(messages.children):
-        return messages, wording
-    if any(map(_has_more, messages.children)):
-        blocks = _Blocks(check, wording, repeats)
-        for index, message in enumerate(messages.children):
-            blocks.add(message, index)
-        names = [WrittenMessage(wording.of(at)) for at in range(len(messages.children))]
-        if blocks.written != names:
-            wording = structs.replace(wording, written=tuple(blocks.written))
-        messages = list_of(blocks.messages, messages.mark)
-    for index, message in enumerate(messages.children):
-        if isinstance(message.children, dict):
-            _rewrite(message, check, wording, index, read_as)
-    return messages, wording
 
-
-class _Blocks:
-    """Rewrites the messages of one case, and knows where each has been."""
-
-    def __init__(self, check: KeyCheck, wording: Wording, repeats: Repeats) -> None:
+    def __init__(
+        self, check: KeyCheck, repeats: Repeats, read_as: dict[str, str], case: str
+    ) -> None:
         self.check = check
-        self.wording = wording
         self.repeats = repeats
-        self.messages: list[Node] = []
-        self.written: list[WrittenMessage] = []
-        self.tools: dict[Any, Any] = {}  # the name of the tool of each call so far, by its id
+        self.read_as = read_as
+        self.case = case  # what errors call it
+        self.messages: list[Message] = []
+        self.tools: dict[str, Any] = {}  # the name of the tool of each call so far, by its id
 
-    def add(self, message: Node, index: int) -> None:
-        """Add a message, with each result in it as a message before it."""
-        label, name = self.wording.label(index), self.wording.of(index)
-        if not _has_more(message):
-            self._add(message, WrittenMessage(name))
+    def add(self, message: Node, name: str) -> None:
+        """Add a message, with each result in it as a message before it; errors call it a name."""
+        keys: dict[str, Node] = message.members
+        segments = [keys["content"]] if "content" in keys else []
+        if segments and isinstance(segments[0].children, list):
+            segments = segments[0].children
+        kinds = [value_at(each.members, "type") for each in segments]
+        if not any(kinds) and keys.keys() <= _OF_TEXTS:  # as nearly all are
+            self._add(message, name)
             return
-        segments = [*segments_by_key(message).values()]
-        first = _leading(segments, "tool_result")
+        label = f"{self.case}: {name}"
+        first, last = _leading(kinds, "tool_result"), _leading(kinds[::-1], "tool_use")
+        end = len(kinds) - last
         for at, block in enumerate(segments[:first]):
             result = self._result(block, message, f"{label}.content[{at}]")
-            self._add(result, WrittenMessage(f"{name}.content[{at}]"))
-        last = _leading(segments[::-1], "tool_use")
-        uses = segments[len(segments) - last :]
-        rest = segments[first : len(segments) - last]
-        for at, block in enumerate(rest, first):
-            if what := _MISPLACED.get(str(_type_of(block))):
-                where = block.place(self.check.name, f"{label}.content[{at}]")
+            self._add(result, f"{name}.content[{at}]")
+        for at in range(first, end):
+            if what := _MISPLACED.get(str(kinds[at])):
+                where = segments[at].place(self.check.name, f"{label}.content[{at}]")
                 raise MultiturnError(what, where=where)
-        if first and not rest and not uses:
+        if 0 < first == len(kinds):
             self.check.check(message, "message", label=label)  # nobody else sees its keys
             return
-        keys = dict(message.children)
-        if uses:
+        keys = dict(keys)
+        if last:
             if value_at(keys, "tool_calls"):
-                raise self.check.both("tool_calls", "tool_use", uses[0], label)
-            at = first + len(rest)
-            calls = [self._use(use, message, label, at + each) for each, use in enumerate(uses)]
-            keys["tool_calls"] = list_of(calls, uses[0].mark)
+                raise self.check.both("tool_calls", "tool_use", segments[end], label)
+            uses = enumerate(segments[end:], end)
+            calls = [self._use(use, message, f"{label}.content[{at}]") for at, use in uses]
+            keys["tool_calls"] = list_of(calls, segments[end].mark)
         elif isinstance(listed := keys.get("tool_calls"), Node) and listed.value:
             keys["tool_calls"] = self._calls(listed, label)
-        if first or uses or any(_type_of(block) == "reasoning" for block in rest):
-            numbered = enumerate(rest, first)
-            content = [self._thought(block, f"{label}.content[{at}]") for at, block in numbered]
-            keys["content"] = list_of(content, message.children["content"].mark)
+        if first or last or "reasoning" in kinds:
+            rest = enumerate(segments[first:end], first)
+            left = [self._thought(block, f"{label}.content[{at}]") for at, block in rest]
+            keys["content"] = list_of(left, keys["content"].mark)
         if value_at(keys, "tool_call_id") is not None:
             self._answer(keys, label)
-        calls_at = first + len(rest) if uses else None
-        self._add(with_keys(message, keys), WrittenMessage(name, first, calls_at))
+        self._add(with_keys(message, keys), name, first, end if last else None)
 
-    def _add(self, message: Node, written: WrittenMessage) -> None:
+    def _add(self, node: Node, name: str, first: int = 0, calls_at: int | None = None) -> None:
+        fields = node.scalar, node.mark, node.source, node.children, node.key_mark
+        message = Message(*fields, name, f"{self.case}: {name}", first, calls_at)
         self.messages.append(message)
-        self.written.append(written)
-        calls = value_at(message.members, "tool_calls")
+        if not isinstance(node.children, dict):
+            return  # an error of its own
+        self._rewrite(message)
+        calls = node.children.get("tool_calls", node).children
         for call in calls if isinstance(calls, list) else ():
-            if isinstance(call, dict) and isinstance(call.get("id"), str):
-                self.tools[call["id"]] = call.get("name")
+            if isinstance(call_id := value_at(call.members, "id"), str):
+                self.tools[call_id] = value_at(call.members, "name")
+
+    def _rewrite(self, message: Message) -> None:
+        """Rewrite what is left in a message that is not ours, in place."""
+        keys: dict[str, Node] = message.children
+        content, calls = keys.get("content"), keys.get("tool_calls")
+        role = keys["role"].scalar if "role" in keys else None
+        if role == "function":
+            what = "the role function is OpenAI's old form; write role: tool, with tool_call_id"
+            raise InputError(what, where=keys["role"].place(self.check.name, message.label))
+        self.check.refuse(message, "message", label=message.label)
+        if calls is not None and calls.value and (content is None or content.is_null):
+            keys["content"] = list_of((), message.mark)
+        if isinstance(role, str) and role in ROLE_NAMES:
+            self.read_as[f"role {role}"] = ROLE_NAMES[role]
+            keys["role"] = structs.replace(keys["role"], scalar=ROLE_NAMES[role])
+        for key, part in message.segments.items():
+            if isinstance(part.children, dict) and is_of_other_tool(part):
+                segment = as_segment(part, self.check, f"{message.label}.{key}")
+                self.read_as[f"type {part.value['type']}"] = segment.children["type"].value
+                part.children = segment.children
 
     def _calls(self, listed: Node, label: str) -> Node:
         """Return the calls of a list in our form; what is not a list of mappings stays as it is."""
@@ -329,7 +280,7 @@ class _Blocks:
     def _parsed(self, written: Node, label: str) -> Node:
         """Return arguments that are written as a JSON text."""
         where = written.place(self.check.name, label)
-        if self.repeats.add(values_in_json(written.value), written.mark):  # by aliases of the text
+        if self.repeats.add(values_in_json(written.value)):  # by aliases of the text
             what = "the suite repeats too many values in arguments; write fewer calls by aliases"
             raise RepeatsError(what, where=where)
         try:
@@ -341,14 +292,13 @@ class _Blocks:
             raise MultiturnError(f"{_NO_OBJECT}: {error}", where=where) from None
         if not isinstance(value, dict):
             raise MultiturnError(f"{_NO_OBJECT}; write {{}} for none", where=where)
-        size = len(written.value)  # nothing asks for the place of a value in it
-        return Node(value, written.mark, None, None, size, key_mark=written.key_mark)
+        # Nothing asks for the place of a value in it.
+        return Node(value, written.mark, written.value, key_mark=written.key_mark)
 
-    def _use(self, block: Node, message: Node, label: str, at: int) -> Node:
+    def _use(self, block: Node, message: Node, label: str) -> Node:
         """Return a call of Anthropic's in our form."""
         from multiturn.providers.anthropic.messages import use_keys
 
-        label = f"{label}.content[{at}]"
         self._check(block, "tool_use", label, message, "assistant")
         return with_keys(block, use_keys(block.children))
 
@@ -373,7 +323,7 @@ class _Blocks:
 
     def _thought(self, block: Node, label: str) -> Node:
         """Return a block of inspect_ai's reasoning as thinking; any other as it is."""
-        if _type_of(block) != "reasoning":
+        if value_at(block.members, "type") != "reasoning":
             return block
         self._check(block, "reasoning", label)
         given = block.children
@@ -412,35 +362,6 @@ class _Blocks:
         keys |= {"content": said, "is_error": Node(True, error.mark)}
 
 
-def _has_more(message: Node) -> bool:
-    """Return whether a message has calls, a result, or blocks of other tools; quick, as few do."""
-    keys = message.members
-    if not _OF_CALLS.isdisjoint(keys) and (
-        value_at(keys, "tool_calls") or value_at(keys, "tool_call_id") is not None
-    ):
-        return True
-    content = keys.get("content", message)
-    for block in content.children if isinstance(content.children, list) else [content]:
-        kind = block.children.get("type") if isinstance(block.children, dict) else None
-        if kind is not None and kind.scalar in _BLOCKS:
-            return True
-    return False
-
-
-def segments_by_key(message: Node, first: int = 0) -> dict[str, Node]:
-    """Return the segments of a message by what errors call them; ``first`` is the first index."""
-    content = message.members.get("content")
-    if content is None or content.is_null:
-        return {}
-    if not isinstance(content.children, list):
-        return {"content": content}
-    return {f"content[{at}]": segment for at, segment in enumerate(content.children, first)}
-
-
-def _type_of(block: Node) -> Any:
-    return value_at(block.members, "type")
-
-
-def _leading(blocks: list[Node], kind: str) -> int:
+def _leading(kinds: list[Any], kind: str) -> int:
     """Return how many blocks of a kind there are at the start."""
-    return next((at for at, block in enumerate(blocks) if _type_of(block) != kind), len(blocks))
+    return next((at for at, each in enumerate(kinds) if each != kind), len(kinds))

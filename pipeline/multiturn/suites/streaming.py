@@ -1,6 +1,5 @@
 """A suite's documents, case by case as the file is read; and what is on a line of a suite."""
 
-import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +13,8 @@ from multiturn.documents.node import Node, Repeats
 from multiturn.documents.yaml_reader import MERGE, Reader, Source, read_documents
 from multiturn.errors import InputError, MultiturnError, Place
 from multiturn.suites.keys import CASES
+
+MAX_YAML = 2**30  # bytes of a suite, which are in memory while it is read
 
 
 class Document(NamedTuple):
@@ -49,7 +50,9 @@ def suite_documents(
         empty = next(read_documents("evalcases: []", name))
         yield Document(empty, read_json_lines(file, name, lines))
         return
-    source = Source(file, name)
+    source = _source(file, name)
+    if repeats is not None:
+        repeats.length += len(source.data)
     heads: list[Node] | None = None
     for number, document in enumerate(_Stream(source, repeats=repeats).suite()):
         if document.cases is not None:
@@ -61,9 +64,17 @@ def suite_documents(
         yield document
 
 
+def _source(file: BinaryIO, name: str) -> Source:
+    """Return what is in a file of YAML."""
+    if file.seek(0, os.SEEK_END) > MAX_YAML:
+        raise InputError(f"over {MAX_YAML:,} bytes of YAML; write JSON Lines", where=name)
+    file.seek(0)
+    return Source(file.read(), name)
+
+
 def read_list(data: bytes, name: str, repeats: Repeats) -> Iterator[Node]:
     """Yield each case of a file in YAML that is a list of them, or ``evalcases`` with one."""
-    for document in _Stream(Source(io.BytesIO(data), name), repeats=repeats).suite(lists=True):
+    for document in _Stream(Source(data, name), repeats=repeats).suite(lists=True):
         if document.cases is None or document.head.children.keys() - CASES:
             what = "a file of cases is a list of them; name a suite itself"
             raise InputError(what, where=document.head.place(name))
@@ -74,7 +85,7 @@ def _heads(source: Source) -> list[Node]:
     """Read the source to its end, or to its first error, and return the keys of its documents."""
     heads = []
     # The second reading finds the error again, after the cases before it.
-    with source.again(), suppress(MultiturnError):
+    with suppress(MultiturnError):
         for document in _Stream(source).suite():
             heads.append(document.head)
             for _ in document.cases or ():
@@ -185,11 +196,12 @@ def extent_at(path: str, line: int) -> Extent:
         return Extent(path, (at, 0), (line, 0))
     begun, around = [], set()
     with open_rewindable(path, path) as file:
-        for start, value, end in _entries(Reader(Source(file, path))):
-            if start[0] == at:
-                begun.append((start, end))
-            elif start[0] < at and end > (at, 0):
-                around.add(value)
+        source = _source(file, path)
+    for start, value, end in _entries(Reader(source)):
+        if start[0] == at:
+            begun.append((start, end))
+        elif start[0] < at and end > (at, 0):
+            around.add(value)
     start = min((start for start, _ in begun), default=(at, 0))
     end = max((end for _, end in begun), default=(at, 0))
     return Extent(path, start, end, frozenset(around))

@@ -85,9 +85,6 @@ class SuiteReader:
         self.files_read: set[str] = set()  # files of cases, by their paths from the root
         self.lines: dict[str, int] = {}  # of the cases so far, by their ids
         self.count = 0  # of the cases so far
-        self.size = 0  # of the last one, in characters and values
-        self.is_counted = False  # whether all that the suite repeats has been counted
-        self.only_counts = False  # and reads no case
         self.reader = CaseReader(self.files, self.dialect)
 
     def read(self, lines: Lines | None = None) -> Iterator[SuiteItem]:
@@ -96,20 +93,16 @@ class SuiteReader:
         Raises:
             MultiturnError: the suite cannot be read.
         """
-        with open_suite(self.source, self.name) as self.file:
-            yield from self.items(lines)
-
-    def items(self, lines: Lines | None = None) -> Iterator[SuiteItem]:
-        """Yield what ``read`` does, from the file that it opened."""
         document, repeats = None, self.dialect.repeats
-        for document in suite_documents(self.file, self.source, self.name, lines, repeats):
-            try:
-                yield from self.cases(document)
-            except RepeatsError as error:
-                yield error
-                return
-            except MultiturnError as error:
-                yield error
+        with open_suite(self.source, self.name) as file:
+            for document in suite_documents(file, self.source, self.name, lines, repeats):
+                try:
+                    yield from self.cases(document)
+                except RepeatsError as error:
+                    yield error
+                    return
+                except MultiturnError as error:
+                    yield error
         yield from self.reader.keys.rest()
         if document is None:
             raise InputError(f"it is empty; {_FORMS}", where=self.name)
@@ -163,10 +156,6 @@ class SuiteReader:
         """Yield what there is to warn of, then the case or its error."""
         if isinstance(node, Node):
             reader.dialect.check_repeats(node)
-            if not self.is_counted and self.dialect.repeats.are_many(node.mark):
-                self.count_repeats()
-        if self.only_counts:
-            return
         known_id = ""
         self.count += 1
         found: Case | MultiturnError
@@ -182,7 +171,6 @@ class SuiteReader:
                 self.check_line(node, reader)
             known_id = case_id
             found = reader.case(node, case_id, shared, *places)
-            self.size = reader.size
             if not label and not shared.id:
                 reader.warn_of_answer(node, found)
         except MultiturnError as error:
@@ -213,25 +201,6 @@ class SuiteReader:
             return name
         return str(self.count if label else node.line)
 
-    def count_repeats(self) -> None:
-        """Count what the whole suite repeats, so that too much is refused before it is converted.
-
-        Few suites repeat so much that this second reading is needed.
-
-        Raises:
-            RepeatsError: it is too much.
-        """
-        self.is_counted = True
-        counter = SuiteReader(self.source, self.files.root, self.given_patterns, name=self.name)
-        counter.file, counter.is_counted, counter.only_counts = self.file, True, True
-        position = self.file.tell()
-        refusal = None
-        with suppress(MultiturnError):  # other errors come after the cases before them
-            refusal = next((i for i in counter.items() if isinstance(i, RepeatsError)), None)
-        self.file.seek(position)
-        if refusal is not None:
-            raise refusal
-
     def cases_of(self, named: Node, label: str, shared: Case) -> Iterator[SuiteItem]:
         """Yield each case of the file, or of the files of a glob, that a suite names for cases."""
         try:
@@ -260,6 +229,7 @@ class SuiteReader:
         reader = CaseReader(files, self.dialect.inside(name))
         inside = structs.replace(shared, file=name, files=files, id=case_id)
         repeats = self.dialect.repeats
+        repeats.length += len(text)
         if case_id:
             documents = list(read_documents(text, name, repeats=repeats))
             if len(documents) != 1:
@@ -274,7 +244,6 @@ class SuiteReader:
             if index < 0:
                 yield Notice("suite.no_cases", Place(name), "the file has no cases; add one")
         yield from reader.keys.rest()
-        repeats.before += len(text)
 
     def no_cases(self, head: Node, found: str) -> MultiturnError:
         """Return the error for a document that is both a suite and a case, or neither."""

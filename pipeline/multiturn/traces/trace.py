@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
+from toolz import unique
 
 from multiturn.documents.json_lines import read_value
 from multiturn.files.media import Media
@@ -34,12 +36,9 @@ class Trace(Struct, kw_only=True):
 
 def forms() -> list[tuple[str, BodyForm]]:
     """Return the forms of request bodies that are read, each with the kind of its provider."""
-    found: list[tuple[str, BodyForm]] = []
-    for kind, (provider, _) in KINDS.items():
-        for form in getattr(provider, "body_forms", ()):
-            if all(form is not other for _, other in found):
-                found.append((kind, form))
-    return found
+    rows = KINDS.items()
+    every = ((kind, form) for kind, row in rows for form in getattr(row.provider, "body_forms", ()))
+    return [*unique(every, key=lambda each: id(each[1]))]
 
 
 def form_of(body: Values) -> tuple[str, BodyForm]:
@@ -101,18 +100,16 @@ def suite_call(call: Call) -> Values:
 
 def suite_thought(block: Thinking) -> Values:
     """Return a block of thinking as a suite has it; without a text, only the vendor can read it."""
-    is_hidden = block.data and not block.text
-    said = {} if is_hidden else {"thinking": block.text}
-    known = {"signature": block.signature, "data": block.data, "vendor": block.vendor}
-    kind = "redacted_thinking" if is_hidden else "thinking"
-    return {"type": kind, **said, **{key: value for key, value in known.items() if value}}
+    kind = "thinking" if block.text or not block.data else "redacted_thinking"
+    found = {"type": kind, "thinking": block.text, "signature": block.signature}
+    found |= {"data": block.data, "vendor": block.vendor}
+    return {key: value for key, value in found.items() if value or key == kind}
 
 
 def suite_tool(tool: Tool) -> Values:
     """Return the definition of a tool as a suite has it."""
-    found: Values = {"name": tool.name, "description": tool.description or None}
-    found |= {"parameters": tool.parameters or None, "strict": tool.strict}
-    return {key: value for key, value in found.items() if value is not None}
+    found: Values = msgspec.to_builtins(replace(tool, line=0))
+    return found
 
 
 def parsed(value: Any) -> Any:

@@ -4,19 +4,18 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-import msgspec
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, structs
 
 from multiturn.errors import quoted
 from multiturn.files.media import MediaKind
 from multiturn.model.request import PreparedRequest, ProviderRequest
-from multiturn.model.turns import Call, Tool
+from multiturn.model.turns import Tool
 from multiturn.providers import layout as rules
 from multiturn.providers.anthropic.messages import FORM, PROMPT
 from multiturn.providers.base import ProviderResponse, UpTo1
 from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
-from multiturn.providers.replies import counts, of_types
+from multiturn.providers.replies import counts, read_called
 
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _IDS = rules.Names("T2", re.compile("[A-Za-z0-9_-]+"))
@@ -25,6 +24,7 @@ _COUNTED = (*PROMPT, "output_config", "thinking", "tool_choice")
 _DEFAULT_LIMIT = 4096  # the API requires one
 _LEAST_THOUGHT = 1024
 _KINDS: tuple[MediaKind, ...] = ("image", "document")
+_THINKING = ("thinking", "redacted_thinking")  # blocks of an answer
 
 
 class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
@@ -58,22 +58,6 @@ class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
         super().__post_init__()
         if not re.search(_DAY, self.api_version):
             raise ValueError("api_version must be a day, such as 2026-10-21")
-
-
-class _Text(Struct, tag_field="type", tag="text"):
-    text: str
-
-
-class _Called(Struct, tag_field="type", tag="tool_use"):
-    id: str
-    name: str
-    input: Any
-
-
-class _Answer(Struct):
-    content: list[dict[str, Any]]
-    stop_reason: str | None = None
-    usage: Any = None
 
 
 _PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -168,21 +152,22 @@ class AnthropicProvider(HttpProvider):
 
     def read(self, answer: Any) -> ProviderResponse:
         """Return the text blocks, the calls and the thinking."""
-        said = msgspec.convert(answer, _Answer)
-        found = of_types(said.content, "text", "tool_use")
-        blocks = [msgspec.convert(block, _Text | _Called) for block in found]
-        calls = [block for block in blocks if isinstance(block, _Called)]
+        content = answer["content"]
         return ProviderResponse(
-            text="".join(block.text for block in blocks if isinstance(block, _Text)),
-            tool_calls=tuple(Call(block.id, block.name, block.input) for block in calls),
-            thinking=of_types(said.content, "thinking", "redacted_thinking"),
+            text="".join(block["text"] for block in content if block["type"] == "text"),
+            tool_calls=tuple(
+                read_called(block["id"], block["name"], block["input"])
+                for block in content
+                if block["type"] == "tool_use"
+            ),
+            thinking=[block for block in content if block["type"] in _THINKING],
             usage=counts(
-                said.usage,
+                answer.get("usage"),
                 input_tokens="input_tokens+cache_read_input_tokens+cache_creation_input_tokens",
                 output_tokens="output_tokens",
                 cached_tokens="cache_read_input_tokens",
                 cache_write_tokens="cache_creation_input_tokens",
             ),
-            finish_reason=said.stop_reason,
-            is_refusal=said.stop_reason == "refusal",
+            finish_reason=answer.get("stop_reason"),
+            is_refusal=answer.get("stop_reason") == "refusal",
         )

@@ -7,20 +7,18 @@ from collections.abc import Callable
 from typing import Any, Literal
 from urllib.parse import quote
 
-import msgspec
 from msgspec import Struct
 
 from multiturn.errors import ContentFilterError
 from multiturn.files.media import with_bytes
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.model.tokens import Overhead
-from multiturn.model.turns import Call
 from multiturn.providers import layout as rules
 from multiturn.providers.base import ProviderResponse, UpTo2
 from multiturn.providers.gemini.contents import FORM
 from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
-from multiturn.providers.replies import TokenCount, counts
+from multiturn.providers.replies import TokenCount, counts, read_called
 
 # Reasons to stop that are filters' (types.FinishReason of the SDK).
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
@@ -50,38 +48,6 @@ class GeminiSettings(HttpSettings, frozen=True, kw_only=True):
 
 class _Counted(Struct, rename="camel"):
     total_tokens: TokenCount
-
-
-class _Called(Struct):
-    name: str
-    id: str | None = None
-    args: dict[str, Any] | None = None
-
-
-class _Part(Struct, rename="camel"):
-    text: str = ""
-    thought: bool | None = None
-    thought_signature: str = ""
-    function_call: _Called | None = None
-
-
-class _Content(Struct):
-    parts: list[dict[str, Any]] | None = None
-
-
-class _Candidate(Struct, rename="camel"):
-    content: _Content | None = None
-    finish_reason: str | None = None
-
-
-class _Feedback(Struct, rename="camel"):
-    block_reason: str | None = None
-
-
-class _Answer(Struct, rename="camel"):
-    candidates: list[_Candidate] = []
-    prompt_feedback: _Feedback | None = None
-    usage_metadata: Any = None
 
 
 class GeminiProvider(HttpProvider):
@@ -161,32 +127,32 @@ class GeminiProvider(HttpProvider):
 
     def read(self, answer: Any) -> ProviderResponse:
         """Return the text of the first candidate, its calls, and apart from them its thoughts."""
-        answer = msgspec.convert(answer, _Answer)
-        blocked = answer.prompt_feedback and answer.prompt_feedback.block_reason
-        if blocked and not answer.candidates:
-            raise ContentFilterError(f"the prompt was blocked: {blocked}")
-        if not answer.candidates:
+        blocked = (answer.get("promptFeedback") or {}).get("blockReason")
+        if not answer.get("candidates"):
+            if blocked:
+                raise ContentFilterError(f"the prompt was blocked: {blocked}")
             raise ValueError("there are no candidates")
-        candidate = answer.candidates[0]
-        raw = (candidate.content and candidate.content.parts) or []
-        parts = msgspec.convert(raw, list[_Part])
-        called = [(part.function_call, part.thought_signature) for part in parts]
-        calls = enumerate(((call, signed) for call, signed in called if call), 1)
+        candidate = answer["candidates"][0]
+        parts = (candidate.get("content") or {}).get("parts") or []
+        calls = [(part["functionCall"], part) for part in parts if "functionCall" in part]
         return ProviderResponse(
-            text="".join(part.text for part in parts if not part.thought),
+            text="".join(part.get("text", "") for part in parts if not part.get("thought")),
             tool_calls=tuple(
-                Call(call.id or f"call_{at}", call.name, call.args or {}, signed)
-                for at, (call, signed) in calls  # one without an id gets its number
+                read_called(
+                    call.get("id") or f"call_{at}",  # one without an id gets its number
+                    *(call["name"], call.get("args"), part.get("thoughtSignature")),
+                )
+                for at, (call, part) in enumerate(calls, 1)
             ),
-            thinking=[part for part in raw if part.get("thought")],
+            thinking=[part for part in parts if part.get("thought")],
             usage=counts(
-                answer.usage_metadata,
+                answer.get("usageMetadata"),
                 input_tokens="promptTokenCount",
                 output_tokens="candidatesTokenCount+thoughtsTokenCount",
                 cached_tokens="cachedContentTokenCount",
             ),
-            finish_reason=candidate.finish_reason,
-            is_refusal=candidate.finish_reason in _BLOCKED,
+            finish_reason=candidate.get("finishReason"),
+            is_refusal=candidate.get("finishReason") in _BLOCKED,
         )
 
 

@@ -1,24 +1,21 @@
 """OpenAI and servers with its API, by HTTP: messages are sent almost unchanged."""
 
 import re
-from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import quote, urlencode, urlsplit
 
-import msgspec
-from msgspec import Meta, Struct, structs
+from msgspec import structs
 
 from multiturn.errors import MalformedReplyError, RefusedError, provider_error
 from multiturn.files.media import MEDIA_KINDS
 from multiturn.model.request import PreparedRequest, ProviderRequest
-from multiturn.model.turns import Call
 from multiturn.providers.base import ProviderResponse, UpTo2
 from multiturn.providers.http import API_KEY, HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout, Names, media_in, want_kinds
 from multiturn.providers.models import SERVERS
 from multiturn.providers.openai import chat, repairs, responses
 from multiturn.providers.reading import BodyForm
-from multiturn.providers.replies import counts, of_types
+from multiturn.providers.replies import counts, read_called
 
 _OPENAI = "https://api.openai.com/v1"
 _OF_AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
@@ -93,130 +90,59 @@ class OpenAISettings(OpenAIApiSettings, frozen=True, kw_only=True):
             raise ValueError("prompt_caching marks an item; leave out system_as: instructions")
 
 
-def _call_of(call_id: str, name: str, arguments: Any) -> Call:
-    """Return a call of an answer; arguments that are no JSON object, as models write, stay text."""
-    with suppress(ValueError):
-        arguments = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
-    return Call(call_id, name, arguments)
-
-
-class _Function(Struct):
-    name: str
-    arguments: Any = None
-
-
-class _ChatCall(Struct):
-    id: str
-    function: _Function
-
-
-class _Message(Struct):
-    content: str | None = None
-    refusal: str | None = None
-    tool_calls: list[_ChatCall] | None = None
-
-
-class _Choice(Struct):
-    message: _Message
-    finish_reason: str | None = None
-
-
-class _ChatAnswer(Struct):
-    choices: Annotated[list[_Choice], Meta(min_length=1)]
-    usage: Any = None
-
-
-def _answer_of_chat(given: Any) -> ProviderResponse:
+def _answer_of_chat(answer: Any) -> ProviderResponse:
     """Return the first choice of an answer; a refusal by the model is an answer, too."""
-    answer = msgspec.convert(given, _ChatAnswer)
-    choice = answer.choices[0]
-    message = choice.message
+    choice = answer["choices"][0]
+    message, stopped = choice["message"], choice.get("finish_reason")
+    calls = message.get("tool_calls") or ()
+    refusal = message.get("refusal")
     return ProviderResponse(
-        text=message.content or message.refusal or "",
+        text=message.get("content") or refusal or "",
         tool_calls=tuple(
-            _call_of(call.id, call.function.name, call.function.arguments)
-            for call in message.tool_calls or ()
+            read_called(call["id"], call["function"]["name"], call["function"].get("arguments"))
+            for call in calls
         ),
         usage=counts(
-            answer.usage,
+            answer.get("usage"),
             input_tokens="prompt_tokens",
             output_tokens="completion_tokens",
             cached_tokens="prompt_tokens_details.cached_tokens",
         ),
-        finish_reason=choice.finish_reason,
-        is_refusal=bool(message.refusal) or choice.finish_reason == "content_filter",
+        finish_reason=stopped,
+        is_refusal=bool(refusal) or stopped == "content_filter",
     )
 
 
 _KINDS = {"rate_limit_exceeded": "rate_limit"}  # of errors, by the vendor's code
 
 
-class _Error(Struct):
-    code: str
-    message: str
-
-
-class _Text(Struct, tag_field="type", tag="output_text"):
-    text: str
-
-
-class _Refusal(Struct, tag_field="type", tag="refusal"):
-    refusal: str
-
-
-class _Said(Struct, tag_field="type", tag="message"):
-    content: list[_Text | _Refusal]
-
-
-class _Called(Struct, tag_field="type", tag="function_call"):
-    call_id: str
-    name: str
-    arguments: Any = None
-
-
-class _Incomplete(Struct):
-    reason: str | None = None
-
-
-class _ResponsesAnswer(Struct):
-    output: list[dict[str, Any]] | None = None
-    status: str | None = None  # other servers may leave it out
-    error: _Error | None = None
-    incomplete_details: _Incomplete | None = None
-    usage: Any = None
-
-
-def _answer_of_responses(given: Any) -> ProviderResponse:
+def _answer_of_responses(answer: Any) -> ProviderResponse:
     """Return what an answer says; a refusal by the model is an answer, too.
 
     Raises:
         ProviderError: the vendor says that there is none.
     """
-    answer = msgspec.convert(given, _ResponsesAnswer)
-    if error := answer.error:
-        kind = _KINDS.get(error.code, "http")
-        raise provider_error(kind, f"{error.code}: {error.message}")
-    if answer.status not in ("completed", "incomplete", None):
-        raise MalformedReplyError(f"the response is no answer: its status is {answer.status!r}")
-    if answer.output is None:
-        raise ValueError("there is no output")
-    found = of_types(answer.output, "message", "function_call")
-    items = [msgspec.convert(item, _Said | _Called) for item in found]
-    parts = [part for item in items if isinstance(item, _Said) for part in item.content]
-    said = "".join(part.text for part in parts if isinstance(part, _Text))
-    refused = "".join(part.refusal for part in parts if isinstance(part, _Refusal))
-    details = answer.incomplete_details
-    stopped = (details and details.reason) or answer.status
+    if error := answer.get("error"):
+        code, message = error["code"], error["message"]
+        raise provider_error(_KINDS.get(code, "http"), f"{code}: {message}")
+    status = answer.get("status")  # other servers may leave it out
+    if status not in ("completed", "incomplete", None):
+        raise MalformedReplyError(f"the response is no answer: its status is {status!r}")
+    items = answer["output"]
+    parts = [part for item in items if item["type"] == "message" for part in item["content"]]
+    said = "".join(part["text"] for part in parts if part["type"] == "output_text")
+    refused = "".join(part["refusal"] for part in parts if part["type"] == "refusal")
+    stopped = (answer.get("incomplete_details") or {}).get("reason") or status
     return ProviderResponse(
         text=said or refused,
         tool_calls=tuple(
-            _call_of(item.call_id, item.name, item.arguments)
+            read_called(item["call_id"], item["name"], item.get("arguments"))
             for item in items
-            if isinstance(item, _Called)
+            if item["type"] == "function_call"
         ),
-        thinking=of_types(answer.output, "reasoning"),
+        thinking=[item for item in items if item["type"] == "reasoning"],
         usage=counts(
-            answer.usage,
+            answer.get("usage"),
             input_tokens="input_tokens",
             output_tokens="output_tokens",
             cached_tokens="input_tokens_details.cached_tokens",

@@ -1,0 +1,86 @@
+"""What is new in a case, and the line of a suite or a pipeline that has it, for annotations."""
+
+import linecache
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from os.path import basename
+
+from multiturn.errors import Place
+from multiturn.explaining.spans import Span
+from multiturn.pipelines.pipeline import Pipeline
+from multiturn.snapshots import snapshot_file
+from multiturn.snapshots.reviewed_case import ReviewedCase
+
+_NARROWEST = 20  # characters of a line of a folded text
+
+
+def new_spans(case: ReviewedCase, old: str) -> Iterator[tuple[str, Span, list[str]]]:
+    """Yield the role and each span with what its old snapshot has in no message of that role.
+
+    These are lines, or the path of a file.
+    """
+    known, data = _known(old), [each.data for each in snapshot_file.recorded_messages(old)]
+    for message in case.judged:
+        more = () if message.data in data else (*message.thinking, *message.calls)
+        for span in (*message.spans, *more):
+            texts = [span.path] if span.path and span.stage is None else _lines(span)
+            if new := [text for text in texts if (message.role, text) not in known]:
+                yield message.role, span, new
+
+
+def new_lines(case: ReviewedCase, old: str, pipeline: Pipeline) -> Iterator[Place]:
+    """Yield the lines of new texts and files, then of settings, and of options of the pipeline.
+
+    What is gone has no line, and so have the settings of a target. The first arguments are those
+    of ``new_spans``.
+    """
+    found, known = list(new_spans(case, old)), {text for _, text in _known(old)}
+    patterns = {each.path: each.pattern for each in case.promoted}
+    for role, span, new in found:
+        pattern = patterns.get(span.path) if role == "system" else None
+        if span.stage is not None:
+            continue
+        if new[0] not in known:  # with another role, either
+            yield _line_with(span, span.place.line, map(basename, new) if span.path else new)
+        elif pattern is not None:
+            yield _line_with(span, 1, [f"{quote}{pattern}" for quote in "\"' "])
+        else:
+            lines = [message.line for message in case.case.input_messages]
+            yield _line_with(
+                span, max((n for n in lines if n <= span.place.line), default=0), [role]
+            )
+    was = snapshot_file.recorded_settings(old)
+    for key, value in snapshot_file.snapshot_record(case).get("settings", {}).items():
+        if value != was.get(key):
+            yield case.case.places.get(f"execution.{key}", Place())
+    options = {step.name: step.options for step in pipeline.steps}
+    for _, span, _ in found:
+        for name, value in options.get(span.stage or "", {}).items():
+            pieces = re.split(r"\{\w+\}", value) if isinstance(value, str) else [""]
+            if any(pieces) and all(piece in span.text for piece in pieces):
+                yield pipeline.places.get((span.stage or "", name), Place())
+
+
+def _known(old: str) -> set[tuple[str, str]]:
+    """Return each line and each file of a snapshot, with its role."""
+    messages = snapshot_file.recorded_messages(old)
+    spans = ((message.role, span) for message in messages for span in message.spans)
+    return {(role, text) for role, span in spans for text in (span.path, *_lines(span))}
+
+
+def _lines(span: Span) -> list[str]:
+    return [line.strip() for line in span.text.split("\n") if line.strip()]
+
+
+def _line_with(span: Span, first: int, texts: Iterable[str]) -> Place:
+    """Return the place of the first line, from one on, with one of some texts, or part of it."""
+    place, texts = span.place, list(texts)
+    linecache.checkcache(place.file)
+    most = None if first == 1 else span.text.count("\n") + len(span.text) // _NARROWEST + 3
+    lines = islice(linecache.getlines(place.file), first - 1, None)
+    for number, line in enumerate(islice(lines, most), first):
+        written = line.strip()
+        if any(text in line or (len(written) > 2 and written in text) for text in texts):
+            return Place(place.file, number)
+    return place if first == place.line else Place()
