@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable
 from datetime import date, timedelta
 from typing import Any
@@ -35,7 +34,9 @@ def masks_of(own: Iterable[Mask], today: date) -> list[Mask]:
 
     Of dates, only yesterday, today and tomorrow change from run to run.
     """
-    folders = {"cwd": os.getcwd(), "home": os.path.expanduser("~"), "tmp": tempfile.gettempdir()}
+    from tempfile import gettempdir
+
+    folders = {"cwd": os.getcwd(), "home": os.path.expanduser("~"), "tmp": gettempdir()}
     found = [*own]
     for name, folder in folders.items():
         for path in sorted({folder, real_path(folder)}, key=len, reverse=True):
@@ -64,16 +65,13 @@ def _day(day: date) -> str:
 def advice(old: Any, new: Any) -> str:
     """Return the rule that would mask the first word that differs in two bodies, as an advice.
 
-    A word with digits may change with each run; another one is meant.
+    A word without digits is meant to be another one.
     """
-    words = (json.dumps(each, ensure_ascii=False).split() for each in (old, new))
-    apart = ((one, other) for one, other in zip(*words, strict=False) if one != other)
-    for one, other in apart:
-        start = os.path.commonprefix([one, other]).rstrip("0123456789")  # noqa: RUF071 - of texts
-        rest = re.fullmatch(r"[\w.:-]*\d[\w.:-]*", one[len(start) :].strip('".,;)}]'))
-        if rest and len(start) > 2:
-            begun = re.escape(start.lstrip('"([{')).replace("\\-", "-")
-            rule = f"{{pattern = '{begun}[\\w.:-]+', as = \"changes\"}}"
-            return f"; if it changes with each run, write mask = [{rule}] in multiturn.toml"
+    words = (re.findall(r"[\w.:-]+", json.dumps(each)) for each in (old, new))
+    pairs = (each for each in zip(*words, strict=False) if each[0] != each[1])
+    one, other = next(pairs, ("", ""))
+    start = os.path.commonprefix([one, other]).rstrip("0123456789")  # noqa: RUF071 - of texts
+    if len(start) < 3 or not re.search(r"\d", one[len(start) :]):
         return ""
-    return ""
+    rule = f"{{pattern = '{start}[\\w.:-]+', as = \"changes\"}}"
+    return f"; if it changes with each run, write mask = [{rule}] in multiturn.toml"

@@ -139,7 +139,14 @@ class Recording:
         if self._file is not None:
             found = self._answers.get(self._key(request))
             if found is None:
-                return self._refused(endpoint, 404, self._unknown(request))
+                near, differ = _nearest(request, self._known)
+                like = (
+                    f"it is like {near.id}, but there {first_of(differ)}"
+                    if near
+                    else "none is like it"
+                )
+                what = f"{self._file} has no answer to this request; {like}"
+                return self._refused(endpoint, 404, what)
             said = found.pop(0) if len(found) > 1 else found[0]
         kind, text = endpoint.answer(body, said if isinstance(said, Answer) else Answer(), number)
         return 200, kind, said if isinstance(said, str) else text
@@ -206,14 +213,6 @@ class Recording:
             return request.key
         same = form_of(request.body)[1].same(request.body)
         return json.dumps({key: same[key] for key in same if key not in TRANSPORT}, sort_keys=True)
-
-    def _unknown(self, request: Request) -> str:
-        """Return what is said of a request without an answer."""
-        near, found = _nearest(request, self._known)
-        what = f"{self._file} has no answer to this request"
-        if near is None:
-            return f"{what}, and none to {request.vendor}"
-        return f"{what}; it is like {near.id}, but there {first_of(found)}"
 
 
 def _known_in(path: str) -> Iterator[tuple[Request, str | Answer]]:

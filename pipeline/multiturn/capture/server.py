@@ -72,15 +72,13 @@ class CaptureServer:
         if not self._forward:
             known = [*vendors()["keys"], *{"GOOGLE_API_KEY"} & given.keys()]
             found |= dict.fromkeys(known, "captured-needs-no-key")
-        local = ",".join(
-            filter(None, (given.get("NO_PROXY") or given.get("no_proxy"), "127.0.0.1"))
-        )
-        return {**found, "NO_PROXY": local, "no_proxy": local}
+        own = [each for each in (given.get("NO_PROXY"), "127.0.0.1") if each]
+        return found | dict.fromkeys(("NO_PROXY", "no_proxy"), ",".join(own))
 
     async def _serve(self) -> None:
         from logging import CRITICAL, Logger
 
-        from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector, web
+        from aiohttp import web
 
         app = web.Application(client_max_size=_LARGEST_BODY)
         app.router.add_route("*", "/{path:.*}", self._handle)
@@ -88,17 +86,9 @@ class CaptureServer:
         runner = web.AppRunner(app, access_log=None, logger=quiet, shutdown_timeout=1)
         await runner.setup()
         self._reading = asyncio.Semaphore(_AT_ONCE)
-        trusted = trusting(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
-        async with ClientSession(
-            connector=TCPConnector(limit=0, ssl=trusted),
-            cookie_jar=DummyCookieJar(),
-            timeout=ClientTimeout(),
-            auto_decompress=False,
-            trust_env=True,
-        ) as self._session:
-            await web.SockSite(runner, self._socket).start()
-            await self._ended.wait()
-            await runner.cleanup()
+        await web.SockSite(runner, self._socket).start()
+        await self._ended.wait()
+        await runner.cleanup()
 
     async def _handle(self, request: "web.Request") -> "web.Response":
         from aiohttp import web
@@ -136,22 +126,38 @@ class CaptureServer:
         self, request: "web.Request", endpoint: Endpoint, body: Values, written: bytes
     ) -> "web.Response":
         """Return the vendor's answer; one of an error is not recorded."""
-        from aiohttp import ClientError, web
-
-        kind = "azure" if "/openai/" in request.path else endpoint.vendor
-        known = vendors()["addresses"][kind]
-        server = next(
-            filter(None, map(os.environ.get, known["variables"])), known.get("server", "")
+        from aiohttp import (
+            ClientError,
+            ClientSession,
+            ClientTimeout,
+            DummyCookieJar,
+            TCPConnector,
+            web,
         )
-        headers = {name: it for name, it in request.headers.items() if not _is_local(name)}
+
+        known = vendors()["addresses"]["azure" if "/openai/" in request.path else endpoint.vendor]
+        named = filter(None, map(os.environ.get, known["variables"]))
+        server = next(named, known.get("server", "")).rstrip("/")
+        trusted = trusting(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+        headers = request.headers.copy()
+        for name in filter(re.compile(_OF_CONNECTION).fullmatch, request.headers):
+            headers.popall(name, None)
         try:
-            async with self._session.post(
-                server.rstrip("/") + request.path_qs.removeprefix(known.get("path", "")),
-                data=written,
-                headers={**headers, "accept-encoding": "identity"},
-                allow_redirects=False,
-            ) as reply:
-                content = bytearray()
+            async with (
+                ClientSession(
+                    connector=TCPConnector(ssl=trusted),
+                    cookie_jar=DummyCookieJar(),
+                    timeout=ClientTimeout(),  # its own is five minutes
+                    auto_decompress=False,
+                ) as session,
+                session.post(
+                    server + request.path_qs.removeprefix(known.get("path", "")),
+                    data=written,
+                    headers={**headers, "accept-encoding": "identity"},
+                    allow_redirects=False,
+                ) as reply,
+            ):
+                content = b""
                 async for piece in reply.content.iter_chunked(PIECE):
                     content += piece
                     if len(content) > LARGEST_ANSWER:
@@ -161,11 +167,5 @@ class CaptureServer:
             return web.json_response(refusal(endpoint.vendor, 502, what), status=502)
         if reply.status == 200:
             self._take(endpoint, body, content.decode("utf-8", "replace"))
-        return web.Response(
-            status=reply.status, body=bytes(content), content_type=reply.content_type
-        )
-
-
-def _is_local(header: str) -> bool:
-    """Return whether a header is about the connection to this server."""
-    return re.fullmatch(_OF_CONNECTION, header) is not None
+        kind = reply.content_type
+        return web.Response(status=reply.status, body=content, content_type=kind)

@@ -77,31 +77,23 @@ class CapturedReader(CaseReader):
             line=line,
             input_messages=tuple(message for message, _ in found),
             sent=tuple(turn for _, turn in found),
-            tools=tuple(structs.replace(tool, line=line) for tool in prepared.tools),
+            tools=prepared.tools,
             settings=structs.replace(prepared.settings, body={"model": prepared.model, **body}),
         )
 
     def _turn(self, turn: Turn, at: int, line: int) -> tuple[TestMessage, Turn]:
         """Return a message, and its turn, whose texts know where they are from."""
-        parts: list[Part] = []
-        for part in turn.parts:
-            if part.media is None and turn.role != "assistant":
-                parts += self._sources.split(part.text)
-            else:
-                parts.append(part)
-        parts = [
+        split = (piece for part in turn.parts for piece in self._sources.split(part))
+        parts = tuple(
             structs.replace(part, message=at, content=number, line=line)
-            for number, part in enumerate(parts)
-        ]
-        written = [part.text if part.media is None else {"type": part.media.kind} for part in parts]
-        calls = tuple(structs.replace(call, line=line) for call in turn.calls)
-        thinking = tuple(structs.replace(each, line=line) for each in turn.thinking)
-        turn = structs.replace(turn, parts=tuple(parts), message=at, calls=calls, thinking=thinking)
-        lines = (line,) * len(parts)
-        message = TestMessage(
-            turn.role, written, line, lines, "", calls, turn.answers, turn.is_error, thinking
+            for number, part in enumerate(split)
         )
-        return message, turn
+        written = [part.text if part.media is None else {"type": part.media.kind} for part in parts]
+        message = TestMessage(
+            *(turn.role, written, line, (line,) * len(parts), ""),
+            *(turn.calls, turn.answers, turn.is_error, turn.thinking),
+        )
+        return message, structs.replace(turn, parts=parts, message=at)
 
 
 def _media(segment: Segment) -> Part | None:
@@ -175,9 +167,9 @@ class _Sources:
                 self._files.find(f"/{path}")  # which refuses what may hold keys
                 self._lines[path] = lines, found
 
-    def split(self, text: str) -> Iterator[Part]:
-        """Yield a text in parts: those that are lines of a file, and those between them."""
-        written = text.split("\n")
+    def split(self, part: Part) -> Iterator[Part]:
+        """Yield a part in parts: those that are lines of a file, and those between them."""
+        written = part.text.split("\n")
         lines = [line.strip() for line in written]
         best = (False, _SHORTEST_TEXT - 1, "", 0, 0)
         for path, (theirs, wanted) in self._lines.items():
@@ -188,12 +180,13 @@ class _Sources:
             best = max(best, found if found[0] or found[1] >= _SHORTEST_TEXT else best)
         is_whole, _, path, start, end = best
         if not path:
-            yield Part("text", text)
+            yield part
             return
-        if start:
-            yield from self.split("\n".join(written[:start]))
-        yield Part("text", "\n".join(written[start:end]), path=path, resolved_path=path)
         if is_whole:
             self._files.read(path, _LARGEST_FILE)  # so that reviews may show its name
-        if end < len(lines):
-            yield from self.split("\n".join(written[end:]))
+        own = structs.replace(part, text="\n".join(written[start:end]))
+        for each in (written[:start], None, written[end:]):
+            if each is None:
+                yield structs.replace(own, path=path, resolved_path=path)
+            elif each:
+                yield from self.split(structs.replace(part, text="\n".join(each)))
