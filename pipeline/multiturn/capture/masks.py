@@ -57,8 +57,8 @@ def _day(day: date) -> str:
     first = rf"(?:{of_week},? )?"
     return (
         rf"\b(?:{year}(?P<gap>[-/.]?){day:%m}(?P=gap){day:%d}|{month}/{number}/{year}|{number}[./]{month}[./]{year}"
-        rf"|{first}{of_month} {number}(?:st|nd|rd|th)?,? {year}"
-        rf"|{first}{number}(?:st|nd|rd|th)? {of_month},? {year})(?!\d)"
+        rf"|{first}{of_month} {number}(?:[snrt][tdh])?,? {year}"
+        rf"|{first}{number}(?:[snrt][tdh])? {of_month},? {year})(?!\d)"
     )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LARGEST_BODY = 50_000_000  # bytes; of images, OpenAI takes so many
 _SECONDS = 60  # in which a body has come
 _AT_ONCE = 16  # bodies that are read at a time
-_OF_CONNECTION = r"(?i)host|connection|content-(length|encoding)|(accept|transfer)-encoding|te"
+_OF_CONNECTION = r"(?i)host|connection|content-(length|encoding)|(accept|transfer)-encoding"
 # Returns status, type and text of the answer to a body. Of one that was forwarded, it gets the
 # vendor's.
 Take = Callable[[Endpoint, Values, str | None], tuple[int, str, str]]

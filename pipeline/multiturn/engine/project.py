@@ -130,6 +130,7 @@ def _read(values: dict[str, Any], folder: Path) -> Defaults:
     except ValidationError as error:
         *types, key = re.findall("`(.*?)`", str(error))
         what = must_be(*types) if len(types) == 2 else "must be send or omit"
+        what = "must have pattern and as, and nothing else" if key.startswith("$.mask[") else what
         raise MultiturnError(f"{key.removeprefix('$.')} {what}") from None
 
     def from_here(written: str | None) -> str | None:
