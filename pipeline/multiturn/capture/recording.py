@@ -134,22 +134,21 @@ class Recording:
         self._size += len(request.key) + len(answer or "")
         if self._size > _MOST_BYTES:
             return self._refused(endpoint, 413, f"over {_MOST_BYTES:,} bytes; capture less")
-        self.requests.append(request)
         said: str | Answer = Answer()
         if self._file is not None:
             found = self._answers.get(self._key(request))
             if found is None:
                 near, differ = _nearest(request, self._known)
-                like = (
-                    f"it is like {near.id}, but there {first_of(differ)}"
-                    if near
-                    else "none is like it"
-                )
-                what = f"{self._file} has no answer to this request; {like}"
-                return self._refused(endpoint, 404, what)
+                what = f"{self._file} has no answer to this request"
+                like = f"; it is like {near.id}, but there {first_of(differ)}" if near else ""
+                self.requests.append(request)
+                return self._refused(endpoint, 404, what + like)
             said = found.pop(0) if len(found) > 1 else found[0]
+        if isinstance(said, str):
+            request = structs.replace(request, answer=said)
+        self.requests.append(request)
         kind, text = endpoint.answer(body, said if isinstance(said, Answer) else Answer(), number)
-        return 200, kind, said if isinstance(said, str) else text
+        return 200, kind, request.answer or text
 
     def write(self, path: str) -> None:
         """Write the requests to a file, whole or not at all."""
