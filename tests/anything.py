@@ -27,7 +27,7 @@ from multiturn.engine.selection import Selection
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.case import CASES_KEYS
 from multiturn.model.settings import SETTINGS
-from multiturn.providers.results import read_stored
+from multiturn.providers.results import StoredResults
 from multiturn.report.comparison import compare
 from multiturn.report.html import to_html
 from multiturn.report.markdown import to_markdown
@@ -314,7 +314,7 @@ def results(data: bytes) -> None:
     """Read a file of results, as --resume does."""
     path = _written("results.jsonl", data)
     with _error_at(path):
-        read_stored(str(path))
+        StoredResults(str(path))
 
 
 def locks(data: bytes) -> None:

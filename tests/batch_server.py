@@ -333,6 +333,8 @@ class BatchServer(Server):
         bodies = {one["custom_id"]: one["params"] for one in requests}
         if len(bodies) < len(requests):
             raise WrongError(400, "a custom_id is there twice")
+        if not all(re.fullmatch("[a-zA-Z0-9_-]{1,64}", name) for name in bodies):
+            raise WrongError(400, "custom_id: String should match '^[a-zA-Z0-9_-]{1,64}$'")
         return self._add("anthropic", bodies)
 
     def _anthropic_finish(self, batch: Batch) -> None:

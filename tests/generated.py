@@ -123,6 +123,6 @@ def some_options(stage: Stage) -> st.SearchStrategy[Mapping[str, Any]]:
         elif words:
             values[name] = st.sampled_from(words)
         elif not isinstance(option.default, int):
-            filled = [f"<{name}>" for name in placeholders_of(option.type)]
+            filled = [f"<{name}>" for name in placeholders_of(option.type) or ()]
             values[name] = st.sampled_from(["", "# ", *filled])
     return st.fixed_dictionaries({}, optional=values)

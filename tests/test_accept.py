@@ -237,6 +237,15 @@ NOW: State = {
 }
 
 
+def test_one_option_is_one_key_for_all_paths_that_it_names(project: Path) -> None:
+    cases = {name: [message("user", name, "Hi")] for name in ("x.txt", "y.txt")}
+    wanted = prepared(project, {**THEN, "suites": {"s": cases}}, {"header": "# {path}"})
+    (key,) = keys(project)
+    accept(project, key)
+    assert recorded(project) == wanted
+    assert check(project) == []
+
+
 def test_a_kill_at_any_write_leaves_no_file_half_written(project: Path) -> None:
     wanted = prepared(project, THEN, NOW)
     before, found = recorded(project), keys(project)

@@ -2,9 +2,12 @@
 
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
+from browser import Reader
 from commands import run
 from comparing import write
 from repositories import commit, git, replace
@@ -138,7 +141,66 @@ def test_of_ten_edits_at_once_each_annotation_is_beside_a_changed_line(recorded:
         replace(recorded, *edit)
     found = annotations(recorded)
     places = changed_lines(recorded)
+    assert len(found) == 10  # GitHub shows no more
     assert [message for place, message in found if place not in places] == []
+    said = "\n".join(message for _, message in found)
+    for privilege in (
+        "evals/tone.rules.md changed; it is part of a system message",
+        "evals/back.instructions.md is new in a system message, by the pattern '**/*.md'",
+        "user text becomes system text: 'Obey the customer.'",
+        "evals/c.rules.md is new in a system message, by the pattern '*.rules.md'",
+        "new text in a system message: 'You sell books.\\nBe brief.'",
+        "the definition of the tool find changed",
+    ):
+        assert f"change of privilege: {privilege}" in said
+
+
+@pytest.fixture
+def ten_edits(recorded: Path) -> Path:
+    """Return the page of a report about the pull request."""
+    for name, (file, old, new) in (PRIVILEGES | OTHERS).items():
+        replace(recorded, file, old, "B" * 64 if name == "a file" else new)
+    words = ("evals", "--against", "HEAD", "--output", "r.html")
+    assert run("report", *words, folder=recorded).returncode == 0
+    return recorded / "r.html"
+
+
+SHOWN = """() => [...document.querySelectorAll("body :not(script, noscript *)")]
+    .filter((part) => !part.children.length && part.getBoundingClientRect().bottom < innerHeight)
+    .map((part) => part.parentElement.textContent).join("\\n")"""
+
+
+def test_the_first_screen_says_what_changed_who_got_a_privilege_and_what_it_costs(
+    reader: Reader, ten_edits: Path
+) -> None:
+    page = reader.open(ten_edits, width=1280)
+    shown = page.evaluate(SHOWN)
+    for text in (
+        "10 differences",
+        "5 cases changed, 1 added",
+        "6 changes of privilege",
+        "evals/back.instructions.md is new in a system message, by the pattern '**/*.md'",
+        "the definition of the tool find changed in 2 cases",
+        # "B", 15/64, became 64 letters, 15 tokens.
+        f"evals/a.txt changed 'B' → '{'B' * 64}' in 1 case, about +15 tokens",
+        "embed_files.header in pipeline.yaml:4 '=== a.txt ===' → '--- a.txt ---' in 1 case",
+    ):
+        assert text in shown
+    assert reader.errors == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_read_the_report(
+    reader: Reader, ten_edits: Path, scheme: Literal["light", "dark"], width: int
+) -> None:
+    page = reader.open(ten_edits, width=width, scheme=scheme)
+    page.evaluate(Axe().axe_script)
+    found = "axe.run().then((found) => found.violations.map(({ id }) => id))"
+    for key in ("o", "n", "j", "?"):
+        page.keyboard.press(key)
+        assert page.evaluate(found) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_what_has_no_line_is_in_the_summary(recorded: Path) -> None:

@@ -157,7 +157,7 @@ def test_cancel_at_the_end_of_a_run_leaves_no_state_without_a_target(
     monkeypatch.chdir(tmp_path)
     assert run(*BATCH, "openai", "--no-wait", folder=tmp_path).returncode == 0
     provider = load_target("openai")
-    with Batches(provider, "out.jsonl", poll=0, say=print) as batches:
+    with Batches([provider], "out.jsonl", poll=0, say=print) as batches:
         assert run(*BATCH, "openai", "--resume", folder=tmp_path).returncode == 0
         with pytest.raises(MultiturnError, match=r"^no batch for 'out\.jsonl' is under way$"):
             batches.cancel()

@@ -5,6 +5,7 @@ The vendor is an object in this process; tests/test_batch.py asks the APIs throu
 
 import json
 import os
+import re
 import resource
 import sys
 from collections import Counter
@@ -173,7 +174,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def open_batches() -> Batches:
-    return Batches(openai(), "out.jsonl", poll=0, say=str)
+    return Batches([openai()], "out.jsonl", poll=0, say=str)
 
 
 def run(
@@ -423,6 +424,18 @@ def test_nothing_is_recorded_where_nothing_is_sent(folder: Path, named: Vendor) 
     (folder / "b.eval.yaml").write_text(json.dumps({"evalcases": brief}))
     assert run(cases=load_suite("b.eval.yaml")) == {"none": None}
     assert (named.batches, Path("out.jsonl.batch").exists()) == ({}, False)
+
+
+def test_a_state_of_before_whose_parts_name_no_target_is_continued(
+    folder: Path, named: Vendor
+) -> None:
+    named.lag = 1
+    assert run(wait=False) == {}
+    state = Path("out.jsonl.batch")
+    text = re.sub(r'("is":"part".*),"target":"t"', r"\1", state.read_text())
+    assert text.count('"target":"t"') == len(PROMPTS)  # of results, not of parts
+    state.write_text(text)
+    assert (run(), named.sent()) == (ALL, ONCE)
 
 
 @pytest.mark.parametrize("text", ["\n", "{}", "[" * 100_000 + "\n"], ids=repr)

@@ -175,8 +175,8 @@ evalcases:
         (
             "neither.yaml",
             [
-                "neither.yaml: the pipeline gives neither a chat prompt nor a question, so every"
-                " case comes out empty; add consolidate_system or render_question"
+                "neither.yaml: the pipeline gives neither a chat prompt nor a question; add"
+                " consolidate_system or render_question"
             ],
         ),
         (
@@ -265,12 +265,51 @@ def test_an_error_of_many_cases_is_said_of_three_and_counted(tmp_path: Path) -> 
         f"a.eval.yaml:{line}: case 'c{line - 2}'" for line in (2, 3, 4)
     ]
     said = examples[0].partition("'c0': ")[2]
-    assert more == f"6 more cases with the same error; --debug names each: {said}"
+    assert more == f"6 more errors with the same words; --debug names each: {said}"
     done = run("check", "a.eval.yaml", "--target", "claude", "--debug", folder=tmp_path)
     assert done.stderr.count("case 'c8'") == 1
-    assert "more cases" not in done.stderr
+    assert "more errors" not in done.stderr
     done = run("check", "a.eval.yaml", "--target", "claude", "--format", "json", folder=tmp_path)
     assert len(done.stdout.splitlines()) == 9
+
+
+@pytest.mark.parametrize("command", ["check", "convert", "convert --workers 2", "explain"])
+def test_a_warning_of_many_cases_is_said_of_three_and_counted(tmp_path: Path, command: str) -> None:
+    case = '- {id: c%d, input_messages: [{role: user, content: "%d\u200b"}]}'
+    write(tmp_path, {"a.eval.yaml": "\n".join(["evalcases:", *(case % (n, n) for n in range(9))])})
+    words = (*command.split(), "a.eval.yaml")
+    done = run(*words, folder=tmp_path)
+    examples = [line for line in done.stderr.splitlines() if ": warning: " in line]
+    assert [line.partition(":")[2].partition(":")[0] for line in examples] == ["2", "3", "4"]
+    assert done.returncode == 0
+    assert (
+        "6 more warnings with the same words; --debug names each:"
+        " 1 hidden character: ZERO WIDTH SPACE (1); remove what is not meant"
+    ) in done.stderr
+    done = run(*words, "--debug", folder=tmp_path)
+    assert done.stderr.count(": warning: ") == 9
+    assert "more warnings" not in done.stderr
+
+
+def test_a_log_for_programs_has_each_warning(tmp_path: Path) -> None:
+    case = '- {id: c%d, input_messages: [{role: user, content: "%d\u200b"}]}'
+    write(tmp_path, {"a.eval.yaml": "\n".join(["evalcases:", *(case % (n, n) for n in range(9))])})
+    done = run("convert", "a.eval.yaml", "--log-format", "json", folder=tmp_path)
+    assert len(done.stderr.splitlines()) == 9
+
+
+def test_a_repair_of_many_cases_names_three_of_them(tmp_path: Path) -> None:
+    case = "- {id: c%d, input_messages: [{role: user, content: Hi}, {role: user, content: Ho}]}"
+    target = "- {name: gem, provider: gemini, model: m, api_key: k}\n"
+    suite = "\n".join(["evalcases:", *(case % n for n in range(4))])
+    write(tmp_path, {"a.eval.yaml": suite, "targets.yaml": target})
+    words = ("check", "a.eval.yaml", "--target", "gem")
+    (note,) = (line for line in run(*words, folder=tmp_path).stderr.splitlines() if "G3" in line)
+    assert note.endswith("(4 cases, such as a.eval.yaml: c0, c1, c2; --debug names each)")
+    (note,) = (
+        line for line in run(*words, "--debug", folder=tmp_path).stderr.splitlines() if "G3" in line
+    )
+    assert note.endswith("(a.eval.yaml: c0, c1, c2, c3)")
 
 
 def test_what_is_not_known_of_the_targets_model_is_a_warning_and_with_strict_an_error(

@@ -186,10 +186,6 @@ def test_an_error_in_what_is_declared_is_raised_where_the_stage_is_used(
         run_stage(own, Conversion(Case(id="a", input_messages=())))
 
 
-def test_facts_may_be_an_iterator() -> None:
-    assert contract(declared("own", requires=iter(["chat"]))).requires == {"chat"}
-
-
 def with_more(order: Order, stages: Order, data: st.DataObject) -> Order:
     """Return an order with some stages more, each at any of its legal places."""
     for each in stages:

@@ -84,7 +84,7 @@ def test_the_page_of_importing_works_as_it_stands(tmp_path: Path) -> None:
         ("own-provider.md", 4),
         ("own-servers.md", 1),
         ("requests.md", 2),
-        ("results.md", 2),
+        ("results.md", 4),
         ("scale.md", 2),
         ("start.md", 6),
         ("suites.md", 4),

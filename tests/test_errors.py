@@ -29,7 +29,7 @@ from multiturn.documents.yaml_reader import read_documents
 from multiturn.engine.project import find_defaults
 from multiturn.pipelines.registry import stage_names
 from multiturn.providers.prices import price_of
-from multiturn.providers.results import read_stored
+from multiturn.providers.results import StoredResults
 from multiturn.suites.guideline_patterns import guideline_matcher
 
 SPEC = load_pipeline("spec")
@@ -85,7 +85,7 @@ KINDS = {
     "patterns": Kind(raised(lambda name: guideline_matcher((Path(name).read_text(),))), "x.txt"),
     "pipelines": Kind(show, "mine.yaml"),
     "prices": Kind(raised(lambda name: price_of("m", name)), "prices.yaml"),
-    "results": Kind(raised(read_stored), "results.jsonl"),
+    "results": Kind(raised(StoredResults), "results.jsonl"),
     "suites": Kind(convert, "x.eval.yaml"),
     "targets": Kind(
         raised(lambda name, target="az": load_target(target, file=name)), "targets.yaml"

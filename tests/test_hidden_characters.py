@@ -212,7 +212,7 @@ def test_each_text_has_one_warning_with_its_place(root: Path, command: str) -> N
     write(root, FILES)
     if "--check" in command:
         run("snapshot", ".", folder=root)
-    done = run(*command.split(), ".", folder=root)
+    done = run(*command.split(), ".", "--debug", folder=root)
     warned = [line for line in done.stderr.splitlines() if "hidden character" in line]
     expected = {f"{place}: warning: {why}" for place, why in WARNINGS.items()}
     assert set(warned) == expected

@@ -14,7 +14,7 @@ from limits import limited
 from loading import HI
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.engine.batches import BatchState
-from multiturn.providers.results import read_stored
+from multiturn.providers.results import StoredResults
 from multiturn.suites.discovery import find_suites
 
 GIGABYTE = 2**30
@@ -51,7 +51,7 @@ def test_a_folder_with_large_suites_is_searched_at_once(root: Path, text: str) -
 @pytest.mark.parametrize("nested", ['{"x":' + "[" * 100_000, '{"suite":' * 100_000])
 def test_results_that_are_nested_deep_are_an_error(root: Path, nested: str) -> None:
     write(root, {"results.jsonl": f"{nested}\n"})
-    assert "this is not a result" in str(error_of(read_stored, "results.jsonl"))
+    assert "this is not a result" in str(error_of(StoredResults, "results.jsonl"))
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "/dev/tty", "/"])
@@ -64,7 +64,7 @@ def test_what_is_no_file_is_an_error(path: str) -> None:
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
 @pytest.mark.parametrize(
-    "load", [read_stored, lambda path: BatchState(path.removesuffix(".batch"))]
+    "load", [StoredResults, lambda path: BatchState(path.removesuffix(".batch"))]
 )
 def test_results_and_states_of_batches_are_regular_files(
     root: Path, make: Callable[[str], None], load: Callable[[str], object]
@@ -76,13 +76,13 @@ def test_results_and_states_of_batches_are_regular_files(
 
 
 @pytest.mark.parametrize(
-    "load", [read_stored, lambda path: BatchState(path.removesuffix(".batch"))]
+    "load", [StoredResults, lambda path: BatchState(path.removesuffix(".batch"))]
 )
 def test_a_line_without_end_is_an_error(
     root: Path, monkeypatch: pytest.MonkeyPatch, load: Callable[[str], object]
 ) -> None:
     monkeypatch.setattr("multiturn.documents.input.MAX_RESULT_LINE", 1_000_000)
-    write(root, {"out.batch": "\n" if load is not read_stored else ""})
+    write(root, {"out.batch": "\n" if load is not StoredResults else ""})
     os.truncate("out.batch", GIGABYTE)
     with (
         limited(megabytes=5),
@@ -94,7 +94,7 @@ def test_a_line_without_end_is_an_error(
 def test_a_suite_in_a_results_file_may_be_no_path(root: Path) -> None:
     line = '{"suite":"/\\u0000/a","id":"a","target":"t","digest":"d","error":null}\n'
     write(root, {"results.jsonl": line})
-    assert list(read_stored("results.jsonl").values()) == ["d"]
+    assert list(StoredResults("results.jsonl").stored.values()) == ["d"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")

@@ -830,17 +830,19 @@ def test_a_conversation_grows_turn_by_turn(tmp_path: Path) -> None:
     assert case.input_messages[-1].content == "And 3?"
 
 
+NO_RESULT = "no conversation can go on from this result of a run, if it is one"
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
         ({**ANSWER, "response": None}, "case 'umbrella' has no answer; it is left out"),
         ({**ANSWER, "response": " "}, "case 'umbrella' has no answer; it is left out"),
         ({**ANSWER, "raw_request": None}, "case 'umbrella' has no answer; it is left out"),
-        (HELLO, "this is not a result of multiturn run"),
+        (HELLO, f"{NO_RESULT}: Object missing required field `id`"),
         (
             {**ANSWER, "tool_calls": [{"id": "c2", "name": "now", "arguments": "{a"}]},
-            "tool_calls: the arguments are not a JSON object, as the model wrote them; no"
-            " conversation can go on from them",
+            f"{NO_RESULT}: Expected `object`, got `str` - at `$.tool_calls[0].arguments`",
         ),
     ],
 )

@@ -13,6 +13,7 @@ from loading import cases
 from media_files import data_uri, image, pdf, wav, write_bytes
 from multiturn import Conversion, Media, Part, Pipeline, Turn, explain, load_pipeline, stage
 from multiturn.pipelines.contract import Stage
+from running import write_stage
 
 SUITE = """\
 evalcases:
@@ -190,3 +191,35 @@ def test_the_stage_that_dropped_or_replaced_an_image_is_named(
         (11, fate, why),
     ]
     assert {each.fate for each in explain(SPEC(Conversion(case))).fates} == {"shown"}
+
+
+SPACED = """
+from msgspec.structs import replace
+
+def spaced(turns):
+    parts = [tuple(replace(part, separator=", ") for part in turn.parts) for turn in turns]
+    return tuple(replace(turn, parts=p) for turn, p in zip(turns, parts))
+"""
+
+
+def test_a_line_break_is_beside_media_whatever_a_stage_has_put_there(project: Path) -> None:
+    write_stage(project, "conversion = conversion.edit_chat(spaced)", before=SPACED)
+    suite = project / "s.eval.yaml"
+    suite.write_text(suite.read_text().replace("What is wrong?", "What\n          - is wrong?"))
+    words = ("s.eval.yaml", "--pipeline", "p.yaml")
+    lines = ["What, is wrong?", "[image: shots/a.png]", "[image: shots/a.png]"]
+    as_text = run("convert", *words, "--format", "text", folder=project).stdout
+    assert as_text.splitlines()[2:5] == [f"  {line}" for line in lines]
+    explained = json.loads(run("explain", *words, "--format", "json", folder=project).stdout)
+    spans = explained["chat_prompt"][0]["spans"]
+    assert "".join(span["text"] for span in spans) == "\n".join(lines)
+    assert run("snapshot", *words, folder=project).returncode == 0
+    (snapshot,) = (project / "snapshots").rglob("page.yaml")
+    (_, content) = snapshot.read_text().split("    content:\n", 1)
+    assert content.splitlines()[:5] == [
+        '    - "What, is wrong?"',
+        "    - image: shots/a.png",
+        "      type: image/png",
+        f"      size: {len(image())}",
+        '    - "[image: shots/a.png]"',
+    ]

@@ -343,7 +343,7 @@ def report(tmp_path: Path, then: Files, now: Files) -> Report:
 )
 def test_a_report_has_the_differences_of_a_check(project: Path, tmp_path: Path, now: Files) -> None:
     lines = checked(project, FILES, now)
-    found = report_changes(report(tmp_path, FILES, now))
+    found, _ = report_changes(report(tmp_path, FILES, now))
     assert {each.key for each in found} == {line["key"] for line in lines} - {None}
     texts = {line["what"] for line in lines if line["kind"] == "text"}
     assert {each.what for each in found if each.kind == "file"} == texts

@@ -27,10 +27,10 @@ from multiturn import (
     MultiturnError,
     Pipeline,
     ProviderError,
+    dry_run,
     load_pipeline,
 )
 from multiturn.cli.lines import report_lines
-from multiturn.engine.run import prepare
 from multiturn.explaining.explanation import explain, preview_of
 from multiturn.explaining.record import record_for
 from multiturn.explaining.spans import in_spans, joined_text
@@ -340,7 +340,7 @@ def test_what_a_target_is_shown_to_get_is_in_the_log_of_its_server(
         conversion = pipeline(Conversion(case))
     except MultiturnError:
         return
-    dry = prepare(case, pipeline, provider)
+    (dry,) = dry_run([case], pipeline, provider)
     if dry.wire is None:
         with pytest.raises(ProviderError) as refusal:
             preview_of(conversion, provider)

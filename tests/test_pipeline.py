@@ -207,7 +207,10 @@ TWICE = Pipeline([*SPEC.steps[:3], *SPEC.steps[1:]])
         (lambda: SPEC.insert(guard_markers), 'either "after" or "before"'),
         (lambda: TWICE.remove("extract_guidelines"), '"extract_guidelines" is in this pipeline tw'),
         (lambda: Pipeline([lambda given: given]).to_yaml(), "cannot be named in a file"),
-        (lambda: Pipeline([of_program()]).to_yaml(), "such as my_stages.py: my_stages:drops"),
+        (
+            lambda: Pipeline([of_program()]).to_yaml(),
+            "drops cannot be named in a file: a stage is at the top",
+        ),
     ],
 )
 def test_an_edit_that_cannot_be_says_so(edit: Any, words: str) -> None:

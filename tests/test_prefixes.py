@@ -15,7 +15,7 @@ from loopback import KEY, Request, Server, completion
 from media_files import image
 from multiturn import Media, dry_run, estimate, load_target
 from multiturn.engine.costs import SharedPrefixes
-from multiturn.engine.run import Queue, RunCase
+from multiturn.engine.run import Lane, Queue, RunCase
 from multiturn.providers.base import Wire
 from multiturn.providers.results import Result
 from running import by_id, run
@@ -240,15 +240,16 @@ def deliveries(provider: Any, *prompts: tuple[str, ...]) -> list[RunCase]:
 
 
 def queue(given: Iterable[RunCase], *, waits: bool = True) -> Queue:
-    return Queue(iter(given), openai() if waits else azure(), "prefixes")
+    return Queue(iter(given), {"t": Lane(openai() if waits else azure(), "prefixes", 2000)})
 
 
 def sendable(cases: Queue, *, is_busy: bool = False) -> list[RunCase]:
     """Return what can be sent before an answer arrives, or what passes while all are busy."""
     found: list[RunCase] = []
+    cases.lanes["t"].free = 0 if is_busy else 2000
     while not cases.is_waiting:
         try:
-            delivery = cases.next(is_busy=is_busy)
+            delivery = cases.next()
         except StopIteration:
             break
         found += [] if delivery is None else [delivery]
@@ -271,7 +272,7 @@ def test_others_wait_until_the_first_of_them_is_answered() -> None:
     cases.answered(first)
     assert ids(sendable(cases)) == ["2", "5"]
     with pytest.raises(StopIteration):
-        cases.next(is_busy=False)
+        cases.next()
 
 
 def test_nobody_waits_for_a_few_characters_more() -> None:
@@ -297,7 +298,7 @@ def test_the_first_case_is_sent_before_another_one_is_read() -> None:
         pytest.fail("a second case was read")
 
     cases = queue(slow())
-    found = cases.next(is_busy=False)
+    found = cases.next()
     assert found is not None
     assert found.result.id == "0"
 
@@ -305,7 +306,7 @@ def test_the_first_case_is_sent_before_another_one_is_read() -> None:
 def test_where_no_cache_is_known_prefixes_are_together_and_nobody_waits() -> None:
     prompts = [(SHORT, "-"), *PROMPTS, (A, "7"), (B, "8")]
     cases = queue(deliveries(openai(), *prompts), waits=False)
-    first, second = cases.next(is_busy=False), cases.next(is_busy=False)
+    first, second = cases.next(), cases.next()
     assert first is not None
     assert second is not None
     assert ids([first, second]) == ["0", "1"]
@@ -316,8 +317,8 @@ def test_where_no_cache_is_known_prefixes_are_together_and_nobody_waits() -> Non
 
 def test_where_there_is_a_cache_none_is_read_while_no_more_can_be_sent() -> None:
     cases = queue(deliveries(openai(), *PROMPTS))
-    assert cases.next(is_busy=True) is None
-    assert cases.is_waiting
+    assert sendable(cases, is_busy=True) == []
+    assert cases.lanes["t"].ahead == []
 
 
 def test_requests_that_share_nothing_stay_in_their_order() -> None:
@@ -335,7 +336,7 @@ def test_requests_that_share_nothing_stay_in_their_order() -> None:
 def test_short_requests_that_are_read_ahead_go_first_in_their_order() -> None:
     prompts = [("S", "0"), ("S", "1"), (A, "2"), ("S", "3"), (A, "4")]
     cases = queue(deliveries(openai(), *prompts), waits=False)
-    first = cases.next(is_busy=False)
+    first = cases.next()
     assert first is not None
     assert sendable(cases, is_busy=True) == []
     cases.answered(first)
@@ -363,10 +364,10 @@ def test_an_error_in_reading_is_raised_after_the_cases_before_it() -> None:
         raise RuntimeError("no more")
 
     cases = queue(broken())
-    found = [cases.next(is_busy=False) for _ in range(3)]
+    found = [cases.next() for _ in range(3)]
     assert ids(delivery for delivery in found if delivery) == ["0", "1"]
     with pytest.raises(RuntimeError, match="no more"):
-        cases.next(is_busy=False)
+        cases.next()
 
 
 def test_at_most_a_thousand_cases_wait_and_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

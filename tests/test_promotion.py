@@ -112,8 +112,8 @@ def test_a_hook_may_remove_the_blank_line_at_the_end(folder: Path) -> None:
         pytest.param(
             "---\na:\n  - path: x\n    sha2",
             "x:5:1: not YAML: could not find expected ':' while scanning a simple key;"
-            ' write a colon and a space after a key, and "|" before a text of many lines,'
-            " which are indented more than the key",
+            ' write "key: text", all keys of a mapping and all items of a list in one column, and'
+            ' quote a text that has ": " in it or ends with ":"',
             id="torn",
         ),
         pytest.param(

@@ -38,8 +38,7 @@ SKIPPED = "1 span without messages skipped"
 RESULT = ['.text is sent as "{\\"degrees\\": 18}"', "stream is left out", "tool_choice is left out"]
 NAMED = "gen_ai.input.messages[3].parts[0].name is left out"
 SYSTEM_ITEM = [
-    'input[0] has another before it: {"role": "system", "content": [{"type": "text", "text":'
-    ' "Be brief."}]}',
+    'input[0] is added: {"role": "system", "content": [{"type": "text", "text": "Be brief."}]}',
     "instructions is left out",
 ]
 LANGFUSE = [

@@ -219,9 +219,9 @@ def test_an_error_of_a_revision_names_the_argument(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"resume": True}, "resume continues a file of results; name it with results"),
+        ({"resume": True}, "resume needs a file of results; name it with results"),
         ({"against": "HEAD"}, "against compares files: cases must be a path, and pipeline a name"),
-        ({"concurrency": 0}, "concurrency must be 1 or more"),
+        ({"concurrency": 0}, "concurrency must be a whole number above 0"),
     ],
 )
 def test_arguments_that_do_not_go_together_are_refused(

@@ -88,7 +88,7 @@ def test_any_number_of_workers_gives_the_same(folder: Path) -> None:
     assert [line.partition(":")[0] for line in errors] == [
         *("0.eval.yaml", "1.eval.yaml", "2.eval.yaml"),
         *("3.eval.jsonl", "3.eval.jsonl"),
-        "2 more cases with the same error; --debug names each",  # 3.eval.yaml and 4.eval.yaml
+        "2 more errors with the same words; --debug names each",  # 3.eval.yaml and 4.eval.yaml
     ]
     assert errors[3] == "3.eval.jsonl:71:1: not JSON: Expecting value"
     assert errors[4].startswith("3.eval.jsonl:152:1: duplicate id 'case 3', first used on line 4;")

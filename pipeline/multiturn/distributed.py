@@ -12,10 +12,10 @@ from multiturn.engine import converting
 from multiturn.engine.project import chosen_pipeline, chosen_suites, from_project
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
-from multiturn.explaining.record import record_of, to_json
+from multiturn.explaining.record import record_for, to_json
 from multiturn.logs import warn
 from multiturn.model.conversion import Conversion
-from multiturn.pipelines.pipeline import Pipeline, request_of
+from multiturn.pipelines.pipeline import Pipeline
 from multiturn.suites.discovery import find_suites
 
 try:
@@ -82,7 +82,7 @@ def slices_at(urls: Iterable[str], size: int = PARTITION_SIZE) -> Iterator[conve
 
 def to_line(conversion: Conversion) -> bytes:
     """Return a conversion as one line of JSON."""
-    return to_json(record_of(request_of(conversion), conversion.notices))
+    return to_json(record_for(conversion))
 
 
 def convert_on_cluster(

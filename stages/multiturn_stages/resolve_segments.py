@@ -96,10 +96,8 @@ class _Reader:
                 part = self._part(segment, index, number, line)
                 media = None if part is None else part.media
                 if media is not None and message.role == "system":
-                    raise InputError(
-                        f"{media.kind_in_words} cannot be in a system message;"
-                        " attach it to a message of the user"
-                    )
+                    what = f"{media.kind_in_words} cannot be in a system message;"
+                    raise InputError(f"{what} attach it to a message of the user")
                 if media is not None and media.detail is not None and media.kind != "image":
                     what = f"detail is of an image, not of {media.kind_in_words}; leave it out"
                     raise InputError(what)
@@ -157,9 +155,8 @@ class _Reader:
                     what = f"structured content that JSON cannot hold: {error}"
                     raise InputError(what) from None
             case _:
-                raise InputError(
-                    f"content must be text, a list or a mapping, not {type(segment).__name__}"
-                )
+                what = f"content must be text, a list or a mapping, not {type(segment).__name__}"
+                raise InputError(what)
         return None if is_blank(text) else Part("text", text, "\n", message, content, line)
 
     def _file(self, segment: Mapping[str, Any], at: Part) -> Part:

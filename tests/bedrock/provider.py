@@ -26,7 +26,7 @@ from multiturn.providers.layout import (
     want_user_media,
     without_detail,
 )
-from multiturn.providers.replies import TokenCount, counts
+from multiturn.providers.replies import counts
 from multiturn.providers.rules import RULES, rules_in
 
 _TABLE = """\
@@ -56,10 +56,6 @@ class BedrockSettings(HttpSettings, frozen=True, kw_only=True):
     base_url: str | None = None
     region: str = "us-east-1"
     temperature: UpTo1 = None
-
-
-class _Counted(Struct, rename="camel"):
-    input_tokens: TokenCount
 
 
 class _Called(Struct, rename="camel"):
@@ -102,7 +98,7 @@ class BedrockProvider(HttpProvider):
     api_version = "2023-06-01"
     body_forms = (FORM,)
     counts_tokens = True
-    count_type = _Counted
+    count_key = "inputTokens"
     tool_names = Names("B5", re.compile("[A-Za-z0-9_-]{1,64}"))
     hottest = ("B14", 1)
     address_settings = ("base_url", "region")

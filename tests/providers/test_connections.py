@@ -4,7 +4,6 @@ Also the headers that a target adds, which are hidden like keys where they come 
 """
 
 import base64
-import json
 import os
 import select
 import socket
@@ -514,7 +513,7 @@ def test_what_is_sent_anyway_cannot_be_replaced(
     write(folder, server.url, f"{{X-Team: evals, {name}: mine}}", provider=provider)
     with pytest.raises(MultiturnError) as caught:
         load_target("t")
-    assert str(caught.value).startswith("targets.yaml:2:3: target 't': headers cannot replace")
+    assert str(caught.value).startswith("targets.yaml:2:3: target 't': headers cannot have")
     assert name.lower() in str(caught.value).lower()
 
 
@@ -557,23 +556,10 @@ def test_headers_do_not_change_what_a_request_is(folder: Path, server: Server) -
 # Azure's tokens
 
 
-def token(claims: Any) -> str:
-    """Return a token of Entra with some claims."""
-    parts = ({"alg": "RS256", "typ": "JWT"}, claims)
-    texts = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode() for part in parts)
-    return ".".join((*(text.rstrip("=") for text in texts), "c2lnbmF0dXJlLTQ3MTE"))
-
-
-ODD_CLAIMS: list[Any] = [{}, {"exp": "soon"}, {"exp": None}, {"exp": [1]}, [], None, 7, "x"]
-
-
-@pytest.mark.parametrize("claims", [{"exp": 1}, {"exp": 32503680000}, *ODD_CLAIMS], ids=repr)
-def test_a_token_that_has_expired_ends_the_run_and_says_so(
-    claims: Any, folder: Path, server: Server
-) -> None:
+def test_a_token_that_is_refused_ends_the_run(folder: Path, server: Server) -> None:
     write_suite(folder, ["one", "two", "three"])
     write(folder, server.url, "{}", provider="azure")
-    targets, key = folder / "targets.yaml", token(claims)
+    targets, key = folder / "targets.yaml", "eyJhbGciOiJSUzI1NiJ9.eyJleHAiOjF9.c2lnbmF0dXJlLTQ3MTE"
     targets.write_text(targets.read_text().replace(KEY, key) + "  auth: bearer\n")
     server.fail(401, "Unauthorized.", times=None)
     arguments = ("--target", "t", "--output", "out.jsonl", "--concurrency", "1")
@@ -581,8 +567,7 @@ def test_a_token_that_has_expired_ends_the_run_and_says_so(
     assert (done.returncode, len(server.requests)) == (1, 1)
     assert server.requests[0].headers["authorization"] == f"Bearer {key}"
     assert "api-key" not in server.requests[0].headers
-    assert ("expired" in done.stderr) == (claims == {"exp": 1})
-    assert "api_key of the target 't'" in done.stderr
+    assert "check the api_key of the target 't'" in done.stderr
     assert "no more cases are sent" in done.stderr
     assert key not in done.stderr
 

@@ -22,9 +22,12 @@ def annotation(where: Place, message: str, *, title: str, severity: Severity) ->
     The file is named from the top of its repository. Escapes are those of the toolkit:
     https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
     """
+    file = os.path.realpath(where.file)
+    top = root_of(file)
+    is_in_git = where.file and os.path.exists(os.path.join(top, ".git"))
     properties = {
         "title": title,
-        "file": where.file and _from_top(where.file),
+        "file": os.path.relpath(file, top) if is_in_git else where.file,
         "line": where.line,
         "col": where.column,
     }
@@ -89,10 +92,3 @@ def no_commands() -> Iterator[None]:
 def _escaped(text: str) -> str:
     shown = visible(text).replace("%", "%25").replace("\n", "%0A")  # no other line end is left
     return without_commands(shown)
-
-
-def _from_top(path: str) -> str:
-    """Return a path from the top of its repository; as it is, if it is in none."""
-    real = os.path.realpath(path)
-    top = root_of(real)
-    return os.path.relpath(real, top) if os.path.exists(os.path.join(top, ".git")) else path

@@ -68,8 +68,7 @@ def check(options: shared.SuiteOptions, stages: bool) -> None:
         is_chosen = len(named) == 1 and shared.is_default("pipeline")
         chosen = named[0] if is_chosen else options.read_pipeline()
         provider = options.provider()
-        has_sink = not findings.is_text or findings.is_strict
-        with warnings_to(findings.warn if has_sink else None):
+        with warnings_to(findings.warn):
             try:
                 tried = named or [chosen] if stages else []
                 _check_cases(selection, chosen, provider, findings, tried)
@@ -100,6 +99,8 @@ class _Findings(Failures):
         error = MultiturnError(notice.why, where=notice.where, case_id=notice.case_id)
         if self.is_strict:
             self.add(error)
+        elif self.is_text:
+            super().warn(notice)
         else:
             self._print(error, "warning")
 
@@ -147,10 +148,8 @@ def _check_pipeline(path: str, findings: _Findings) -> "list[Pipeline]":
         return []
     missing = {"chat", "question"} - facts_along([step.stage for step in pipeline.steps])[-1]
     if len(missing) == 2:
-        what = (
-            "the pipeline gives neither a chat prompt nor a question, so every case comes out"
-            " empty; add consolidate_system or render_question"
-        )
+        what = "the pipeline gives neither a chat prompt nor a question; add"
+        what += " consolidate_system or render_question"
         findings.add(MultiturnError(what, where=path))
         return []
     try:
@@ -175,11 +174,13 @@ def _check_cases(
 ) -> None:
     """Add what is wrong with cases, and with stages ``tried`` on them; say how many are right."""
     from multiturn.engine.converting import convert_cases
+    from multiturn.engine.prompt_limit import PromptLimit
     from multiturn.explaining.explanation import explain, preview_of
     from multiturn.logs import TEXT_AS_MEDIA, debug, is_debugging
     from multiturn.snapshots.changes import name_cases
 
     right: Counter[str] = Counter()
+    limit = PromptLimit(provider)
     wrong: set[str] = set()
     noted: dict[str, tuple[Place, list[Key]]] = {}  # the first place and all cases of each note
     unsteady: dict[str, tuple[Place, list[Key]]] = {}  # of each stage that changes its own result
@@ -193,6 +194,7 @@ def _check_cases(
                     preview = preview_of(conversion, provider)
                     provider.warn_once(preview.doubts)
                     notes += preview.repairs
+                error = limit.error_of(conversion)
             except MultiturnError as refusal:
                 error = refusal
             case = conversion.case
@@ -213,7 +215,9 @@ def _check_cases(
             wrong.add(outcome.suite)
             findings.add(error)
     for note, (where, cases) in noted.items():
-        findings.note(where, f"{note} ({name_cases(cases)})")
+        every, some = name_cases(cases, len(cases)), name_cases(cases)
+        shown = every if every == some or findings.debug else f"{some}; --debug names each"
+        findings.note(where, f"{note} ({shown})")
     for name, (where, cases) in unsteady.items():
         what = f"the stage {name} changes its own result when it runs twice ({name_cases(cases)});"
         what += " let it leave alone what it has made: a stage knows its own text by part.stage"

@@ -73,10 +73,8 @@ def convert_suites(
     chosen, failures = options.read_pipeline(), options.failures
     if scheduler is not None:
         if output is None or format_ != "json" or workers > 1 or options.sample is not None:
-            raise click.UsageError(
-                "--scheduler writes JSON lines into the folder that --output names,"
-                " without --workers and --sample"
-            )
+            what = "--scheduler writes JSON lines into the folder that --output names, without"
+            raise click.UsageError(f"{what} --workers and --sample")
         _convert_on_cluster(scheduler, options, chosen, output)
         return
     selection = options.select()

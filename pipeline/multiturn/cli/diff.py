@@ -36,9 +36,9 @@ def diff(options: shared.SuiteOptions, old: str, new: str) -> None:
     Each case that differs is shown as a unified diff; the exit code is then 1.
     """
     from multiturn.cli.lines import DiffLine
-    from multiturn.cli.rendering import as_text_diff, record_with
+    from multiturn.cli.rendering import as_text_diff
     from multiturn.engine.converting import read_cases
-    from multiturn.explaining.record import to_json, to_yaml
+    from multiturn.explaining.record import record_for, to_json, to_yaml
     from multiturn.pipelines.pipeline_file import read_pipeline
 
     provider, failures = options.provider(), options.failures
@@ -52,7 +52,7 @@ def diff(options: shared.SuiteOptions, old: str, new: str) -> None:
         elif first.conversion is not None and second.conversion is not None:
             pair = first.conversion, second.conversion
             try:
-                texts = [to_yaml(record_with(each, provider)).decode() for each in pair]
+                texts = [to_yaml(record_for(each, provider)).decode() for each in pair]
             except MultiturnError as error:
                 failures.add(error)
                 continue

@@ -136,3 +136,5 @@ def command_line(context: click.Context) -> None:
     found, context.obj = find_defaults()
     values = {key: value for key, value in asdict(found).items() if value}
     context.default_map = dict.fromkeys(_COMMANDS, values)
+    if found.target is not None:  # run takes several
+        context.default_map["run"] = {**values, "target": (found.target,)}

@@ -51,11 +51,11 @@ def list_cases(options: shared.SuiteOptions, tokens: bool) -> None:
     conversions = options.conversions(only_files=not tokens)
     sized = _sized(conversions, options) if tokens else ()
     if options.format_ == "json":
-        for conversion, size, parts in sized:
-            entry = {**_entry(conversion), "tokens": size.count, "parts": parts}
+        counted = (
+            {**_entry(it), "tokens": size.count, "parts": parts} for it, size, parts in sized
+        )
+        for entry in counted if tokens else map(_entry, conversions):
             echo(to_json(entry), nl=False)
-        for conversion in () if tokens else conversions:
-            echo(to_json(_entry(conversion)), nl=False)
     elif tokens:
         _show_largest(sized)
     else:

@@ -8,6 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from functools import partial, wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -98,7 +99,7 @@ _HEADINGS = {
     "Results": ("record_wire", "record_thinking"),
     "Costs": ("count_tokens", "prices", "max_cost", "max_tokens"),
     "Batches": ("batch", "no_wait", "poll"),
-    "Scale": ("workers", "scheduler", "concurrency", "order"),
+    "Scale": ("workers", "scheduler", "concurrency", "rate", "order"),
     "Logging": ("quiet", "debug", "verbose", "log_format"),
 }
 _HEADING = {name: heading for heading, names in _HEADINGS.items() for name in names}
@@ -155,15 +156,19 @@ targets_option = click.option(  # the command gets it as targets_file
 
 
 def target_options(
-    words: str, name: str = "target", *, default: str | None = None
+    words: str, name: str = "target", *, several: tuple[str, ...] = ()
 ) -> Callable[[CommandFunction], CommandFunction]:
-    """Add ``--target``, by a name for the command, with a help text; and ``--targets``."""
+    """Add ``--target``, by a name for the command, with a help text; and ``--targets``.
+
+    A command that takes several targets says which are the default.
+    """
     option = click.option(
         "--target",
         name,
         metavar="NAME",
-        default=default,
-        show_default=default is not None,
+        default=several or None,
+        show_default=bool(several),
+        multiple=bool(several),
         shell_complete=complete_target,
         help=words,
     )
@@ -180,7 +185,7 @@ review_options = target_options(_SHOWS, "snapshot_target")  # that of the projec
 
 
 quiet_option = flag("-q", "--quiet", help="Print no summary.")
-debug_option = flag("--debug", help="Show tracebacks of errors, and all of many that are the same.")
+debug_option = flag("--debug", help="Show tracebacks, and each of many errors and warnings.")
 verbose_option = flag(  # for start_log
     "-v",
     "--verbose",
@@ -253,6 +258,8 @@ def suite_command(
 
             for name in {"preview_target", "snapshot_target"} & others.keys():
                 others["target"] = others.pop(name)
+            if isinstance(others.get("target"), tuple):
+                others["targets"] = others.pop("target")
             given = {name: others.pop(name) for name in SuiteOptions._fields if name in others}
             log, failures = start_log(verbose, log_format), Failures(debug=debug)
             options = SuiteOptions(**given, log=log, failures=failures)
@@ -260,7 +267,8 @@ def suite_command(
                 raise click.UsageError("name a SUITE, or set suites in multiturn.toml")
             if options.seed is not None and options.sample is None:
                 raise click.UsageError("--seed is for --sample; add --sample N")
-            with warnings_to(fail if options.strict else None):
+            to_log = None if log_format == "json" else failures.warn  # programs read all of them
+            with closing(failures), warnings_to(fail if options.strict else to_log):
                 function(options, **others)
             failures.finish()
 
@@ -313,6 +321,7 @@ class SuiteOptions(NamedTuple):
     failures: Failures
     pipeline: str = ""
     target: str | None = None
+    targets: tuple[str, ...] = ()  # of a command that takes several
     targets_file: str | None = None
     format_: str = ""
 

@@ -17,44 +17,58 @@ from multiturn.text import in_line, indented, number_of
 
 if TYPE_CHECKING:
     from multiturn.engine.selection import Selection
+    from multiturn.logs import Notice
 
 
-_EXAMPLES = 3  # of many cases that have the same error
+_EXAMPLES = 3  # of many errors, or warnings, with the same words
 
 
 class Failures:
     """Says on standard error what has failed, with tracebacks if ``debug``, and counts it.
 
-    Of many errors with the same words, as of a setting that a model refuses, it says the first,
-    and at the end how many more there are; with ``debug`` it says all.
+    Of many errors, or warnings, with the same words, as of a setting that a model refuses, it says
+    the first ones, and at the end how many more there are; with ``debug`` it says all.
     """
 
     def __init__(self, *, debug: bool = False) -> None:
         self.debug = debug
         self.count = 0
-        self._same = Counter[str]()
+        self._same = Counter[tuple[str, str]]()  # the kind, and the words
 
     def add(self, error: MultiturnError, trace: str = "") -> None:
         """Say why a case, or the rest of a suite, was skipped; another process has the trace."""
-        self._same[error.what] += 1
-        if self.debug:
-            self.say((trace or trace_of(error)).rstrip())
-        elif self._same[error.what] <= _EXAMPLES:
-            self.say(str(error))
-        else:
-            self.count += 1
+        self.count += 1
+        if self._is_example("error", error.what):
+            say(indented((trace or trace_of(error)).rstrip() if self.debug else str(error)))
+
+    def warn(self, notice: "Notice") -> None:
+        """Say a warning."""
+        from multiturn.logs import warn, warnings_to
+
+        if self._is_example("warning", notice.why):
+            with warnings_to(None):
+                warn(notice)
+
+    def _is_example(self, kind: str, words: str) -> bool:
+        self._same[kind, words] += 1
+        return self.debug or self._same[kind, words] <= _EXAMPLES
 
     def say(self, message: str) -> None:
         """Count a failure, and say why on standard error."""
         self.count += 1
         say(indented(message))
 
+    def close(self) -> None:
+        """Say how many errors and warnings were not said."""
+        for (kind, words), number in self._same.items():
+            if number > _EXAMPLES and not self.debug:
+                more = number_of(number - _EXAMPLES, f"more {kind}")
+                say(indented(f"{more} with the same words; --debug names each: {words}"))
+        self._same.clear()
+
     def finish(self) -> None:
         """End the process with exit code 1 if anything failed."""
-        for what, number in self._same.items():
-            if number > _EXAMPLES and not self.debug:
-                more = number_of(number - _EXAMPLES, "more case")
-                say(indented(f"{more} with the same error; --debug names each: {what}"))
+        self.close()
         if self.count:
             sys.exit(1)
 

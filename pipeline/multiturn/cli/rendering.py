@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.explaining.record import Record, record_for, record_of, to_json, to_yaml
+from multiturn.explaining.record import Record, record_for, to_json, to_yaml
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ChatMessage, result_in_words
 from multiturn.model.turns import Call
-from multiturn.pipelines.pipeline import request_of
 from multiturn.text import in_line, visible
 
 if TYPE_CHECKING:
@@ -42,17 +41,10 @@ def render(
         from multiturn.engine import formats  # of other tools
 
         return to_json(getattr(formats, f"to_{format_}")(conversion))
-    record = record_with(conversion, provider)
+    record = record_for(conversion, provider)
     if format_ == "text":
         return to_text(record, color=in_color)
     return (to_json if format_ == "json" else to_yaml)(record)
-
-
-def record_with(conversion: Conversion, provider: "TargetProvider | None") -> Record:
-    """Return the record of a conversion; with a provider, of what its target would be sent."""
-    if provider is None:
-        return record_of(request_of(conversion), conversion.notices)
-    return record_for(conversion, provider)
 
 
 def to_text(record: Record, *, color: bool = False) -> bytes:
@@ -88,7 +80,9 @@ def _indented(texts: Iterable[str]) -> list[str]:
 
 def to_result_text(result: "Result", *, color: bool) -> bytes:
     """Render an answer for reading, below where it is from."""
-    lines = _heading(result.suite, result.id, result.target, repairs=result.repairs)
+    number = [f"repeat {result.repeat}"] if result.repeat else []
+    names = (result.suite, result.id, result.target, *number)
+    lines = _heading(*names, repairs=result.repairs)
     lines += _indented(_said(result.response or "", result.tool_calls or ()))
     return _joined(lines, color)
 

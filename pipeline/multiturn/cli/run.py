@@ -1,6 +1,7 @@
 """The command that sends suites to a provider, and those that manage its batches."""
 
 import math
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -15,20 +16,40 @@ if TYPE_CHECKING:
     from multiturn.engine.run import Order, RunOptions
 
 
+def _rate(_context: click.Context, _param: click.Parameter, text: str | None) -> int | None:
+    if text is not None and not re.fullmatch("0*[1-9][0-9]*/min", text):
+        raise click.BadParameter("write the number of requests in a minute, such as 100/min")
+    return None if text is None else int(text.removesuffix("/min"))
+
+
 @shared.suite_command("run")
 @shared.target_options(
     "Target to send prompts to; echo sends nothing, and answers with the messages before the"
-    " repairs that an API requires.",
-    default="echo",
+    " repairs that an API requires. Repeatable: each target answers every case.",
+    several=("echo",),
 )
 @shared.output_option(
     "File to append each result to, as a line of JSON, as soon as there is an answer."
     "  [default: standard output]"
 )
+@shared.defaulted(
+    "--repeat",
+    metavar="N",
+    type=click.IntRange(1, 1000),
+    default=1,
+    help="Ask each case N times; each result has its number, as 'repeat'.",
+)
 @shared.flag(
     "--resume",
     help="Continue an earlier run: cases that succeeded and whose request is unchanged are not"
     " sent again.",
+)
+@click.option(
+    "--reuse",
+    metavar="OLD",
+    type=shared.PATH,
+    help="Copy from the results of an earlier run what is unchanged, and send the rest; needs"
+    " --output, another file.",
 )
 @click.option(
     "--against",
@@ -40,7 +61,13 @@ if TYPE_CHECKING:
     metavar="N",
     type=click.IntRange(1, 1000),
     default=8,
-    help="Maximum number of concurrent requests.",
+    help="Maximum number of concurrent requests to each target.",
+)
+@click.option(
+    "--rate",
+    metavar="N/min",
+    callback=_rate,
+    help="Maximum number of requests to each target in any 60 seconds, retries included.",
 )
 @shared.defaulted(
     "--order",
@@ -72,13 +99,14 @@ if TYPE_CHECKING:
     "--max-cost",
     metavar="DOLLARS",
     type=click.FloatRange(0, min_open=True),
-    help="Send nothing if the input alone costs more, and no more requests once that is spent.",
+    help="Send nothing if the input alone costs more, and no more requests once that is spent; each"
+    " target may cost as much.",
 )
 @click.option(
     "--max-tokens",
     metavar="N",
     type=click.IntRange(1),
-    help="Likewise, for the tokens of the run, input and output together.",
+    help="Likewise, for the tokens of each target, input and output together.",
 )
 @shared.flag(
     "--batch",
@@ -120,7 +148,6 @@ def run_suites(
     from multiturn.cli import sending
     from multiturn.engine.run import Run, counted
     from multiturn.engine.target import load_target
-    from multiturn.providers.targets import DEFAULT
 
     _check_options(click.get_current_context().params)
     selection = options.select()
@@ -129,9 +156,10 @@ def run_suites(
     # What is to be sent again depends on the address, which must then be known.
     sends = run_options["resume"] or not dry_run
     with writing(output):
-        provider = load_target(options.target or DEFAULT, file=options.targets_file, sends=sends)
+        file = options.targets_file
+        providers = [load_target(name, file=file, sends=sends) for name in options.targets]
         chosen = Run(
-            *(selection, options.pipeline, provider),
+            *(selection, options.pipeline, providers),
             results=output,
             batch=batch,
             is_dry=dry_run,
@@ -158,14 +186,17 @@ def _check_options(given: dict[str, Any]) -> None:
     """Refuse options that do not go together."""
     from multiturn.providers.targets import DEFAULT
 
-    is_echo = given["target"] == DEFAULT and shared.is_default("target")
+    is_echo = given["target"] == (DEFAULT,) and shared.is_default("target")
     output, batch, max_cost = given["output"], given["batch"], given["max_cost"]
     prints_text = given["format_"] == "text" and not shared.is_default("format_") and not batch
     refused = {
         "--targets is for --target; add it": given["targets_file"] is not None and is_echo,
         "--resume continues the file that --output names; add --output": given["resume"]
         and output is None,
+        "--reuse copies answers into the file that --output names; add --output": output is None
+        and given["reuse"] is not None,
         "--batch writes results into a file; name one with --output": batch and output is None,
+        "--rate limits single requests, not batches; leave it out": batch and given["rate"],
         "--no-wait and --poll are for --batch; add it, or leave them out": not batch
         and (given["no_wait"] or not shared.is_default("poll")),
         "--dry-run prints lines of JSON; for text, see convert --target": given["dry_run"]
@@ -234,7 +265,8 @@ def _open(results: str, targets_file: str | None) -> "Batches":
     from multiturn.providers.targets import find_target
 
     state = BatchState(results)
-    if state.target is None or not state.under_way:
+    if not state.under_way:
         raise nothing_under_way(results)
-    provider = find_target(state.target.name, file=targets_file)
-    return Batches(provider, results, poll=60, say=say_line)
+    names = dict.fromkeys(part.target for part in state.under_way)
+    providers = [find_target(name, file=targets_file) for name in names]
+    return Batches(providers, results, poll=60, say=say_line)

@@ -17,21 +17,26 @@ from multiturn.cli.printing import Failures, Progress, echo, estimated_cases, sa
 from multiturn.cli.rendering import to_result_text
 from multiturn.documents.output import standard_output
 from multiturn.engine import costs
-from multiturn.engine.run import Order, Run, RunCase, answers
+from multiturn.engine.run import Order, Run, RunCase, RunTarget, answers
 from multiturn.errors import LimitReachedError, MultiturnError, ProviderError
 from multiturn.explaining.record import to_json
-from multiturn.providers.base import TargetProvider
-from multiturn.providers.results import Result
+from multiturn.providers.base import TargetProvider, opened
+from multiturn.providers.results import Result, request_id
 from multiturn.text import dollars, first_of, in_line, number_of
 
 
-def say_estimate(estimate: costs.Estimate, provider: TargetProvider) -> None:
-    """Print how many tokens requests have, what they cost, and which do not fit the model."""
+def say_estimate(estimate: costs.Estimate, target: RunTarget) -> None:
+    """Print how many tokens a target's requests have, what they cost, and which do not fit."""
     if not estimate.cases:
         return
     for words in (_tokens, _money, _too_large):
-        if line := words(estimate, provider):
-            say_summary(line, err=True)
+        if line := words(estimate, target.provider):
+            _say_of(target, line)
+
+
+def _say_of(target: RunTarget, words: str) -> None:
+    """Print a line about a target, with its name where there are several."""
+    say_summary(": ".join(filter(None, (target.where, words))), err=True)
 
 
 def _tokens(estimate: costs.Estimate, provider: TargetProvider) -> str:
@@ -88,10 +93,14 @@ def _too_large(estimate: costs.Estimate, provider: TargetProvider) -> str:
     return f"{what} ({estimate.price.most_input:,} tokens): {first_of(named)}"
 
 
-def say_spending(budget: costs.Budget) -> None:
-    """Print the tokens that the vendor has counted, what they cost, and how far we were off."""
-    if not budget.cases:
-        return
+def say_spending(run: Run) -> None:
+    """Print the tokens that each vendor has counted, what they cost, and how far we were off."""
+    for target in run.targets.values():
+        if target.budget.cases:
+            _say_of(target, _spending(target.budget))
+
+
+def _spending(budget: costs.Budget) -> str:
     usage = budget.usage
     cached = f" ({_many(usage.cached)} from the cache)" if usage.cached else ""
     words = f"{_many(usage.input)} input tokens{cached}, {_many(usage.output)} output tokens"
@@ -102,7 +111,7 @@ def say_spending(budget: costs.Budget) -> None:
         side = "high" if off > 0 else "low"
         near = f"{abs(off):.0%} too {side}" if round(abs(off), 2) else "right"
         words += f"; the estimate of the input was {near}"
-    say_summary(words, err=True)
+    return words
 
 
 def _about(estimate: costs.Estimate) -> str:
@@ -135,7 +144,8 @@ class Tally:
         self.retried = 0  # number of those whose request was repeated
         self.repaired = 0  # number of those whose prompt was repaired
         self.rules: set[str] = set()  # ids of the rules that required it
-        self.is_denied = False  # whether the provider denied access; no more cases are sent then
+        self.denied: set[str] = set()  # targets that denied access; no more cases are sent to them
+        self._said: set[str] = set()  # errors of cases that were not sent: one for all targets
 
     def add(self, case: RunCase) -> None:
         """Print and count a case."""
@@ -153,15 +163,16 @@ class Tally:
             self.rules |= {repair.partition(":")[0] for repair in result.repairs}
         if result.error is None:
             return
-        if isinstance(case.error, MultiturnError):
-            self.failures.add(case.error)
-        elif not case.ends_run:
-            self.failures.say(result.error.message)
-        elif not self.is_denied:
-            self.is_denied = True
-            self.failures.say(f"{result.error.message}; no more cases are sent")
-        else:
+        message, target = result.error.message, result.target
+        is_said = target in self.denied if case.ends_run else message in self._said
+        if is_said:
             self.failures.count += 1
+        elif isinstance(case.error, MultiturnError):
+            self.failures.add(case.error)
+        else:
+            self.failures.say(f"{message}; no more cases are sent" if case.ends_run else message)
+        self._said |= {message} if case.wire is None else set()
+        self.denied |= {target} if case.ends_run else set()
 
     def summary(self) -> str:
         """Return how many cases were answered, reused and failed."""
@@ -198,32 +209,40 @@ def print_result(result: Result, *, as_text: bool) -> None:
 
 def rehearse(run: Run, failures: Failures) -> None:
     """Prepare all requests, and end the command if one cannot be sent."""
+    tally = Tally(failures)
     for case in run.rehearse():
         if case.result.error is not None:
-            Tally(failures).add(case)
+            tally.add(case)
     failures.finish()
 
 
 def preview(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
     """Print what would be sent, as JSON lines or how it is in parts, and what it would cost."""
-    found = costs.Estimate(run.budget.price, costs.SharedPrefixes(run.provider))
-    digests: set[str] = set()  # of a batch, where cases with the same request share one
+    targets = run.targets.items()
+    found = {
+        name: costs.Estimate(each.budget.price, costs.SharedPrefixes(each.provider))
+        for name, each in targets
+    }
+    known: set[tuple[str, str]] = set()  # of a batch, where cases with the same request share one
 
     def noted() -> Iterator[RunCase]:
         for case in cases:
-            if case.result.digest not in digests:
-                found.add(case)
-            if run.budget.batch:
-                digests.add(case.result.digest)
+            request = case.result.target, request_id(case.result)
+            if request not in known:
+                found[case.result.target].add(case)
+            if run.is_batch:
+                known.add(request)
             yield case
 
-    (_print_parts if run.budget.batch else _print_lines)(run, noted(), tally)
+    (_print_parts if run.is_batch else _print_lines)(run, noted(), tally)
     counts = tally.actions
-    words = "" if run.budget.batch else f"{counts['send']:,} to send, "
+    words = "" if run.is_batch else f"{counts['send']:,} to send, "
     words += f"{counts['reuse']:,} to reuse, {counts['refuse']:,} refused; nothing was sent"
     say_summary(words, err=True)
-    say_estimate(found, run.provider)
-    run.budget.check(found, run.provider)
+    for name, target in targets:
+        say_estimate(found[name], target)
+    for name, target in targets:
+        target.budget.check(found[name], target.provider)
 
 
 def _print_lines(_: Run, cases: Iterable[RunCase], tally: Tally) -> None:
@@ -243,6 +262,7 @@ def _print_lines(_: Run, cases: Iterable[RunCase], tally: Tally) -> None:
             "wire": None if wire is None else wire.shown.decode(),
             "made": result.made,
         }
+        line |= {"repeat": result.repeat} if result.repeat else {}
         standard_output().buffer.write(to_json(line))
     standard_output().buffer.flush()
 
@@ -253,11 +273,12 @@ def _print_parts(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
     batches = DryBatchRun(run)
     for case in batches.submit(cases):
         tally.add(case)
-    target, parts = batches.target, batches.parts
-    requests = number_of(sum(part.requests for part in parts), "request")
-    size = sum(part.size for part in parts)
-    where = ", ".join(filter(None, (target.provider, target.model, *target.address)))
-    echo(f"{requests} in {number_of(len(parts), 'part')}, {size:,} bytes, to {where}")
+    for name, target in batches.targets.items():
+        parts = [part for part in batches.parts if part.target == name]
+        requests = number_of(sum(part.requests for part in parts), "request")
+        size = sum(part.size for part in parts)
+        where = ", ".join(filter(None, (target.provider, target.model, *target.address)))
+        echo(f"{requests} in {number_of(len(parts), 'part')}, {size:,} bytes, to {where}")
 
 
 def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
@@ -278,7 +299,7 @@ def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
         with suppress(NotImplementedError, AttributeError):  # Windows has no such signals
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
                 asyncio.get_running_loop().add_signal_handler(number, end, number, this)
-        async with run.provider:
+        async with opened(target.provider for target in run.targets.values()):
             async for case in cases:
                 tally.add(case)
                 show_counts()
@@ -288,22 +309,27 @@ def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
         return f"{before} finished results are in {path}; continue with --resume" if path else ""
 
     is_mixed = run.path is None and standard_output().isatty()  # with answers, on the same terminal
-    with closing(Progress(lambda: estimated_cases(run.selection), hidden=is_mixed)) as progress:
+    times = len(run.targets) * len(run.numbers)
+
+    def total() -> int | None:
+        return (estimated_cases(run.selection) or 0) * times or None
+
+    with closing(Progress(total, hidden=is_mixed)) as progress:
         try:
             asyncio.run(main(answers(run, concurrency=concurrency, order=order)))
         except (KeyboardInterrupt, asyncio.CancelledError):
             progress.close()
-            say_spending(run.budget)
+            say_spending(run)
             say_line(f"interrupted after {number_of(tally.done, 'case')}{kept(':')}")
             sys.exit(exit_code(ended_by))
         except LimitReachedError as error:
             stopped = error
     path = run.results_path()
-    if run.results is not None and not (tally.is_denied or run.selection.is_partial or stopped):
+    if run.results is not None and not (tally.denied or run.selection.is_partial or stopped):
         name_removed(run.results.strays(), path)
     counts = f"{tally.summary()}, {tally.retried:,} retried"
     say_summary(f"{counts}{f': {path}' if path else ''}{tally.repairs()}", err=True)
-    say_spending(run.budget)
+    say_spending(run)
     if stopped is not None:
         tally.failures.say(in_line(f"{stopped}{kept(';')}"))
 
@@ -338,4 +364,4 @@ def send_batch(run: Run, tally: Tally, *, poll: float, wait: bool) -> None:
     if left:
         say_line(f"{number_of(left, 'request')} under way; get their results with --resume --batch")
     say_summary(f"{tally.summary()}: {path}{tally.repairs()}", err=True)
-    say_spending(run.budget)
+    say_spending(run)

@@ -83,9 +83,8 @@ def snapshot(
     if ((stat or show_all) and not check) or (stat and show_all):
         raise click.UsageError("--stat and --all are for --check, one of them")
     if options.format_ != "text" and (not check or stat or show_all):
-        raise click.UsageError(
-            f"--format {options.format_} is for --check, without --stat and --all"
-        )
+        what = f"--format {options.format_} is for --check, without --stat and --all"
+        raise click.UsageError(what)
     modes = {"--check": check, "--resolve": resolve, "--review": review, "--accept": accepted}
     asked = [name for name, is_given in modes.items() if is_given]
     if len(asked) > 1:

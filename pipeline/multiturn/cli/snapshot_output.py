@@ -77,7 +77,6 @@ def print_update(
     elif is_github:
         for text in snapshot_annotations(update, errors, warnings):
             echo(text)
-    failures.finish()
     if run.check and (update.files or update.findings):
         sys.exit(1)
 

@@ -79,37 +79,23 @@ _ESCAPED_PAIR = (
     rb"(?<!\\)((?:\\\\)*+)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
 )
 MAX_DIRECTIVES = 100
-# What to do about problems, by libyaml's words for them.
+_COLUMNS = (
+    '; write "key: text", all keys of a mapping and all items of a list in one column, and quote a'
+    ' text that has ": " in it or ends with ":"'
+)
+_QUOTES = (
+    '; indent with spaces, close brackets, and quote a text that has a bracket, a quote or ": " in'
+    " it, or begins with @, %, `, * or &"
+)
+# What to do about problems, by libyaml's words for them; the first that fits counts.
 _ADVICE = {
-    "invalid Unicode character escape": (
-        r"; \uD800 to \uDFFF are halves of a character: write both halves"
-    ),
+    "invalid Unicode": r"; \uD800 to \uDFFF are halves of a character: write both halves",
     "unknown escape": r"; in double quotes, write \\ for a backslash",
-    "mapping values are not allowed": (
-        '; quote a text that contains ": " or ends with ":", and begin all keys of a mapping in one'
-        " column"
-    ),
-    "unexpected ':'": '; quote a text that contains ": " or ends with ":"',
-    "expected ',' or": (
-        '; close the bracket, or quote a text that contains ": ", a bracket or a quote'
-    ),
-    "cannot start any token": (
-        "; indent with spaces, not tabs, and quote a text that begins with @, % or `"
-    ),
-    "expected key": "; begin all keys of a mapping in one column, and quote all of a text or none",
-    "expected '-' indicator": "; begin all items of a list in one column, and the keys of one, too",
-    "expected ':'": (
-        '; write a colon and a space after a key, and "|" before a text of many lines, which are'
-        " indented more than the key"
-    ),
     "quoted scalar": "; close the quotes of line {line}",
-    "expected alphabetic": "; quote a text that begins with * or &",
-    "tab character that violates": "; indent with spaces, not tabs",
     # YAML 1.2 allows it where text begins with a tab; libyaml wants to be told.
-    "tab character where an indentation": (
-        "; indent with spaces; if the text itself begins with a tab, write how far it is indented:"
-        ' "|2"'
-    ),
+    "tab character": '; indent with spaces; write "|2" before a text that begins with a tab',
+    **dict.fromkeys(("mapping values", "expected key", "':'", "'-'"), _COLUMNS),
+    **dict.fromkeys(("','", "cannot start any token", "expected alphabetic"), _QUOTES),
 }
 
 

@@ -23,20 +23,20 @@ from msgspec.structs import replace
 
 from multiturn.documents.input import lines_of, open_regular
 from multiturn.documents.output import lock, open_locked, open_output
-from multiturn.engine.run import Run, RunCase, RunOptions, want_no_loop
+from multiturn.engine.run import Providers, Run, RunCase, RunOptions, want_no_loop
 from multiturn.errors import BatchEndedError, MultiturnError, ProviderError, option
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.providers.base import LARGEST_ANSWER, Provider, TargetProvider
-from multiturn.providers.batch_api import BatchPart, BatchStatus, may_pass, places
-from multiturn.providers.results import Result, key_of, state_path
+from multiturn.providers.base import LARGEST_ANSWER, TargetProvider, opened
+from multiturn.providers.batch_api import BatchApi, BatchPart, BatchStatus, may_pass, places
+from multiturn.providers.results import Result, key_of, request_id, state_path
 from multiturn.providers.secrets import hide
 from multiturn.providers.targets import batches_of
 from multiturn.text import number_of
 
 
 class Target(Struct, frozen=True, tag_field="is", tag="target"):
-    """The target of the batches, without its key."""
+    """A target of the batches, without its key."""
 
     name: str
     provider: str
@@ -61,9 +61,9 @@ _decode = msgspec.json.Decoder(_Record).decode
 
 
 class BatchState:
-    """The state file of a run in batches: lines of JSON, the first of which is the target.
+    """The state file of a run in batches: lines of JSON, the first of which is a target.
 
-    Of several lines about a part, the last one is valid.
+    Of several lines about a part or a target, the last one is valid.
 
     Raises:
         MultiturnError: the file is not a state file.
@@ -72,13 +72,13 @@ class BatchState:
 
     def __init__(self, output: str) -> None:
         self.path = state_path(output)
-        self.target: Target | None = None  # None if there is no such file yet
+        self.targets: dict[str, Target] = {}  # by their names; none if there is no such file yet
         self.parts: dict[str, BatchPart] = {}  # by their tokens
         self.canceled = False
         self._file: BinaryIO | None = None
         self._read_to = 0  # bytes of the file whose records are noted
         self._catch_up()
-        if self.target is None and os.path.exists(self.path):
+        if not self.targets and os.path.exists(self.path):
             raise MultiturnError("this is not the state of a batch; move it away", where=self.path)
         if not self.under_way:  # the last run was killed before it removed the file
             self._clear()
@@ -102,13 +102,13 @@ class BatchState:
                 ending.enter_context(open_locked(self.path, "rb", wait))
             except FileNotFoundError:  # there is no such file yet, or no more
                 self._clear()
-            if self.target is not None:  # else the file is that of a run that ended
+            if self.targets:  # else the file is that of a run that ended
                 self._catch_up()
             yield
 
     def _clear(self) -> None:
         self.close()
-        self.target, self.parts, self.canceled, self._read_to = None, {}, False, 0
+        self.targets, self.parts, self.canceled, self._read_to = {}, {}, False, 0
 
     def _catch_up(self) -> None:
         for end, record in self._records(self._read_to):
@@ -131,9 +131,11 @@ class BatchState:
 
     def _note(self, record: _Record) -> None:
         if isinstance(record, Target):
-            self.target = record
+            self.targets[record.name] = record
         elif isinstance(record, BatchPart):
-            self.parts[record.token] = record
+            # Earlier versions had one target, and parts without its name.
+            target = record.target or next(iter(self.targets), "")
+            self.parts[record.token] = replace(record, target=target)
         elif isinstance(record, Canceled):
             self.canceled = True
 
@@ -142,10 +144,13 @@ class BatchState:
         """The parts that were sent, or may have been, and whose results are not stored."""
         return [part for part in self.parts.values() if not part.ended]
 
-    def start(self, target: Target) -> None:
-        """Write a new file, as a whole or not at all."""
+    def add(self, target: Target) -> None:
+        """Record a target; the first one in a new file, which is written whole or not at all."""
+        if self.targets:
+            self.keep(target)
+            return
         self._clear()
-        self.target = target
+        self._note(target)
         with open_output(self.path) as file:
             file.write(msgspec.json.encode(target) + b"\n")
 
@@ -153,7 +158,7 @@ class BatchState:
         """Record a case that waits for an answer, in a buffer that ``keep`` writes."""
         self._opened().write(msgspec.json.encode(record) + b"\n")
 
-    def keep(self, record: BatchPart | Canceled) -> None:
+    def keep(self, record: Target | BatchPart | Canceled) -> None:
         """Write a record to the disk, after those in the buffer."""
         self._note(record)
         file = self._opened()
@@ -174,18 +179,18 @@ class BatchState:
             if isinstance(record, Waiting) and record.part in tokens:
                 yield record
 
-    def waiting(self) -> tuple[dict[str, str], dict[bytes, str]]:
+    def waiting(self) -> tuple[dict[tuple[str, str], str], dict[bytes, str]]:
         """Return what waits for an answer.
 
         Returns:
-            The token of the part that has each request, by the request's digest; and the digest of
-            the last request of each case, by the case's key.
+            The token of the part that has each request, by its target's name and its id; and the
+            digest of the last request of each case, by the case's key.
         """
         tokens, latest = {}, {}
         for record in self.asked(*self.under_way):
-            digest = record.result.digest
-            tokens[digest] = self.parts[record.part].token  # one object for all its requests
-            latest[key_of(record.result)] = digest
+            part = self.parts[record.part]
+            tokens[part.target, request_id(record.result)] = part.token  # one object for all
+            latest[key_of(record.result)] = record.result.digest
         return tokens, latest
 
     def close(self) -> None:
@@ -195,14 +200,16 @@ class BatchState:
             self._file = None
 
 
-def check_batches(provider: TargetProvider, path: str, *, batch: bool, resume: bool) -> None:
+def check_batches(
+    providers: Iterable[TargetProvider], path: str, *, batch: bool, resume: bool
+) -> None:
     """Make sure that no request is sent twice, before anything is read.
 
     Raises:
-        MultiturnError: the provider has no batches, or one is under way that this run would not
+        MultiturnError: a provider has no batches, or one is under way that this run would not
             continue.
     """
-    if batch:
+    for provider in providers if batch else ():
         batches_of(provider)
     if BatchState(path).under_way and not (batch and resume):
         is_python = option("resume") == "resume="
@@ -219,32 +226,34 @@ class Batches:
     """The batches of a results file; a context manager.
 
     Args:
-        provider: of the target.
+        providers: of the targets.
         output: path of the results file.
         poll: seconds between two checks of the status.
         say: called with messages for the user.
 
     Raises:
-        MultiturnError: the provider has no batches, or another target's are under way.
+        MultiturnError: a provider has no batches, or another target's are under way.
     """
 
     def __init__(
-        self, provider: Any, output: str, *, poll: float, say: Callable[[str], object]
+        self, providers: Iterable[Any], output: str, *, poll: float, say: Callable[[str], object]
     ) -> None:
-        self.api = batches_of(provider)
-        self.provider = provider
+        self.apis: dict[str, BatchApi] = {}  # by the names of targets
+        self.targets: dict[str, Target] = {}
+        for each in providers:
+            address = hide(each.address(), each.secrets)
+            self.targets[each.name] = Target(each.name, each.kind, each.settings.model, address)
+            self.apis[each.name] = batches_of(each)
         self.poll = poll
         self.say = say
         self.statuses: dict[str, BatchStatus] = {}  # the last known ones, by the tokens of parts
         self.output = output
         self.state = BatchState(output)
-        address = hide(provider.address(), provider.secrets)
-        self.target = Target(provider.name, provider.kind, provider.settings.model, address)
-        if self.state.under_way and self.state.target != self.target:
-            name = self.state.target and self.state.target.name
-            what = f"a batch of the target {name!r}, or one with other settings, is under way;"
-            what += " finish it with that target and those settings"
-            raise MultiturnError(what, where=self.state.path)
+        for part in self.state.under_way:
+            if self.state.targets.get(part.target) != self.targets.get(part.target):
+                what = f"a batch of the target {part.target!r}, or one with other settings, is"
+                what += " under way; finish it with that target and those settings"
+                raise MultiturnError(what, where=self.state.path)
 
     def __enter__(self) -> Self:
         return self
@@ -263,7 +272,7 @@ class Batches:
         """
 
         async def call() -> _T:
-            async with self.provider:
+            async with opened(api.provider for api in self.apis.values()):
                 return await method(*arguments)
 
         return asyncio.run(call())
@@ -281,7 +290,7 @@ class Batches:
     def create(self, part: BatchPart, file: BinaryIO | None, tries: int = _CREATIONS) -> None:
         """Create the batch of a part, unless it is there after an attempt that seemed to fail."""
         try:
-            self._created(part, self.call(self.api.create, part, file))
+            self._created(part, self.call(self.apis[part.target].create, part, file))
         except ProviderError as error:
             if not may_pass(error):
                 if file is not None:  # the first attempt, which was refused: nothing was created
@@ -304,20 +313,20 @@ class Batches:
         A second search follows a first that found nothing: a vendor may be slow to list a batch.
         """
 
-        def digests() -> set[str]:
-            return {asked.result.digest for asked in self.state.asked(part)}
+        def ids() -> set[str]:
+            return {request_id(asked.result) for asked in self.state.asked(part)}
 
         others = {other.batch for other in self.state.parts.values()}
         said: set[str] = set()
         while True:
-            found = self.call(self.api.find, part, others, digests)
+            found = self.call(self.apis[part.target].find, part, others, ids)
             if found.batch:
                 self._created(part, found.batch)
                 return True
             what = ", before anything is sent again"
             if found.undecided:
-                ids = " and ".join(found.undecided)
-                what = f": once {ids} ended, the answers in it show whether it is this one"
+                named = " and ".join(found.undecided)
+                what = f": once {named} ended, the answers in it show whether it is this one"
             elif what in said:
                 return False
             if what not in said:
@@ -328,7 +337,7 @@ class Batches:
 
     def status_of(self, part: BatchPart) -> BatchStatus:
         """Return the status of a part's batch."""
-        self.statuses[part.token] = self.call(self.api.status_of, part.batch)
+        self.statuses[part.token] = self.call(self.apis[part.target].status_of, part.batch)
         return self.statuses[part.token]
 
     def cancel(self) -> None:
@@ -352,7 +361,7 @@ class Batches:
     def _end(self, part: BatchPart) -> ProviderError | None:
         try:
             if not self.status_of(part).ended:
-                self.call(self.api.cancel, part.batch)
+                self.call(self.apis[part.target].cancel, part.batch)
         except ProviderError as error:
             return error if error.status != 409 else None  # 409: it has ended meanwhile
         return None
@@ -366,7 +375,7 @@ def nothing_under_way(output: str) -> MultiturnError:
 def run_batches(
     cases: Iterable[Case] | str | Path,
     pipeline: Pipeline | str | Path | None,
-    provider: Provider,
+    provider: Providers,
     results: str | Path,
     *,
     wait: bool = True,
@@ -384,7 +393,7 @@ def run_batches(
     Args:
         cases: as for ``run``.
         pipeline: as for ``run``.
-        provider: of a target; it must have a Batch API.
+        provider: of a target, or a list of them; each must have a Batch API.
         results: path of the file to append each result to, before it is yielded.
         wait: whether to wait until all batches have ended; else they are only sent, and the results
             of those that have ended are yielded.
@@ -420,7 +429,8 @@ class BatchRun(Batches):
     def __init__(self, run: Run, *, poll: float, say: Callable[[str], object]) -> None:
         if run.path is None:
             raise ValueError("batches need a file of results; name it with results")
-        super().__init__(run.provider, run.path, poll=poll, say=say)
+        providers = [target.provider for target in run.targets.values()]
+        super().__init__(providers, run.path, poll=poll, say=say)
         self.run = run
         self._seen: set[bytes] = set()  # keys of the results of this run's cases
 
@@ -434,7 +444,7 @@ class BatchRun(Batches):
         return os.path.dirname(os.path.abspath(self.state.path))
 
     @cached_property
-    def _waiting(self) -> tuple[dict[str, str], dict[bytes, str]]:
+    def _waiting(self) -> tuple[dict[tuple[str, str], str], dict[bytes, str]]:
         return self.state.waiting()
 
     def cases(self, *, wait: bool = True) -> Iterator[RunCase | None]:
@@ -468,9 +478,10 @@ class BatchRun(Batches):
         Cases with the same request share one.
         """
         tokens, latest = self._waiting
-        before, between, after = self.api.frame
-        part = BatchPart(secrets.token_hex(16))
-        with TemporaryFile(dir=self._folder) as file:
+        parts = {name: BatchPart(secrets.token_hex(16), target=name) for name in self.apis}
+        with ExitStack() as ending:
+            folder = self._folder
+            files = {name: ending.enter_context(TemporaryFile(dir=folder)) for name in self.apis}
             for case in cases:
                 result = case.result
                 key = key_of(result)
@@ -478,7 +489,7 @@ class BatchRun(Batches):
                 if case.wire is None:  # there is an error
                     yield case
                     continue
-                digest = result.digest
+                digest, name = result.digest, result.target
                 if latest.get(key) == digest:
                     continue
                 if key in latest:
@@ -486,32 +497,37 @@ class BatchRun(Batches):
                 if not case.has_result:
                     yield case
                     continue
-                if digest not in tokens:
-                    line = self.api.line(digest, case.wire.body)
+                name_and_id = name, request_id(result)
+                if name_and_id not in tokens:
+                    part, file, api = parts[name], files[name], self.apis[name]
+                    before, between, after = api.frame
+                    line = api.line(name_and_id[1], case.wire.body)
                     size = file.tell() + len(between) + len(line) + len(after)
-                    is_full = size > self.api.most_bytes or part.requests == self.api.most_requests
+                    is_full = size > api.most_bytes or part.requests == api.most_requests
                     if is_full and part.requests:
                         self._finish(part, file)
                         if self.state.canceled:
                             return
-                        part = BatchPart(secrets.token_hex(16))
+                        part = BatchPart(secrets.token_hex(16), target=name)
                     file.write((between if part.requests else before) + line)
-                    part = replace(part, requests=part.requests + 1)
-                    tokens[digest] = part.token
+                    parts[name] = replace(part, requests=part.requests + 1)
+                    tokens[name_and_id] = part.token
                 if self.run.options.get("record_wire"):
                     result = replace(result, wire=case.wire.body.decode())
-                self._ask(Waiting(tokens[digest], case.where, result))
-            if part.requests:
-                self._finish(part, file)
+                self._ask(Waiting(tokens[name_and_id], case.where, result))
+            for name, part in parts.items():
+                if part.requests:
+                    self._finish(part, files[name])
 
     def _ask(self, asked: Waiting) -> None:
-        if self.state.target is None:
-            self.state.start(self.target)
+        target = self.targets[asked.result.target]
+        if self.state.targets.get(target.name) != target:
+            self.state.add(target)
         self.state.ask(asked)
 
     def _finish(self, part: BatchPart, file: BinaryIO) -> None:
         """Send a part, and empty its file."""
-        file.write(self.api.frame[2])
+        file.write(self.apis[part.target].frame[2])
         part = replace(part, size=file.tell())
         file.seek(0)
         self._send(part, file)
@@ -522,7 +538,7 @@ class BatchRun(Batches):
         """Send a part, unless another process has canceled the batches meanwhile."""
         with self.state.alone(self.say):
             if not self.state.canceled:
-                part = self.call(self.api.prepare, part, file)
+                part = self.call(self.apis[part.target].prepare, part, file)
                 self.state.keep(part)
                 self.create(part, file)
 
@@ -565,8 +581,9 @@ class BatchRun(Batches):
     def _results(self, part: BatchPart, status: BatchStatus) -> Iterator[RunCase]:
         """Yield the cases that wait for a part that has ended, each with its result."""
         _, latest = self._waiting
+        api = self.apis[part.target]
         with TemporaryFile(dir=self._folder) as file:
-            self.call(self.api.fetch, status, file)
+            self.call(api.fetch, status, file)
             found = places(file)
             for waiting in self.state.asked(part):
                 result, key = waiting.result, key_of(waiting.result)
@@ -574,15 +591,16 @@ class BatchRun(Batches):
                     continue  # its case has another request now
                 case = RunCase("send", result, where=waiting.where)
                 try:
-                    if result.digest not in found:
+                    name = request_id(result)
+                    if name not in found:
                         why = status.why or f"{part.batch} ended without an answer to this request"
                         raise BatchEndedError(f"batch_{status.state}: {why}")
-                    file.seek(found[result.digest])
-                    answer = self.api.read(file.readline(LARGEST_ANSWER + 1))
+                    file.seek(found[name])
+                    answer = api.read(file.readline(LARGEST_ANSWER + 1))
                     thinking = self.run.options.get("record_thinking", False)
                     case = case.answered(answer, with_thinking=thinking)
                 except ProviderError as error:
-                    self.api.provider.teach(error)
+                    api.provider.teach(error)
                     case = case.failed(error)
                 self.run.keep(case)
                 if key not in self._seen and self.run.results is not None:

@@ -2,14 +2,17 @@
 
 import importlib.util
 from bisect import bisect_left, insort
-from functools import lru_cache
+from collections.abc import Iterable
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multiturn.errors import LimitReachedError, MultiturnError, option
+from multiturn.explaining.spans import Message, joined_text
 from multiturn.providers.base import TargetProvider, Wire
 from multiturn.providers.prices import Price, Usage, price_of
-from multiturn.text import dollars
+from multiturn.providers.results import request_id
+from multiturn.text import dollars, first_of, number_of
 
 if TYPE_CHECKING:
     from multiturn.engine.run import RunCase
@@ -81,6 +84,36 @@ class SharedPrefixes:
             oldest = next(iter(self._kept))
             del self._kept[oldest], self.texts[bisect_left(self.texts, oldest)]
             self._size -= len(oldest)
+
+
+class KeptPrefixes:
+    """What a change keeps of the prefix that the prompts of a suite share, as a cache does."""
+
+    def __init__(self, provider: TargetProvider) -> None:
+        self._provider = provider
+        # Of each suite: how many prompts changed, what they shared, and how much of it is left.
+        self._suites: dict[str, tuple[int, str, int]] = {}
+
+    def add(self, suite: str, *messages: Iterable[Message]) -> None:
+        """Add a prompt that has changed: what a model read of it, and what it reads now."""
+        then, now = (
+            "".join(f"{_MARK}{each.role}\n{joined_text(each.shown)}" for each in side)
+            for side in messages
+        )
+        number, shared, left = self._suites.get(suite, (0, then, len(then)))
+        shared = shared[: _common_length(shared, then)]
+        self._suites[suite] = number + 1, shared, min(left, _common_length(shared, now))
+
+    @property
+    def in_words(self) -> str:
+        """Where the prefixes end that lose tokens; empty if none does."""
+        count, found = self._provider.tokenizer.estimate, list[str]()
+        for suite, (number, shared, left) in self._suites.items():
+            then, now = count(shared), count(shared[:left])
+            if number > 1 and now < then >= (self._provider.cache_minimum or 0):
+                cases = f"{number_of(number, 'case')} of {suite}"
+                found.append(f"after {now:,} of {then:,} tokens now ({cases})")
+        return f"the shared prefix ends {first_of(found)}" if found else ""
 
 
 def longest_common(texts: list[str], text: str) -> tuple[int, str]:
@@ -229,6 +262,7 @@ class Budget:
         most_cost: in dollars; None for no limit.
         most_tokens: input and output together; None for no limit.
         batch: whether the requests are sent in batches, which nothing can stop once they are sent.
+        where: which target it is, for errors; empty for the only one.
 
     Attributes:
         rates: what tokens cost in this run; None if that is not known.
@@ -240,16 +274,24 @@ class Budget:
     """
 
     def __init__(
-        self, price: Price | None, *, most_cost: float | None, most_tokens: int | None, batch: bool
+        self,
+        price: Price | None,
+        *,
+        most_cost: float | None,
+        most_tokens: int | None,
+        batch: bool,
+        where: str = "",
     ) -> None:
         self.price, self.batch = price, batch
+        self._refused = partial(MultiturnError, where=where)
+        self._reached = partial(LimitReachedError, where=where)
         self.rates = None if price is None else price.batch if batch else price.now
         self.most_cost, self.most_tokens = most_cost, most_tokens
         self.has_limit = most_cost is not None or most_tokens is not None
         self.cases = self.estimated = 0
         self.usage, self.cost = Usage(), 0.0
         self._tokens, self._cost = 0, 0.0  # with those of the requests under way
-        self._paid: set[str] = set()  # digests; cases of a batch with the same request share one
+        self._paid: set[str] = set()  # ids; cases of a batch with the same request share one
 
     def _exceeded(self, tokens: int, cost: float) -> str:
         """Return the limit that an amount exceeds, as the user has written it; empty if none."""
@@ -267,10 +309,10 @@ class Budget:
         """
         if self.most_cost is not None and self.rates is None:
             what = "needs a price in a batch" if self.batch and self.price else "needs a price"
-            raise MultiturnError(f"{option('max-cost')} {what}: {no_price(provider)}")
+            raise self._refused(f"{option('max-cost')} {what}: {no_price(provider)}")
         if self.batch and found.unlimited and self.has_limit:
             what = "a batch cannot be stopped, so a limit of the run needs a limit of each answer"
-            raise MultiturnError(f"{what}; set max_output_tokens in the target")
+            raise self._refused(f"{what}; set max_output_tokens in the target")
         tokens, cost = found.input, found.input_cost
         if self.batch:
             tokens += found.output
@@ -278,10 +320,10 @@ class Budget:
         about = "" if found.is_exact else "about "
         if limit := self._exceeded(tokens, 0):
             what = "tokens with the output exceed" if self.batch else "input tokens exceed"
-            raise MultiturnError(f"{about}{tokens:,} {what} {limit}; nothing was sent")
+            raise self._refused(f"{about}{tokens:,} {what} {limit}; nothing was sent")
         if limit := self._exceeded(0, cost):
             what = "with the output exceeds" if self.batch else "for the input alone exceeds"
-            raise MultiturnError(f"{about}{dollars(cost)} {what} {limit}; nothing was sent")
+            raise self._refused(f"{about}{dollars(cost)} {what} {limit}; nothing was sent")
 
     def begin(self, case: "RunCase") -> None:
         """Note that a request is about to be sent.
@@ -294,16 +336,16 @@ class Budget:
         self._cost += cost
         if limit := self._exceeded(self._tokens, 0):
             used = self.usage.input + self.usage.output
-            raise LimitReachedError(f"stopped at {limit}: {used:,} tokens used")
+            raise self._reached(f"stopped at {limit}: {used:,} tokens used")
         if limit := self._exceeded(0, self._cost):
-            raise LimitReachedError(f"stopped at {limit}: {dollars(self.cost)} spent")
+            raise self._reached(f"stopped at {limit}: {dollars(self.cost)} spent")
 
     def end(self, case: "RunCase") -> None:
         """Note the result of a request; for an answer whose tokens nobody counts, the estimate."""
-        digest = case.result.digest
-        if self.batch and digest in self._paid:
+        name = request_id(case.result)
+        if self.batch and name in self._paid:
             return
-        self._paid |= {digest} if self.batch else set()
+        self._paid |= {name} if self.batch else set()
         counted = case.result.usage
         if "input_tokens" not in counted and case.result.error is None:
             return

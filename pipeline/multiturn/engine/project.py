@@ -41,6 +41,7 @@ class Defaults(Struct, frozen=True):
     target: str | None = None  # the name of a target
     default_system: Literal["send", "omit"] | None = None  # of targets that do not say it
     mask: tuple[Mask, ...] = ()  # what else changes from run to run in captured requests
+    max_prompt_tokens: int | None = None  # of suites that do not say it
 
 
 def find_defaults(folder: Path | None = None) -> tuple[Defaults, str]:

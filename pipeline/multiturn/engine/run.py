@@ -4,9 +4,10 @@ import asyncio
 import hashlib
 import os
 from bisect import bisect_left, insort
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
@@ -23,16 +24,18 @@ from multiturn.engine import costs
 from multiturn.engine.converting import ConvertedCase, convert_case, read_cases
 from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
-from multiturn.errors import MultiturnError, ProviderError, option
+from multiturn.errors import LimitReachedError, MultiturnError, ProviderError, option
 from multiturn.model.case import Case
+from multiturn.model.request import ProviderRequest
 from multiturn.model.tokens import Tokens
 from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers import results as results_file
-from multiturn.providers import targets
-from multiturn.providers.base import Provider, ProviderResponse, TargetProvider, Wire
+from multiturn.providers.base import Provider, ProviderResponse, TargetProvider, Wire, opened
 from multiturn.providers.custom import complete
-from multiturn.providers.results import Failure, Made, Result, ResultsFile
+from multiturn.providers.rate import Rate, at_once
+from multiturn.providers.results import Failure, Made, Result, ResultsFile, StoredResults
+from multiturn.providers.targets import counter_of
 from multiturn.text import utf8
 
 
@@ -56,10 +59,10 @@ Action = Literal["send", "reuse", "skip", "refuse", "unreadable"]
 
 
 class RunCase(Struct, frozen=True):
-    """One case on its way to a provider.
+    """One case on its way to one target, for the first time or again.
 
     Attributes:
-        action: what is done with it: ``send``; ``reuse``, as the results file has its answer;
+        action: what is done with it: ``send``; ``reuse``, as a results file has its answer;
             ``skip``, as its request was the same at the Git revision; ``refuse``, as it cannot be
             converted, or the provider's rules forbid it; ``unreadable``, as the suite is wrong.
         result: what is known of its result so far, such as repairs, digest and error. Its ``id`` is
@@ -118,28 +121,20 @@ class RunCase(Struct, frozen=True):
         return replace(self, result=result)
 
 
-def prepare(
-    case: Case,
-    pipeline: Pipeline,
-    provider: TargetProvider,
-    *,
-    strict: bool = False,
-    with_tokens: bool = True,
-) -> RunCase:
-    """Convert a case and prepare its request, without sending anything.
-
-    If strict, text that is lost without a rule is an error.
-    """
+def _converted(
+    case: Case, pipeline: Pipeline, *, strict: bool
+) -> tuple[RunCase, ProviderRequest | None]:
+    """Return a case that no target has yet, and its request; None if it cannot be converted."""
     names = ("outcome", "expected_messages", "conversation_id")
     given = {name: value for name in names if (value := getattr(case, name)) is not None}
-    result = Result(suite=utf8(case.suite), id=case.id, target=provider.name, **given)
+    result = Result(suite=utf8(case.suite), id=case.id, target="", **given)
     found = RunCase("refuse", result, where=str(case.where()))
     try:
         request = request_of(convert_case(case, pipeline, strict=strict))
     except Exception as error:  # a custom stage may raise anything
         message = str(error) if isinstance(error, MultiturnError) else repr(error)
         result = replace(result, error=Failure("conversion", utf8(message)))
-        return replace(found, result=result, error=error)
+        return replace(found, result=result, error=error), None
     asked_for = results_file.RawRequest(
         request.question,
         request.guidelines,
@@ -149,15 +144,47 @@ def prepare(
         tuple(file for file in request.input_files if file.media is not None) or UNSET,
         request.settings if request.settings.said() else UNSET,
     )
-    found = replace(found, result=replace(result, raw_request=asked_for))
-    try:
-        wire = provider.wire(request)
-        result = replace(found.result, repairs=wire.repairs, digest=wire.digest())
-        found = replace(found, result=result)
-        tokens = provider.tokens(wire) if with_tokens else None
-    except Exception as error:  # so may a custom provider
-        return found.failed(error)
-    return replace(found, action="send", wire=wire, tokens=tokens)
+    return replace(found, result=replace(result, raw_request=asked_for)), request
+
+
+class RunTarget(Struct, frozen=True):
+    """A target of a run.
+
+    Attributes:
+        provider: answers the requests.
+        where: its name, for messages; empty for the only target of a run.
+        made: what makes each result, but for its time and settings.
+        budget: adds up what the requests cost.
+        with_tokens: whether the tokens of requests are needed.
+    """
+
+    provider: TargetProvider
+    where: str
+    made: Made
+    budget: costs.Budget
+    with_tokens: bool
+
+    def prepared(self, case: RunCase, request: ProviderRequest | None) -> RunCase:
+        """Return a case for this target, with its request as it is sent; nothing is sent yet."""
+        name, made = self.provider.name, self.made_of(None)
+        where = ": ".join(filter(None, (self.where, case.where)))
+        found = replace(case, where=where, result=replace(case.result, target=name, made=made))
+        if request is None:
+            return found
+        try:
+            wire = self.provider.wire(request)
+            known = {"repairs": wire.repairs, "digest": wire.digest(), "made": self.made_of(wire)}
+            found = replace(found, result=replace(found.result, **known))
+            tokens = self.provider.tokens(wire) if self.with_tokens else None
+        except Exception as error:  # a custom provider may raise anything
+            return found.failed(error)
+        return replace(found, action="send", wire=wire, tokens=tokens)
+
+    def made_of(self, wire: Wire | None) -> Made:
+        """Return what makes the result of a request, now; without one, of an error."""
+        digest = None if wire is None else _digest((wire.prepared or wire.request).settings)
+        now = datetime.now(UTC).replace(microsecond=0)
+        return replace(self.made, settings_digest=digest, time=now)
 
 
 Order = Literal["prefixes", "suite"]
@@ -166,58 +193,61 @@ WINDOW_BYTES = 16 * 2**20  # of their requests, at most
 _WORTH_WAITING = 500  # characters of a prefix that another request is about to bring into the cache
 
 
-class Queue:
-    """The cases of a run in the order in which they are sent; by default, that of the suites.
+class Lane:
+    """The cases of a run for one target, in the order in which they are sent.
 
-    If the target may have a cache, cases are read ahead that others have a prefix with: those that
-    share one with a request under way wait for its answer. Where it is not known whether there is a
-    cache, none waits, but as long as no more can be sent, cases are read, so that those that share
-    a prefix come one after another.
+    If the target may have a cache, cases that share a prefix with one under way wait for its
+    answer. Where it is not known whether there is a cache, none waits, but those that share a
+    prefix come one after another.
 
-    At most a thousand cases are read ahead. Those that have no result in this run pass at once. An
-    error in reading is raised once the cases before it were returned.
+    Args:
+        provider: of the target.
+        order: ``prefixes`` for that, or ``suite`` for the order of the suites.
+        concurrency: maximum number of concurrent requests.
 
     Attributes:
-        is_waiting: whether there is no case before an answer arrives.
+        ahead: the cases that were read ahead, by their texts; what is too short to share anything
+            has none.
+        size: bytes of their requests.
+        free: how many more can be sent before an answer arrives.
+        is_ordering: whether cases are read, and put into order, while none can be sent.
     """
 
-    def __init__(self, cases: Iterator[RunCase], provider: TargetProvider, order: Order) -> None:
-        self.is_waiting = False
-        self._cases = cases
+    def __init__(self, provider: TargetProvider, order: Order, concurrency: int) -> None:
+        self.ahead: list[tuple[str, RunCase]] = []
+        self.size = 0
+        self.free = concurrency
         self._prefixes = costs.SharedPrefixes(provider, estimates=True)
         self._is_by_suite = order == "suite" or provider.has_cache is False
         self._waits = bool(provider.has_cache) and not self._is_by_suite
-        self._end: Exception | None = None  # of the cases: StopIteration, or an error
-        # Those that were read ahead, by their texts; what is too short to share anything has none.
-        self._ahead: list[tuple[str, RunCase]] = []
-        self._size = 0  # bytes of their requests
+        self.is_ordering = not (self._is_by_suite or self._waits)
         self._is_blocked = False  # whether all of them wait for requests under way
         self._under_way: list[str] = []  # texts of these requests, in alphabetical order
 
-    def next(self, *, is_busy: bool) -> RunCase | None:
-        """Return the next case; None if another one was read, or all wait for an answer.
-
-        If ``is_busy``, no more can be sent before an answer arrives.
-        """
-        if not is_busy and not self._is_blocked:
-            for at, (text, case) in enumerate(self._ahead):
+    def next(self) -> RunCase | None:
+        """Return the first case that can be sent now; None if there is none."""
+        if self.free and not self._is_blocked:
+            for at, (text, case) in enumerate(self.ahead):
                 if not self._must_wait(text):
-                    del self._ahead[at]
-                    self._size -= case.size
+                    del self.ahead[at]
+                    self.size -= case.size
                     return self._sent(text, case)
             self._is_blocked = True
-        is_needed = not (is_busy and (self._is_by_suite or self._waits))
-        is_full = len(self._ahead) >= WINDOW or self._size > WINDOW_BYTES
-        if self._end is None and is_needed and not is_full:
-            return self._read(is_busy=is_busy)
-        if self._end is not None and not self._ahead:
-            raise self._end
-        self.is_waiting = True
+        return None
+
+    def add(self, case: RunCase) -> RunCase | None:
+        """Add a case, when ``next`` has none; return it if it can be sent now."""
+        text = "" if self._is_by_suite else self._prefixes.text(case.wire)
+        if self.free and not self._must_wait(text):
+            return self._sent(text, case)
+        insort(self.ahead, (text, case), key=itemgetter(0))
+        self.size += case.size
         return None
 
     def answered(self, case: RunCase) -> None:
         """Let the cases be sent that share a prefix with this one."""
-        self.is_waiting = self._is_blocked = False
+        self._is_blocked = False
+        self.free += 1
         if self._waits:
             text = self._prefixes.text(case.wire)
             del self._under_way[bisect_left(self._under_way, text)]
@@ -231,38 +261,83 @@ class Queue:
         return self._prefixes.tokens(text[:length]) > 0
 
     def _sent(self, text: str, case: RunCase) -> RunCase:
+        self.free -= 1
         if self._waits:
             insort(self._under_way, text)
         return case
 
-    def _read(self, *, is_busy: bool) -> RunCase | None:
+
+class Queue:
+    """The cases of a run, each of which is read once, as they are sent to all targets.
+
+    At most a thousand cases are read ahead. Those that have no result in this run pass at once. An
+    error in reading is raised once the cases before it were returned.
+
+    Attributes:
+        lanes: by the names of targets; without those to which no more is sent.
+        is_waiting: whether there is no case before an answer arrives.
+    """
+
+    def __init__(self, cases: Iterator[RunCase], lanes: dict[str, Lane]) -> None:
+        self.lanes = lanes
+        self.is_waiting = False
+        self._cases = cases
+        self._end: Exception | None = None  # of the cases: StopIteration, or an error
+
+    def next(self) -> RunCase | None:
+        """Return the next case; None if another one was read, or all wait for an answer.
+
+        Raises:
+            StopIteration: there are no more.
+        """
+        lanes = self.lanes.values()
+        for lane in lanes:
+            if (case := lane.next()) is not None:
+                return case
+        ahead = sum(len(lane.ahead) for lane in lanes)
+        is_full = ahead >= WINDOW or sum(lane.size for lane in lanes) > WINDOW_BYTES
+        is_needed = any(lane.free or lane.is_ordering for lane in lanes)
+        if self._end is None and is_needed and not is_full:
+            return self._read()
+        if not lanes or (self._end is not None and not ahead):
+            raise (self._end if lanes else None) or StopIteration
+        self.is_waiting = True
+        return None
+
+    def answered(self, case: RunCase) -> None:
+        """Note the result of a case; after some errors, no more is sent to its target."""
+        self.is_waiting = False
+        if (lane := self.lanes.get(case.result.target)) is not None:
+            lane.answered(case)
+        if case.ends_run:
+            self.lanes.pop(case.result.target, None)
+
+    def _read(self) -> RunCase | None:
         """Read a case, and return it if it can be sent, or has no result."""
         try:
             case = next(self._cases)
         except Exception as error:  # StopIteration, or what a generator of cases raises
             self._end = error
             return None
-        if not case.has_result:
-            return case
-        text = "" if self._is_by_suite else self._prefixes.text(case.wire)
-        if not is_busy and not self._must_wait(text):
-            return self._sent(text, case)
-        insort(self._ahead, (text, case), key=itemgetter(0))
-        self._size += case.size
-        return None
+        lane = self.lanes.get(case.result.target)
+        return case if not case.has_result else None if lane is None else lane.add(case)
 
 
 _MOST_HELD = 16 * 2**20  # bytes of requests
 Cases = Iterable[Case] | Selection | str | Path
+Providers = Provider | Sequence[Provider]
 
 
 class RunOptions(TypedDict, total=False):
     """The options of a run that are off by default; the docstring of ``run`` describes them."""
 
+    repeat: int
     resume: bool
+    reuse: str | Path | None
     against: str | None
     record_wire: bool
     record_thinking: bool
+    rate: int | None
     max_cost: float | None
     max_tokens: int | None
     prices: str | Path | None
@@ -280,6 +355,10 @@ class Run:
         is_default: whether the pipeline comes from the project's defaults; those of the revision
             may then name another one.
 
+    Attributes:
+        targets: by their names.
+        numbers: of the repetitions of each case; unset if there is one.
+
     Raises:
         TypeError: an argument has the wrong type.
         ValueError: arguments do not go together.
@@ -290,7 +369,7 @@ class Run:
         self,
         cases: Cases,
         pipeline: Pipeline | str | Path | None,
-        provider: Provider,
+        provider: Providers,
         *,
         results: str | Path | None = None,
         batch: bool = False,
@@ -301,39 +380,55 @@ class Run:
         for unknown in options.keys() - RunOptions.__annotations__.keys():
             what = errors.did_you_mean(unknown, RunOptions.__annotations__)
             raise TypeError(f"a run has no option {unknown!r}; {what}")
-        self.options = options
-        self.provider = complete(provider)
+        self.options, self.is_batch = options, batch
+        several: Any = provider if isinstance(provider, list | tuple) else [provider]
+        providers = [complete(each) for each in several]
+        if not providers:
+            raise ValueError("a run has at least one provider; give one")
         self.selection, self._given, self.pipeline = _chosen(cases, pipeline)
         self.path = None if results is None else str(results)
         resume, against = options.get("resume", False), options.get("against")
-        if resume and self.path is None:
-            raise ValueError("resume continues a file of results; name it with results")
+        for name in ("resume", "reuse") if self.path is None else ():
+            if options.get(name):
+                raise ValueError(f"{name} needs a file of results; name it with results")
         if self.path is not None and (batch or os.path.exists(results_file.state_path(self.path))):
             # Most runs need nothing of what batches need.
             from multiturn.engine.batches import check_batches
 
-            check_batches(self.provider, self.path, batch=batch, resume=resume)
-        if not is_dry:
-            self.provider.check()
+            check_batches(providers, self.path, batch=batch, resume=resume)
+        for each in providers if not is_dry else ():
+            each.check()
         self.names = suite_names(self.selection)
+        repeat = _limit("repeat", options.get("repeat", 1), int)
+        self.numbers: Sequence[Any] = [UNSET] if repeat == 1 else range(1, repeat + 1)
         steps = self.pipeline.steps
-        self._made = Made(
-            provider=self.provider.kind or self.provider.settings.provider,
-            model=costs.model_of(self.provider) or None,
+        made = Made(
             pipeline=self.pipeline.name,
             pipeline_digest=_digest([(s.stage.__module__, s.name, s.options) for s in steps]),
             revision=_commit(),
             version=multiturn.__version__,
         )
-        self.budget = costs.Budget(
-            costs.price_for(self.provider, options.get("prices")) if self._made.model else None,
-            most_cost=_limit("max_cost", options.get("max_cost")),
-            most_tokens=_limit("max_tokens", options.get("max_tokens")),
-            batch=batch,
-        )
-        # Without a limit, a run only says how far an estimate was off. What a published tokenizer
-        # counts is no estimate, and its tables take 70 MB.
-        self._with_tokens = is_dry or self.budget.has_limit or not self.provider.tokenizer.encoding
+        self.targets: dict[str, RunTarget] = {}
+        for each in providers:
+            if each.name in self.targets:
+                what = f"the target {each.name!r} is given twice, and results have only its name"
+                raise MultiturnError(f"{what}; give it once")
+            model = costs.model_of(each) or None
+            where = f"target {each.name!r}" if len(providers) > 1 else ""
+            budget = costs.Budget(
+                costs.price_for(each, options.get("prices")) if model else None,
+                most_cost=_limit("max_cost", options.get("max_cost")),
+                most_tokens=_limit("max_tokens", options.get("max_tokens")),
+                batch=batch,
+                where=where,
+            )
+            # Without a limit, a run only says how far an estimate was off. What a published
+            # tokenizer counts is no estimate, and its tables take 70 MB.
+            with_tokens = is_dry or budget.has_limit or not each.tokenizer.encoding
+            made = replace(made, provider=each.kind or each.settings.provider, model=model)
+            rate = _limit("rate", options.get("rate"), int)
+            each.turn = at_once if rate is None else Rate(rate).turn
+            self.targets[each.name] = RunTarget(each, where, made, budget, with_tokens)
         self.earlier: dict[bytes, str] = {}  # digests at the revision, by the keys of results
         if against is not None:
             if isinstance(pipeline, Pipeline) or self._given is not None:
@@ -342,7 +437,8 @@ class Run:
             self.earlier = self._digests_at(against, is_default or pipeline is None)
         self.stored: dict[bytes, str] = {}  # digests of answered requests, by the same keys
         if is_dry and resume and self.path is not None and os.path.exists(self.path):
-            self.stored = results_file.read_stored(self.path)
+            self.stored = StoredResults(self.path).stored
+        self._old = StoredResults(str(options.get("reuse") or ""))
         self.results: ResultsFile | None = None
         self._held: list[RunCase] | None = None  # those of ``rehearse``, if they fit
 
@@ -364,10 +460,11 @@ class Run:
         given = (commit_of(revision), requests_of, self.selection, self.pipeline.name)
         with reading_at(*given, is_default=is_default) as then:
             for request in then:
-                suite, target = utf8(request.suite), self.provider.name
-                result = Result(suite=suite, id=request.eval_id, target=target)
-                with suppress(Exception):  # what a provider refuses has no digest
-                    digests[results_file.key_of(result)] = self.provider.wire(request).digest()
+                for name, target in self.targets.items():
+                    result = Result(suite=utf8(request.suite), id=request.eval_id, target=name)
+                    with suppress(Exception):  # what a provider refuses has no digest
+                        digest = target.provider.wire(request).digest()
+                        digests[results_file.key_of(result)] = digest
         return digests
 
     def check_budget(self) -> None:
@@ -376,11 +473,13 @@ class Run:
         Raises:
             MultiturnError: they do; or a price is not known; or as for ``rehearse``.
         """
-        if self.budget.has_limit:
-            found = costs.Estimate(self.budget.price)
+        budgets = {name: target.budget for name, target in self.targets.items()}
+        if any(budget.has_limit for budget in budgets.values()):
+            found = {name: costs.Estimate(budget.price) for name, budget in budgets.items()}
             for prepared in self.rehearse():
-                found.add(self._unless_known(prepared))
-            self.budget.check(found, self.provider)
+                found[prepared.result.target].add(self._unless_known(prepared))
+            for name, budget in budgets.items():
+                budget.check(found[name], self.targets[name].provider)
 
     def rehearse(self) -> Iterator[RunCase]:
         """Prepare every case, and yield it; ``cases`` can follow.
@@ -407,8 +506,8 @@ class Run:
         self._held = held if size <= _MOST_HELD else None
 
     def _check_second_reading(self) -> None:
-        name = "strict" if self.budget.most_tokens is None else "max-tokens"
-        name = name if self.budget.most_cost is None else "max-cost"
+        limits = [name for name in ("max_cost", "max_tokens") if self.options.get(name)]
+        name = [*limits, "strict"][0].replace("_", "-")
         what = f"{option(name)} reads requests of more than {_MOST_HELD // 2**20} MiB"
         if isinstance(self._given, Iterator):
             one = "an iterator of cases can be read only once; give a list"
@@ -421,35 +520,37 @@ class Run:
             case = self._unless_known(prepared)
             if self.results is not None:
                 self.results.touch(case.result)
+                if case.action == "reuse" and not results_file.is_stored(case.result, self.stored):
+                    self.results.copy(self._old.line(case.result))
             yield case
 
     def _unless_known(self, case: RunCase) -> RunCase:
         """Return a case that is not sent again if its request was answered, or is unchanged."""
-        if results_file.is_stored(case.result, self.stored):
+        known = partial(results_file.is_stored, case.result)
+        if known(self.stored) or known(self._old.stored):
             return replace(case, action="reuse")
-        is_unchanged = results_file.is_stored(case.result, self.earlier)
+        once = replace(case.result, repeat=UNSET)
+        is_unchanged = results_file.is_stored(once, self.earlier)
         return replace(case, action="skip") if is_unchanged else case
 
     def _prepared(self) -> Iterator[RunCase]:
         strict, sample = self.selection.strict, self.selection.sample
+        asked_for = UNSET if sample is None else str(sample)
         for each in self._read():
+            targets, request = [*self.targets.values()], None
             if each.case is not None and each.error is None:
-                given = (each.case, self.pipeline, self.provider)
-                case = prepare(*given, strict=strict, with_tokens=self._with_tokens)
+                case, request = _converted(each.case, self.pipeline, strict=strict)
             else:
                 failure = Failure("conversion", utf8(str(each.error)))
                 suite, case_id = utf8(self.names[each.suite]), each.case_id or ""
-                result = Result(suite=suite, id=case_id, target=self.provider.name, error=failure)
+                result = Result(suite=suite, id=case_id, target="", error=failure)
                 case = RunCase("unreadable", result, error=each.error)
-            asked_for = UNSET if sample is None else str(sample)
-            result = replace(case.result, sample=asked_for, made=self.made_of(case.wire))
-            yield replace(case, result=result)
-
-    def made_of(self, wire: Wire | None) -> Made:
-        """Return what makes the result of a request, now; without one, of an error."""
-        digest = None if wire is None else _digest((wire.prepared or wire.request).settings)
-        now = datetime.now(UTC).replace(microsecond=0)
-        return replace(self._made, settings_digest=digest, time=now)
+                targets = targets if case_id else targets[:1]
+            case = replace(case, result=replace(case.result, sample=asked_for))
+            for target in targets:
+                prepared = target.prepared(case, request)
+                for number in self.numbers if case.result.id else [UNSET]:
+                    yield replace(prepared, result=replace(prepared.result, repeat=number))
 
     def _read(self) -> Iterator[ConvertedCase]:
         if self._given is None:
@@ -461,7 +562,7 @@ class Run:
 
     def keep(self, case: RunCase) -> None:
         """Write the result of a case into the file, if there is one, and add up what it cost."""
-        self.budget.end(case)
+        self.targets[case.result.target].budget.end(case)
         if self.results is not None and case.result.id:
             self.results.append(case.result)
 
@@ -489,10 +590,11 @@ def _commit() -> str | None:
         return None
 
 
-def _limit(name: str, number: Any) -> Any:
-    want(number, int | float | None, f"{name} must be a number above 0")
+def _limit(name: str, number: Any, kind: Any = int | float) -> Any:
+    what = f"{name} must be a {'whole number' if kind is int else 'number'} above 0"
+    want(number, kind | None, what)
     if number is not None and not number > 0:  # NaN is not
-        raise ValueError(f"{name} must be a number above 0")
+        raise ValueError(what)
     return number
 
 
@@ -517,7 +619,7 @@ def _chosen(
 async def run(
     cases: Iterable[Case] | str | Path,
     pipeline: Pipeline | str | Path | None,
-    provider: Provider,
+    provider: Providers,
     *,
     results: str | Path | None = None,
     concurrency: int = 8,
@@ -529,26 +631,33 @@ async def run(
     Memory holds only the cases that wait for an answer, and at most 1,000 that are read ahead, or
     16 MiB of their requests. A case that cannot be read or converted, or gets no answer, yields a
     result with an error; its ``id`` is empty if that belongs to no case, as where a suite is not
-    YAML. After an ``access_denied``, ``target`` or ``unreachable``, no more cases are sent.
+    YAML. After an ``access_denied``, ``target`` or ``unreachable``, no more cases are sent to that
+    provider.
 
     Args:
         cases: the cases, which may be a generator; or the path of a suite or of a folder, whose
             root is then the project's.
         pipeline: the pipeline, its name or the path of its file; None for the project's, else
             ``spec``.
-        provider: answers the requests.
+        provider: answers the requests; or a list of providers, each of which answers all, and has
+            its own ``concurrency`` and limits.
         results: path of the file to append each result to, before it is yielded; without ``resume``
             it must be new or empty.
         concurrency: maximum number of concurrent requests.
         order: ``prefixes`` sends cases whose prompts begin in the same way together, if the vendor
             may cache that, the first of them before the others; ``suite`` keeps the suites' order.
         options: any of those below, each of which is off by default.
+        repeat: how often each case is asked; each answer has its number, ``repeat``.
         resume: continue the file of results: a case that succeeded there and whose request is
             unchanged is not sent, and yields nothing.
+        reuse: path of the results of an earlier run, which stays as it is: a case that succeeded
+            there and whose request is unchanged is not sent, and yields nothing; its line is
+            copied into the file of results.
         against: a Git revision: a case whose request was the same there is not sent, and yields
             nothing. Needs the path of a suite, and a pipeline's name or path.
         record_wire: add the exact body to each result.
         record_thinking: add what the model thought to each result, as the vendor sent it.
+        rate: the most requests in any 60 seconds, retries included.
         max_cost: dollars: if the input alone costs more, nothing is sent; later, no more is.
         max_tokens: likewise, the most tokens, input and output together.
         prices: path of a file with prices, which wins over those of the package genai-prices.
@@ -564,13 +673,11 @@ async def run(
         OSError: the file of results cannot be written.
         Exception: whatever a generator of cases raises, after the requests under way are done.
     """
-    want(concurrency, int, "concurrency must be a whole number")
-    if concurrency < 1:
-        raise ValueError("concurrency must be 1 or more")
+    _limit("concurrency", concurrency, int)
     if order not in get_args(Order):
         raise ValueError(f"order must be one of {', '.join(get_args(Order))}")
-    with Run(cases, pipeline, provider, results=results, **options) as opened:
-        async with aclosing(answers(opened, concurrency=concurrency, order=order)) as done:
+    with Run(cases, pipeline, provider, results=results, **options) as begun:
+        async with aclosing(answers(begun, concurrency=concurrency, order=order)) as done:
             async for case in done:
                 if case.has_result:
                     yield case.result
@@ -579,12 +686,11 @@ async def run(
 def dry_run(
     cases: Iterable[Case] | str | Path,
     pipeline: Pipeline | str | Path | None,
-    provider: Provider,
+    provider: Providers,
     *,
     results: str | Path | None = None,
-    resume: bool = False,
-    against: str | None = None,
     count_tokens: bool = False,
+    **options: Unpack[RunOptions],
 ) -> Iterator[RunCase]:
     """Return an iterator over what ``run`` would do with each case; nothing is sent or written.
 
@@ -592,8 +698,7 @@ def dry_run(
     many tokens each request has, and has an event loop of its own: inside another one, call it in a
     thread, as ``run_batches``.
     """
-    given = (cases, pipeline, provider)
-    dry = Run(*given, results=results, resume=resume, against=against, is_dry=True)
+    dry = Run(cases, pipeline, provider, results=results, is_dry=True, **options)
     return counted(dry) if count_tokens else dry.cases()
 
 
@@ -631,12 +736,16 @@ def answers(run: Run, *, concurrency: int, order: Order) -> AsyncGenerator[RunCa
     # The first case may come through a pipe. Ctrl-C ends the wait for it only outside the event
     # loop, which answers the first Ctrl-C by cancelling a task that never gets to run.
     first = list(islice(cases, 1))
-    return _answers(run, Queue(chain(first, cases), run.provider, order), concurrency)
+    targets = run.targets.items()
+    lanes = {name: Lane(target.provider, order, concurrency) for name, target in targets}
+    return _answers(run, Queue(chain(first, cases), lanes))
 
 
-async def _answers(run: Run, cases: Queue, concurrency: int) -> AsyncGenerator[RunCase, None]:
-    under_way: dict[asyncio.Task[RunCase], RunCase] = {}
-    failure, is_over = None, False
+async def _answers(run: Run, cases: Queue) -> AsyncGenerator[RunCase, None]:
+    under_way: set[asyncio.Task[RunCase]] = set()
+    failure: Exception | None = None
+    limits: list[str] = []  # that targets have reached
+    is_over = False
     try:
         while under_way or not is_over:
             if is_over or cases.is_waiting:
@@ -644,21 +753,26 @@ async def _answers(run: Run, cases: Queue, concurrency: int) -> AsyncGenerator[R
             else:
                 case = None
                 try:
-                    case = cases.next(is_busy=len(under_way) == concurrency)
+                    case = cases.next()
                     if case is not None and case.has_result:
-                        run.budget.begin(case)
-                        under_way[asyncio.create_task(_send(case, run))] = case
+                        target = run.targets[case.result.target]
+                        target.budget.begin(case)
+                        under_way.add(asyncio.create_task(_send(case, target, run.options)))
                 except StopIteration:
                     is_over = True
+                except LimitReachedError as error:
+                    limits.append(str(error))
+                    failure = LimitReachedError("; ".join(limits))
+                    del cases.lanes[target.provider.name]
                 except Exception as error:  # raised once the requests under way are done
                     failure, is_over = error, True
                 if case is not None and not case.has_result:
                     yield case
                 await asyncio.sleep(0)  # reading blocks the event loop: let the requests continue
             for task in filter(asyncio.Task.done, [*under_way]):
-                cases.answered(under_way.pop(task))
+                under_way.remove(task)
+                cases.answered(task.result())
                 run.keep(task.result())
-                is_over |= task.result().ends_run
                 yield task.result()
         if failure is not None:
             raise failure
@@ -671,16 +785,17 @@ async def _answers(run: Run, cases: Queue, concurrency: int) -> AsyncGenerator[R
             run.keep(task.result())
 
 
-async def _send(case: RunCase, run: Run) -> RunCase:
+async def _send(case: RunCase, target: RunTarget, options: RunOptions) -> RunCase:
     if case.wire is None:
         return case
     with suppress(Exception):  # send meets the same error, and reports it
-        await run.provider.prepare()
-    made, start = run.made_of(case.wire), perf_counter()
+        await target.provider.prepare()
+    await target.provider.turn()
+    made, start = target.made_of(case.wire), perf_counter()
     sent = b""
     try:
-        answer = await run.provider.send(case.wire)
-        done = case.answered(answer, with_thinking=run.options.get("record_thinking", False))
+        answer = await target.provider.send(case.wire)
+        done = case.answered(answer, with_thinking=options.get("record_thinking", False))
         sent = answer.wire
     # A library may raise CancelledError, which must not end the run. Where the run itself cancels
     # this task, at its end, nobody reads the result.
@@ -690,7 +805,7 @@ async def _send(case: RunCase, run: Run) -> RunCase:
         sent = error.wire if isinstance(error, ProviderError) else b""
         done = case.failed(error)
     latency = round((perf_counter() - start) * 1000, 1)
-    body = sent.decode("utf-8", "replace") if run.options.get("record_wire") and sent else UNSET
+    body = sent.decode("utf-8", "replace") if options.get("record_wire") and sent else UNSET
     return replace(done, result=replace(done.result, latency_ms=latency, wire=body, made=made))
 
 
@@ -705,18 +820,21 @@ def counted(run: Run, *, concurrency: int = 8) -> Iterator[RunCase]:
         RuntimeError: it is called inside an event loop.
     """
     want_no_loop("dry_run")
-    provider, cases = targets.counter_of(run.provider), run.cases()
+    targets, cases = run.targets.items(), run.cases()
+    counters = {name: counter_of(target.provider) for name, target in targets}
 
     async def count(case: RunCase) -> RunCase:
         if case.action != "send" or case.wire is None:
             return case
         try:
+            provider = counters[case.result.target]
+            await provider.turn()
             return replace(case, tokens=await provider.count_tokens(case.wire))
         except ProviderError as error:
             return replace(case.failed(error), action="refuse", wire=None, tokens=None)
 
     async def counts(some: list[RunCase]) -> list[RunCase]:
-        async with provider:
+        async with opened(counters.values()):
             return await asyncio.gather(*map(count, some))
 
     while some := list(islice(cases, concurrency)):

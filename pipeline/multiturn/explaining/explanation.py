@@ -22,7 +22,7 @@ from multiturn.model.case import PROMPT_KEY, Case, TestMessage, segments_of
 from multiturn.model.conversion import DROPPED, Conversion
 from multiturn.model.request import ProviderRequest
 from multiturn.model.settings import SETTINGS, RequestSettings
-from multiturn.model.turns import Part, Turn, as_json, is_blank, joined, kind_of, without_lines
+from multiturn.model.turns import Part, as_json, is_blank, joined, kind_of, without_lines
 from multiturn.pipelines.pipeline import request_of
 from multiturn.suites.streaming import Extent
 from multiturn.text import visible
@@ -112,7 +112,9 @@ class _Sent:
             return "dropped", "blank text is no content (rule 2)"
         if fate := self.noticed.get((DROPPED, where)):
             return fate
-        if key == PROMPT_KEY and _has_own_system(self.prompt):
+        system = (part for turn in self.prompt if turn.role == "system" for part in turn.parts)
+        is_own = (part.message is not None and not part.moved_by for part in system)
+        if key == PROMPT_KEY and any(is_own):
             return "dropped", "system messages replace it (rule 7)"
         return "lost", "no section of the system message holds it"
 
@@ -231,12 +233,6 @@ def _fates_of_roles(conversion: Conversion) -> Iterator[Fate]:
         where = case.where(messages[at].line, f"{case.message_key(at)}.{what}")
         why = whys.get(at) or meant
         yield Fate(where, *(("changed", why) if why else lost))
-
-
-def _has_own_system(prompt: Iterable[Turn]) -> bool:
-    """Return whether a prompt has system messages of the suite as such."""
-    parts = (part for turn in prompt if turn.role == "system" for part in turn.parts)
-    return any(part.message is not None and not part.moved_by for part in parts)
 
 
 def _as_written(parts: Sequence[Part], text: str | Media | None) -> _Fate | None:

@@ -57,8 +57,8 @@ def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Recor
     return record | {key: value for key, value in others.items() if value is not None}
 
 
-def record_for(conversion: Conversion, provider: "TargetProvider") -> Record:
-    """Return what ``multiturn convert --target`` writes of a case.
+def record_for(conversion: Conversion, provider: "TargetProvider | None" = None) -> Record:
+    """Return what ``multiturn convert`` writes of a case, with a provider for its target.
 
     Raises:
         ProviderError: as for ``preview_of``.
@@ -66,8 +66,10 @@ def record_for(conversion: Conversion, provider: "TargetProvider") -> Record:
     from multiturn.explaining.explanation import preview_of
 
     request = request_of(conversion)
-    preview = preview_of(conversion, provider, request)
     record = record_of(request, conversion.notices)
+    if provider is None:
+        return record
+    preview = preview_of(conversion, provider, request)
     head = {"suite": record.pop("suite"), "id": record.pop("id"), "target": provider.name}
     if preview.messages is not None:
         head["messages"] = list(map(message_of, preview.messages))

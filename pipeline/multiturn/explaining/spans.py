@@ -119,15 +119,17 @@ def _message(turn: Turn, case: Case) -> Message:
 def spans_in(parts: Sequence[Part], case: Case) -> Spans:
     """Return the texts of parts, and those between them, with their origins."""
     spans: list[Span] = []
-    above = None
-    for number, part in enumerate(parts):
+    above: Part | None = None
+    for part in parts:
         path = part.resolved_path or ""
-        if number and part.separator:
-            within = path if path == above else ""
-            spans.append(Span(part.separator, _BREAK.origin, within, stage=""))
+        # Nothing is sent between media and a text, whatever a stage has put there.
+        is_beside = above is not None and (above.media or part.media) is not None
+        if above is not None and (separator := "\n" if is_beside else part.separator):
+            within = path if path == (above.resolved_path or "") else ""
+            spans.append(Span(separator, _BREAK.origin, within, stage=""))
         if part.text:
             spans.append(_span(part, case, path))
-        above = path
+        above = part
     return tuple(spans)
 
 

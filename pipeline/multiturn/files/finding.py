@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from multiturn import errors
-from multiturn.errors import AttachmentError, OutsideRootError, from_here, nearly, option, quoted
+from multiturn.errors import AttachmentError, OutsideRootError, nearly, option, quoted
 from multiturn.files.media import HEAD, TYPES, Media, Store, too_large, type_of
-from multiturn.files.paths import FILE, is_below, open_below, real_path, root_of
+from multiturn.files.paths import FILE, is_below, open_below, real_path
 from multiturn.logs import Notice, warn
 from multiturn.text import CONTROL, has_conflict
 
@@ -22,15 +22,14 @@ _LONGEST = 4096  # characters, as in Linux; realpath takes the square of the len
 _MOST_COMPARED = 100  # names in a folder, with that of a missing file: 4 ms for each of them
 
 
-class Texts(dict[str, tuple[int, str, str]]):
+class Texts(dict[str, tuple[int, str, str] | Media]):
     """What was read in a run, by the real path of each file.
 
     Of each text: its size in bytes, its text without the newlines at its end, and these newlines.
     """
 
-    def __init__(self, *known: Mapping[str, tuple[int, str, str]]) -> None:
+    def __init__(self, *known: Mapping[str, tuple[int, str, str] | Media]) -> None:
         super().__init__(*known)
-        self.media: dict[str, Media] = {}  # images, documents and audio, by the same paths
         self.store = Store()  # of their bytes
         self.warned: set[errors.Place | str] = set()  # places; of merge conflicts, the files
 
@@ -76,7 +75,7 @@ class Files:
         for name, (path, media) in read.items():
             if media.has_bytes:
                 self._found[name] = path
-                self._texts.media[self._path(path)] = media
+                self._texts[self._path(path)] = media
 
     def find(self, written: str) -> str:
         """Return the path, relative to the root and with ``/``, of a file as a suite names it.
@@ -115,10 +114,11 @@ class Files:
             AttachmentError: not a regular file, unreadable, too large, or not UTF-8.
         """
         shown, path = quoted(written or resolved_path), self._path(resolved_path)
-        if path not in self._texts:
+        known = self._texts.get(path)
+        if known is None or isinstance(known, Media):
             data = read_regular(self.root, resolved_path, shown, max_bytes)
-            self._texts[path] = entry_of(data, shown)
-        size, text, newlines = self._texts[path]
+            known = self._texts[path] = entry_of(data, shown)
+        size, text, newlines = known
         if size > max_bytes:
             raise too_large(shown, max_bytes)
         return text + newlines if trailing_newlines else text
@@ -138,21 +138,21 @@ class Files:
         Raises:
             OutsideRootError, AttachmentError: as ``read`` does.
         """
-        path = self._path(resolved_path)
-        if path not in self._texts and path not in self._texts.media:
-            shown, limit = quoted(written), max_media_bytes
+        path, shown, limit = self._path(resolved_path), quoted(written), max_media_bytes
+        if path not in self._texts:
             data = read_regular(self.root, resolved_path, shown, max_bytes, limit)
-            if type_of(data[:HEAD]):
-                media = Media.of(data, written, store=self.store, max_bytes=limit)
-                self._texts.media[path] = media
-            else:
-                self._texts[path] = entry_of(data, shown)
-        if path not in self._texts.media:
+            is_media = type_of(data[:HEAD]) is not None
+            self._texts[path] = (
+                Media.of(data, written, store=self.store, max_bytes=limit)
+                if is_media
+                else entry_of(data, shown)
+            )
+        known = self._texts[path]
+        if not isinstance(known, Media):
             return self.read(resolved_path, max_bytes, keep, written)
-        media = self._texts.media[path]
-        if media.size > max_media_bytes:
-            raise too_large(quoted(written), max_media_bytes, "max_media_bytes")
-        return media if media.path == written else media.replace(path=written)
+        if known.size > limit:
+            raise too_large(shown, limit, "max_media_bytes")
+        return known if known.path == written else known.replace(path=written)
 
     @property
     def store(self) -> Store:
@@ -170,9 +170,8 @@ class Files:
 
     def known(self, resolved_path: str) -> str | Media | None:
         """Return the text (rule 3) or the media of a file that was read before, else None."""
-        path = self._path(resolved_path)
-        known = self._texts.get(path)
-        return self._texts.media.get(path) if known is None else known[1]
+        known = self._texts.get(self._path(resolved_path))
+        return known[1] if isinstance(known, tuple) else known
 
     def _path(self, resolved_path: str) -> str:
         names = resolved_path.split("/")
@@ -216,18 +215,12 @@ class Files:
         """Return where a missing file was looked for, and what may be wrong with its path."""
         looked = ", ".join(f"{os.path.relpath(folder, self.root)}/" for folder in folders)
         hint = ""
-        if "://" in written:
-            hint = "; only files can be attached, not URLs"
-        elif "\\" in written:
-            hint = "; folders end with /, not with a backslash"
-        elif re.search(r"[*?\[{]", written):
-            hint = "; name each file, globs are not expanded"
+        if re.search(r"://|[\\*?\[{]", written):
+            hint = "; name one file, with / after each folder"
         elif near := self._near(written, folders):
             hint = f"; did you mean {quoted(near)}?"
-        elif self.folders == [self.root] != [root_of(self._folder)]:
-            hint = f", the root {from_here(self.root)!r}; for another root, use {option('root')}"
         elif self.folders == [self.root] and not os.path.exists(os.path.join(self.root, ".git")):
-            hint = f", the root: no folder above has .git; for another root, use {option('root')}"
+            hint = f", the root; for another root, use {option('root')}"
         return f"Looked in {looked}{hint}"
 
     def _near(self, written: str, folders: list[str]) -> str | None:

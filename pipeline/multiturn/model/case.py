@@ -87,6 +87,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         execution: settings for a run of the case: the suite's, overlaid with the case's.
         settings: those of ``execution`` that shape the answer.
         hidden_characters: ``allow`` where the suite means characters that nobody sees.
+        max_prompt_tokens: the most tokens that its prompt may have; None for any number.
         files: finds and reads attached files; None where nothing can be attached.
         places: where the suite has each text that is in no message, by its key.
         sent: of a captured request, the messages, to which no pipeline applies; else None.
@@ -108,6 +109,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     execution: Any = None
     settings: RequestSettings = RequestSettings()
     hidden_characters: Literal["allow"] | None = None
+    max_prompt_tokens: int | None = None
     files: Files | None = None
     places: Mapping[str, Place] = {}
     sent: Turns | None = None

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from msgspec import Struct, ValidationError, convert, structs
@@ -135,24 +134,15 @@ def unpaired(messages: "Iterable[Turn | TestMessage]") -> tuple[int, str, str]:
 def mapped_tool(tool: Tool, key: str, ask: Ask) -> Tool:
     """Return a tool with its description, and those in its schema, as ``ask`` gives them."""
 
-    def described(value: Any, path: str) -> Any:
-        if isinstance(value, Mapping):
-            return {
-                name: ask(f"{path}.description", child)
-                if name == "description" and isinstance(child, str)
-                else described(child, _below(path, name))
-                for name, child in value.items()
-            }
-        if isinstance(value, list | tuple):
-            return [described(child, f"{path}[{at}]") for at, child in enumerate(value)]
-        return value
+    def describe(path: str, text: str) -> str:
+        return ask(path, text) if path.endswith(".description") else text
 
     said = tool.description and ask(f"{key}.description", tool.description)
-    parameters = described(tool.parameters, f"{key}.parameters")
+    parameters = mapped_values(tool.parameters, f"{key}.parameters", describe, with_keys=False)
     return structs.replace(tool, description=said, parameters=parameters)
 
 
-def mapped_values(value: Any, path: str, ask: Ask) -> Any:
+def mapped_values(value: Any, path: str, ask: Ask, *, with_keys: bool = True) -> Any:
     """Return a value of JSON with each string in it, and each key, as ``ask`` gives it.
 
     Raises:
@@ -161,16 +151,17 @@ def mapped_values(value: Any, path: str, ask: Ask) -> Any:
     if isinstance(value, str):
         return ask(path, value)
     if isinstance(value, list | tuple):
-        return [mapped_values(child, f"{path}[{at}]", ask) for at, child in enumerate(value)]
+        items = ((item, f"{path}[{at}]") for at, item in enumerate(value))
+        return [mapped_values(*item, ask, with_keys=with_keys) for item in items]
     if not isinstance(value, Mapping):
         return value
     found: dict[str, Any] = {}
     for name, child in value.items():
         below = _below(path, name)
-        new = ask(below, name)
+        new = ask(below, name) if with_keys else name
         if new in found:
             raise ValueError(f"two keys of {path} become one: {new[:60]!r}")
-        found[new] = mapped_values(child, below, ask)
+        found[new] = mapped_values(child, below, ask, with_keys=with_keys)
     return found
 
 
@@ -345,80 +336,66 @@ class Turn(Struct, frozen=True, gc=False, repr_omit_defaults=True):
 
 Turns = tuple[Turn, ...]
 Parts = tuple[Part, ...]
-
+_Made = TypeVar("_Made", Turn, Part)
 
 _KINDS: tuple[str, ...] = get_args(InTurn)
 
 
-def check_turns(turns: Any, *, wholly: bool = False) -> None:
-    """Raise a ValueError that says what a stage made, if that is not turns.
-
-    ``wholly`` looks at all that is in the parts, not only at what is sent of them.
-    """
-    if not isinstance(turns, (tuple, list)):
-        raise ValueError(f"{kind_of(turns)} in place of a tuple of turns")
-    for turn in turns:
-        if not isinstance(turn, Turn):
-            raise ValueError(f"{kind_of(turn)} in place of a Turn")
+def check_turns(turns: Any) -> None:
+    """Raise a ValueError that says what a stage made, if that is not turns."""
+    for turn in _all_of(Turn, turns):
         if turn.role not in ROLES:
             choices = ", ".join(ROLES)
             raise ValueError(f"a turn with the role {turn.role!r}; choose from: {choices}")
-        if not isinstance(turn.message, (int, NoneType)):
-            raise ValueError(f"a Turn whose message is {kind_of(turn.message)}")
-        check_parts(turn.parts, wholly=wholly)
-        if turn.calls or turn.thinking or turn.answers is not None:
-            _check_calls(turn)
+        check_parts(turn.parts)
+        _check_fields(turn)
+        for name in ("calls", "thinking"):
+            if getattr(turn, name) and turn.role != "assistant":
+                what = f"{name} in a turn of the role {turn.role}; they are the assistant's"
+                raise ValueError(what)
+        if turn.answers is not None and turn.role != "tool":
+            raise ValueError(f"a Turn of the role {turn.role} that answers a call; write role tool")
 
 
-def _check_calls(turn: Turn) -> None:
-    """Raise a ValueError if something in a turn beside its parts has a wrong type or place."""
-    for name, kind in (("calls", Call), ("thinking", Thinking)):
-        found = getattr(turn, name)
-        wrong = found if not isinstance(found, tuple) else None
-        wrong = next((each for each in found if not isinstance(each, kind)), wrong)
-        if wrong is not None:
-            raise ValueError(f"a Turn with {kind_of(wrong)} in its {name}")
-        if found and turn.role != "assistant":
-            raise ValueError(f"{name} in a turn of the role {turn.role}; they are the assistant's")
-    if turn.answers is not None and (turn.role != "tool" or not isinstance(turn.answers, str)):
-        raise ValueError(f"a Turn of the role {turn.role} that answers {kind_of(turn.answers)}")
-
-
-def check_parts(parts: Any, *, wholly: bool = False) -> None:
+def check_parts(parts: Any) -> None:
     """Raise a ValueError that says what a stage made, if that is not parts."""
-    if not isinstance(parts, (tuple, list)):
-        raise ValueError(f"{kind_of(parts)} in place of a tuple of parts")
-    for part in parts:
-        if not isinstance(part, Part):
-            raise ValueError(f"{kind_of(part)} in place of a Part")
-        is_plain = isinstance(part.text, str) and isinstance(part.separator, str)
-        if wholly or not is_plain or part.media is not None or part.kind == "media":
-            _check_fields(part)
-        if wholly and part.media is not None and part.text != part.media.text:
-            # The transcript would name other media than an API is sent.
+    for part in _all_of(Part, parts):
+        if part.kind not in _KINDS:
+            raise ValueError(f"a Part of the kind {part.kind!r}; choose from: {', '.join(_KINDS)}")
+        _check_fields(part)
+        media = part.media
+        if (part.kind == "media") is not (media is not None):
+            raise ValueError(f"a Part of the kind {part.kind!r} whose media is {kind_of(media)}")
+        if media is None:
+            continue
+        if not media.has_bytes and media.url is None:
+            what = "without its bytes; to change media, use media.replace() or Media.of()"
+            raise ValueError(f"{media.text} {what}")
+        if part.text != media.text:  # the transcript would name other media than an API is sent
             raise ValueError(
-                f"a Part whose text is {part.text!r}, and its media are {part.media.text};"
+                f"a Part whose text is {part.text!r}, and its media are {media.text};"
                 " give it text=media.text, too"
             )
 
 
-def _check_fields(part: Part) -> None:
-    """Raise a ValueError that names the first field of a part that has a wrong type."""
+def _all_of(kind: type[_Made], made: Any) -> Iterable[_Made]:
+    if not isinstance(made, (tuple, list)):
+        raise ValueError(f"{kind_of(made)} in place of a tuple of {kind.__name__.lower()}s")
+    for each in made:
+        if not isinstance(each, kind):
+            raise ValueError(f"{kind_of(each)} in place of a {kind.__name__}")
+    return made
+
+
+def _check_fields(made: Turn | Part) -> None:
+    """Raise a ValueError that names the first field that has a wrong type."""
     try:
-        convert(structs.asdict(part) | {"kind": "text", "media": None}, Part)
+        convert(structs.asdict(made), type(made))
     except ValidationError as error:
-        wrong = str(error).rpartition("$.")[2].rstrip("`")
-        raise ValueError(f"a Part whose {wrong} is {kind_of(getattr(part, wrong))}") from None
-    is_other = not isinstance(part.media, Media | None)
-    if is_other or (part.kind == "media") is not (part.media is not None):
-        raise ValueError(f"a Part of the kind {part.kind!r} whose media is {kind_of(part.media)}")
-    if part.kind not in _KINDS:
-        raise ValueError(f"a Part of the kind {part.kind!r}; choose from: {', '.join(_KINDS)}")
-    if part.media is not None and not part.media.has_bytes and part.media.url is None:
-        raise ValueError(
-            f"{part.media.text} without its bytes;"
-            " to change media, use media.replace() or Media.of()"
-        )
+        name, _, index = str(error).rpartition("$.")[2].rstrip("]`").partition("[")
+        wrong = getattr(made, name)
+        wrong = wrong[int(index)] if index else wrong
+        raise ValueError(f"a {type(made).__name__} whose {name} is {kind_of(wrong)}") from None
 
 
 def kind_of(value: object) -> str:

@@ -4,7 +4,7 @@ import inspect
 import json
 import re
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from types import FunctionType
 from typing import Any, TypeVar
@@ -58,9 +58,9 @@ class Contract(msgspec.Struct, frozen=True):
 
 def stage(
     *wrong: Any,
-    requires: Iterable[str] = (),
-    provides: Iterable[str] = (),
-    consumes: Iterable[str] = (),
+    requires: Collection[str] = (),
+    provides: Collection[str] = (),
+    consumes: Collection[str] = (),
 ) -> Callable[[_S], _S]:
     """Declare a function to be a stage; the function itself stays as it is.
 
@@ -87,11 +87,9 @@ def stage(
     if wrong:
         raise TypeError("facts are given by their kind; write @stage(requires={...}), or @stage()")
     facts = {"requires": requires, "provides": provides, "consumes": consumes}
-    # An iterator gives its facts once, and they are read more often.
-    given = {kind: (*each,) if _is_set(each) else each for kind, each in facts.items()}
 
     def declare(function: _S) -> _S:
-        function.__multiturn_facts__ = given  # type: ignore[attr-defined]
+        function.__multiturn_facts__ = facts  # type: ignore[attr-defined]
         return function
 
     return declare
@@ -107,17 +105,17 @@ def contract_of(function: Stage) -> Contract | None:
     """Return what ``@stage`` declared, or raise the error in it; None without ``@stage``."""
     if not is_declared(function):
         return None
-    given: Mapping[str, Iterable[str]] = function.__multiturn_facts__  # type: ignore[attr-defined]
+    given: Mapping[str, Collection[str]] = function.__multiturn_facts__  # type: ignore[attr-defined]
     if wrong := _wrong_fact(given):
         code = function.__code__
         raise InputError(wrong, where=Place(from_here(code.co_filename), code.co_firstlineno))
     return Contract(*map(frozenset, given.values()))
 
 
-def _wrong_fact(given: Mapping[str, Iterable[str]]) -> str:
+def _wrong_fact(given: Mapping[str, Collection[str]]) -> str:
     """Return the error in what a stage declares; empty if there is none."""
     for kind, facts in given.items():
-        if not _is_set(facts):
+        if isinstance(facts, str) or not isinstance(facts, Collection):
             example = facts if isinstance(facts, str) else "turns"
             return f'{kind} is a set of facts; write {kind}={{"{example}"}}'
         for fact in sorted(map(str, facts)):
@@ -125,10 +123,6 @@ def _wrong_fact(given: Mapping[str, Iterable[str]]) -> str:
                 hint = f"{did_you_mean(fact, FACTS)} (a fact of your own has a dot, such as"
                 return f"there is no fact {fact!r}; {hint} house.redacted)"
     return ""
-
-
-def _is_set(facts: Any) -> bool:
-    return isinstance(facts, Iterable) and not isinstance(facts, str)
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -172,7 +166,7 @@ def marker_text(*placeholders: str) -> msgspec.Meta:
     ... def quote_files(conversion, *, header: Header = "File {path}:"): ...
     """
     known = [f"{{{name}}}" for name in placeholders]
-    extra = {"marker": True, "placeholders": known}
+    extra = {"placeholders": known}
     if not known:
         return msgspec.Meta(extra=extra)
     return msgspec.Meta(
@@ -188,8 +182,8 @@ def markers_of(
     """Yield each option that begins lines, with how they begin: empty if with a placeholder."""
     for name, option in options_of(function).items():
         text = options.get(name, option.default)
-        if _extra_of(option.type, "marker") and isinstance(text, str) and not is_blank(text):
-            known = placeholders_of(option.type)
+        known = placeholders_of(option.type)
+        if known is not None and isinstance(text, str) and not is_blank(text):
             # The roles are known, and before "{role}" there is often only a bracket.
             roles = ROLES if "{role}" in known else ()
             texts = dict.fromkeys(text.replace("{role}", role.capitalize()) for role in roles)
@@ -248,7 +242,7 @@ def read_options(
 
 def _wrong_value(type_: Any, value: Any, error: str) -> str:
     """Return what is wrong with the value of an option, by the error that msgspec has for it."""
-    known = placeholders_of(type_)
+    known = placeholders_of(type_) or ()
     for written in re.findall(rf"\{{{_NAME}\}}", str(value)) if known else ():
         if written not in known:
             return f'there is no placeholder "{written}"; {did_you_mean(written, known)}'
@@ -263,13 +257,9 @@ def _wrong_value(type_: Any, value: Any, error: str) -> str:
     return what + (f"; choose from: {', '.join(choices)}" if choices else "")
 
 
-def placeholders_of(type_: Any) -> list[str]:
-    """Return the placeholders that a type allows, also within another type."""
-    return [name for names in _extra_of(type_, "placeholders") for name in names]
-
-
-def _extra_of(type_: Any, key: str) -> list[Any]:
-    """Return what the annotations of a type, also within another type, say of a key."""
+def placeholders_of(type_: Any) -> list[str] | None:
+    """Return the placeholders of a text that begins a line; None for a type without such."""
     if isinstance(type_, msgspec.Meta):
-        return [type_.extra[key]] if type_.extra and key in type_.extra else []
-    return [found for each in typing.get_args(type_) for found in _extra_of(each, key)]
+        return (type_.extra or {}).get("placeholders")
+    found = map(placeholders_of, typing.get_args(type_))
+    return next((each for each in found if each is not None), None)

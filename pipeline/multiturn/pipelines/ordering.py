@@ -1,6 +1,6 @@
 """Checking an order of stages against their contracts, in one walk along it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from multiturn.errors import ErrorDetail
 from multiturn.pipelines.contract import FACTS, Contract, Stage, contract_of, ordered_facts
@@ -18,19 +18,14 @@ def order_errors(stages: Sequence[Stage], *, is_legal: bool = True) -> Iterator[
     of the pipeline is not checked. ``is_legal`` says whether another order of them is legal.
     """
     along, is_right = facts_along(stages), True
-    consumers: dict[str, int] = {}
-    for number, (stage, facts) in enumerate(zip(stages, along, strict=False)):
-        contract = contract_of(stage)
-        if contract is not None:
-            for what in _missing(contract.requires - facts, number, stages, consumers, is_legal):
-                is_right = False
-                yield ErrorDetail(what, number)
-            consumers |= dict.fromkeys(contract.consumes & facts, number)
+    contracts = [contract_of(stage) or _UNKNOWN for stage in stages]
+    for number, (contract, facts) in enumerate(zip(contracts, along, strict=False)):
+        for what in _missing(contract.requires - facts, number, stages, contracts, is_legal):
+            is_right = False
+            yield ErrorDetail(what, number)
     if is_right and not _is_end(stages, along[-1]):
-        yield ErrorDetail(
-            "attached files are left, and no stage turns them into text; add embed_files, or"
-            ' a stage of your own that declares consumes={"files"}'
-        )
+        what = "attached files are left, and no stage turns them into text; add embed_files, or a"
+        yield ErrorDetail(f'{what} stage of your own that declares consumes={{"files"}}')
 
 
 def facts_along(stages: Sequence[Stage]) -> list[frozenset[str]]:
@@ -48,24 +43,20 @@ def legal_order(stages: Sequence[Stage]) -> list[Stage] | None:
     still find an order. No more than 10,000 beginnings are tried.
     """
     known = _known_facts(stages)
+    begun: list[tuple[tuple[int, ...], _Facts]] = [((), _Facts())]
     tried: set[tuple[frozenset[int], _Facts]] = set()
-
-    def complete(left: frozenset[int], facts: _Facts) -> list[int] | None:
-        if not left:
-            return [] if _is_end(stages, facts) else None
-        if (left, facts) in tried or len(tried) >= _MAX_TRIED:
-            return None
-        tried.add((left, facts))
-        for number in sorted(left):
-            contract = contract_of(stages[number])
-            if contract is None or contract.requires <= facts:
-                rest = complete(left - {number}, _after(contract, facts, known))
-                if rest is not None:
-                    return [number, *rest]
-        return None
-
-    order = complete(frozenset(range(len(stages))), _Facts())
-    return None if order is None else [stages[number] for number in order]
+    while begun and len(tried) < _MAX_TRIED:
+        order, facts = begun.pop()
+        left = [number for number in range(len(stages)) if number not in order]
+        if not left and _is_end(stages, facts):
+            return [stages[number] for number in order]
+        if (frozenset(order), facts) not in tried:
+            tried.add((frozenset(order), facts))
+            for number in reversed(left):
+                contract = contract_of(stages[number])
+                if contract is None or contract.requires <= facts:
+                    begun.append(((*order, number), _after(contract, facts, known)))
+    return None
 
 
 def _after(contract: Contract | None, facts: _Facts, known: _Facts) -> _Facts:
@@ -88,28 +79,25 @@ def _missing(
     facts: Iterable[str],
     number: int,
     stages: Sequence[Stage],
-    consumers: Mapping[str, int],
+    contracts: Sequence[Contract],
     is_legal: bool,
 ) -> Iterator[str]:
     """Yield what is wrong with a stage that requires facts that are not true before it."""
     name = f"{stages[number].__name__} ({number + 1})"
-    contracts = [contract_of(stage) or _UNKNOWN for stage in stages]
     later: dict[int, str] = {}
     for fact in ordered_facts(facts):
-        providers = (
-            at
-            for at in range(number + 1, len(stages))
-            if fact in contracts[at].provides - contracts[at].requires
-        )
-        if fact in consumers:
-            consumer = stages[consumers[fact]].__name__
-            did = f"{consumer} ({consumers[fact] + 1}) has already {FACTS.get(fact, 'used it up')}"
-            advice = f"; move it before {consumer}"
+        users = [at for at in range(number) if fact in contracts[at].consumes]
+        others = range(number + 1, len(stages))
+        providers = [at for at in others if fact in contracts[at].provides - contracts[at].requires]
+        if users:
+            user = stages[users[-1]].__name__
+            did = f"{user} ({users[-1] + 1}) has already {FACTS.get(fact, 'used it up')}"
+            advice = f"; move it before {user}"
             if fact in contracts[number].consumes:
                 advice = ", and only one stage can do so; remove one of them, or use replace"
             yield f"{name} requires {fact}, but {did}{advice}"
-        elif (at := next(providers, None)) is not None:
-            later[at] = fact
+        elif providers:
+            later[providers[0]] = fact
         else:
             provider = provider_of(fact)
             hint = f"; add {provider} before it" if provider else ""
@@ -117,7 +105,5 @@ def _missing(
     if later:  # it must come after all of them, so only the last one is named
         at = max(later)
         provider = stages[at].__name__
-        advice = (
-            f"; move it after {provider}" if is_legal else "; move one, or change what it requires"
-        )
-        yield f"{name} requires {later[at]}, but {provider} ({at + 1}) provides it later{advice}"
+        what = f"{name} requires {later[at]}, but {provider} ({at + 1}) provides it later; move "
+        yield what + (f"it after {provider}" if is_legal else "one, or change what it requires")

@@ -71,10 +71,8 @@ def _unguarded(steps: list[Step]) -> Iterator[ErrorDetail]:
     for number, step in enumerate(steps) if guards else ():
         for option, texts in markers_of(step.stage, step.options):
             if not texts:
-                what = (
-                    f'option "{option}" of {step.name} begins with a placeholder, so {guards[0]}'
-                    " cannot know the line; write a text before it, such as #"
-                )
+                what = f'option "{option}" of {step.name} begins with a placeholder, so {guards[0]}'
+                what += " cannot know the line; write a text before it, such as #"
                 yield ErrorDetail(what, number, option)
 
 
@@ -115,10 +113,8 @@ class Pipeline:
         """
         if not isinstance(conversion, Conversion) or not isinstance(conversion.case, Case):
             given = conversion.case if isinstance(conversion, Conversion) else conversion
-            raise TypeError(
-                f"a pipeline takes a Conversion of a Case, not {model.kind_of(given)};"
-                " write pipeline.request(case) or pipeline(Conversion(case))"
-            )
+            what = f"a pipeline takes a Conversion of a Case, not {model.kind_of(given)};"
+            raise TypeError(f"{what} write pipeline.request(case) or pipeline(Conversion(case))")
         if (sent := conversion.case.sent) is not None:
             tools = conversion.case.tools
             return conversion.replace(turns=sent, tools=tools, chat_view=Captured())

@@ -76,6 +76,8 @@ def pipeline_names() -> list[str]:
 
 def is_pipeline(path: str) -> bool:
     """Return whether a path is a pipeline's: its name, or a file with nearly its keys, no cases."""
+    from difflib import get_close_matches
+
     if path in pipeline_names():
         return True
     check_path(path)
@@ -89,14 +91,9 @@ def is_pipeline(path: str) -> bool:
     except MultiturnError:  # whoever reads it as a suite says so
         return False
     keys = set() if first is None else first.members.keys()
-    return not keys & SUITE_KEYS and any(map(_is_nearly_a_key, keys))
-
-
-def _is_nearly_a_key(key: str) -> bool:
-    """Return whether a key is ``stages`` or ``extends``, or one letter from it."""
-    from difflib import get_close_matches
-
-    return bool(get_close_matches(key, ("stages", "extends"), cutoff=0.85))
+    # One letter may be wrong; errors.nearest would take "targets" for "stages".
+    is_near = (get_close_matches(key, KEYS[:2], cutoff=0.85) for key in keys)
+    return not keys & SUITE_KEYS and any(is_near)
 
 
 def read_pipeline(source: str | Path) -> Pipeline:
@@ -211,8 +208,6 @@ class _PipelineFile:
             if key not in KEYS:
                 what = f'unknown key "{key}"; {errors.did_you_mean(key, KEYS)}'
                 self.add(what, node.key_place(self.name))
-                if _is_nearly_a_key(key):
-                    raise PipelineError(self.errors)  # the others would only repeat it
             elif key in EDITS and "extends" not in keys:
                 self.add(f'"{key}" edits a pipeline that "extends" another', node.place(self.name))
             elif node.value == []:

@@ -57,12 +57,9 @@ def name_of(stage: Stage) -> str:
     module, name = stage.__module__, stage.__qualname__
     if module == f"multiturn_stages.{name}":
         return name
-    if module == "__main__":
-        what = f"{name} is in the program itself, which no file can import; move it into a module"
-        raise PipelineError([ErrorDetail(f"{what}, such as my_stages.py: my_stages:{name}")])
-    if not name.isidentifier() or contract_of(stage) is None:
-        what = f"{name} cannot be named in a file: a stage is at the top of a module, with @stage"
-        raise PipelineError([ErrorDetail(what)])
+    if module == "__main__" or not name.isidentifier() or contract_of(stage) is None:
+        what = f"{name} cannot be named in a file: a stage is at the top of a module, with @stage,"
+        raise PipelineError([ErrorDetail(f"{what} and not in the program itself")])
     return f"{module}:{name}"
 
 

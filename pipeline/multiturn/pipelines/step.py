@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
 from operator import attrgetter, is_not
 from time import perf_counter
 from typing import Any
@@ -68,21 +67,17 @@ _CONSUMED: Mapping[str, tuple[_Look, str]] = {
 }
 
 
-@cache
-def _looks(stage: Stage) -> tuple[tuple[_Look, str], ...]:
-    """Return how each fact that a stage declares can be seen, and the error if it is not true."""
-    contract = contract_of(stage)
-    if contract is None:
-        return ()
-    consumed = contract.consumes - contract.provides
-    declared = [("provides", fact, _PROVIDED) for fact in ordered_facts(contract.provides)]
-    declared += [("consumes", fact, _CONSUMED) for fact in ordered_facts(consumed)]
-    looks: dict[_Look, str] = {}  # each once: two facts can be seen by the same
-    for verb, fact, known in declared:
-        if fact in known:
-            is_true, what = known[fact]
-            looks.setdefault(is_true, f"declares that it {verb} {fact}, but {what}")
-    return tuple(looks.items())
+def _broken_word(stage: Stage, made: Conversion) -> str:
+    """Return the first fact that a stage declares and that is not true; empty if all are."""
+    if contract := contract_of(stage):
+        consumed = contract.consumes - contract.provides
+        declared = ("provides", contract.provides, _PROVIDED), ("consumes", consumed, _CONSUMED)
+        for verb, facts, known in declared:
+            for fact in ordered_facts(facts & known.keys()):
+                is_true, what = known[fact]
+                if not is_true(made):
+                    return f"declares that it {verb} {fact}, but {what}"
+    return ""
 
 
 def check_made(before: Conversion, after: Any, stage: Stage) -> None:
@@ -98,17 +93,16 @@ def check_made(before: Conversion, after: Any, stage: Stage) -> None:
     is_new = any(map(is_not, _texts(after), _texts(before)))
     try:
         if is_new:
-            check_turns(after.turns, wholly=True)
-            check_parts(after.guidelines, wholly=True)
+            check_turns(after.turns)
+            check_parts(after.guidelines)
             if after.system_prompt is not None:
-                check_parts((after.system_prompt,), wholly=True)
+                check_parts((after.system_prompt,))
         if any(map(is_not, _others(after), _others(before))):
             _check_others(after)
     except ValueError as error:
         raise ValueError(f"returned {error}") from None
-    for is_true, what in _looks(stage):
-        if not is_true(after):
-            raise ValueError(what)
+    if what := _broken_word(stage, after):
+        raise ValueError(what)
     is_new |= after.tools is not before.tools
     if is_new and before.turns and before.tools and (left := _unknown(after) - _unknown(before)):
         what = f"left a call of {min(left)!r}, which is not among the tools"

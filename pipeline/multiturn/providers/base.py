@@ -3,7 +3,8 @@
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache, partial
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
@@ -28,6 +29,7 @@ from multiturn.model.tokens import Overhead, Sent, Tokenizer, Tokens, sent_of
 from multiturn.model.turns import Call, Turns
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities
+from multiturn.providers.rate import at_once
 from multiturn.providers.rules import RULES, Rule, broken
 from multiturn.providers.secrets import hide
 from multiturn.text import brief
@@ -200,6 +202,7 @@ class TargetProvider:
     overhead = Overhead()  # what the vendor adds to the tokens of texts
     place = errors.Place()  # of the target, if it is of a file
     default_system: str | None = None  # what the project says, where the target says nothing
+    turn: Callable[[], Awaitable[None]] = staticmethod(at_once)  # waits until a request may go
 
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
         self.settings = settings
@@ -327,6 +330,15 @@ class TargetProvider:
             retries=error.retries,
             wire=hide(error.wire, self.secrets),
         )
+
+
+@asynccontextmanager
+async def opened(providers: Iterable[TargetProvider]) -> AsyncIterator[None]:
+    """Open providers, and close them at the end."""
+    async with AsyncExitStack() as stack:
+        for provider in providers:
+            await stack.enter_async_context(provider)
+        yield
 
 
 _WITH_CHAT = "use a pipeline with consolidate_system"

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, BinaryIO, ClassVar, Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from multiturn.errors import MalformedReplyError, ProviderError, provider_error
 from multiturn.providers.base import LARGEST_ANSWER, ProviderResponse
@@ -31,14 +31,19 @@ class BatchPart(Struct, frozen=True, tag_field="is", tag="part"):
     after: str = ""  # where batches have no name: the id of the one created last before this one
     batch: str = ""  # the vendor's id of the batch; empty before it is known
     ended: bool = False  # its results are stored, or it was never created
+    target: str = ""  # name of the target
 
 
 class BatchStatus(Struct, frozen=True, kw_only=True):
     """The status of a batch at the vendor."""
 
+    id: str = ""  # the vendor's
     state: str  # the vendor's word for it
     ended: bool  # no more answers will come
+    token: Any = None  # that of its part, where batches have one
+    file: str | None = None  # the vendor's id of the uploaded file, where it says that
     answered: int | None = None  # number of finished requests; None if the vendor does not count
+    requests: int | None = None  # number of all of them; None if the vendor does not say it
     files: tuple[str, ...] = ()  # ids of the results
     why: str = ""  # what went wrong with the whole batch
 
@@ -70,11 +75,11 @@ class _Named(Struct):
 
 
 _NEAR = 1000  # bytes from the beginning or the end of a line, where its name may be
-_NAME = re.compile(rb'"(?:custom_id|key)"\s*:\s*"([0-9a-f]+)"')
+_NAME = re.compile(rb'"(?:custom_id|key)"\s*:\s*"([0-9a-f-]+)"')
 
 
 def places(file: BinaryIO) -> dict[str, int]:
-    r"""Return the byte offset of the first line of results for each digest.
+    r"""Return the byte offset of the first line of results for each request, by its id.
 
     Only ``\n`` ends a line. Lines that cannot be read are skipped.
     """
@@ -104,21 +109,18 @@ class BatchApi(Protocol):
 
     most_requests: ClassVar[int]  # in a part
     most_bytes: ClassVar[int]  # of a part, unless it has a single request
-    form: ClassVar[bytes] = b""  # of a request in a part: with its digest, and its exact body
+    form: ClassVar[bytes] = b""  # of a request in a part: with its id, and its exact body
     # the bytes before, between and after the requests of a part
     frame: ClassVar[tuple[bytes, bytes, bytes]] = (b"", b"\n", b"\n")
-    batch_type: ClassVar[type[Any]]  # what the vendor says of a batch, with its ``id``
-    page_type: ClassVar[type[Any]]  # a page of a listing: ``data``, and ``after`` for the next one
-    line_type: ClassVar[type[Struct]]  # what is in a line of results
 
     provider: HttpProvider  # of the target
 
     def __init__(self, provider: Any) -> None:
         self.provider = provider
 
-    def line(self, digest: str, body: bytes) -> bytes:
-        """Return the line of a request in a part, with its exact body."""
-        return self.form % (digest.encode(), body)
+    def line(self, name: str, body: bytes) -> bytes:
+        """Return the line of a request in a part, with its id and its exact body."""
+        return self.form % (name.encode(), body)
 
     async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Return a part whose batch can be created: its requests are uploaded where need be."""
@@ -126,42 +128,41 @@ class BatchApi(Protocol):
     async def create(self, part: BatchPart, file: BinaryIO | None) -> str:
         """Create the batch of a part, and return its id; no file if it was uploaded earlier."""
         path, body = self.creation(part, file)
-        return await self.provider.call(
-            "POST", path, self.batch_type, lambda batch: batch.id, body, is_retried=False
-        )
+        batch = await self.provider.call("POST", path, self.read_status, body, is_retried=False)
+        return batch.id
 
     def creation(self, part: BatchPart, file: BinaryIO | None) -> tuple[str, Any]:
         """Return the path and the body of the request that creates a batch."""
 
     async def find(
-        self, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
+        self, part: BatchPart, others: Collection[str], ids: Callable[[], set[str]]
     ) -> BatchSearch:
         """Look for the batch that was created for a part.
 
         Args:
             part: whose batch id is not known.
             others: ids of the batches of other parts.
-            digests: returns those of the part's requests.
+            ids: returns those of the part's requests.
         """
         async for batch in self.listed():
-            if self.is_of(batch, part):
+            if batch.token == part.token or (part.file and batch.file == part.file):
                 return BatchSearch(batch.id)
         return BatchSearch()
 
-    def is_of(self, batch: Any, part: BatchPart) -> bool:
-        """Return whether a batch was created for a part, where that can be seen of it."""
-
-    async def listed(self) -> AsyncIterator[Any]:
+    async def listed(self) -> AsyncIterator[BatchStatus]:
         """Yield the batches that the vendor lists, page by page."""
         after, seen = "", set[str]()
         while after not in seen:  # else it was the last page, or a server repeats itself
             seen.add(after)
-            page = await self.provider.call(
-                "GET", self.listing(after), self.page_type, lambda page: page
-            )
-            for batch in page.data:
+            path = self.listing(after)
+            batches, after = await self.provider.call("GET", path, self.read_page)
+            for batch in batches:
                 yield batch
-            after = page.after
+
+    def read_page(self, page: Any) -> tuple[list[BatchStatus], str]:
+        """Return the batches of a page, and what names the next one; empty for the last one."""
+        found = [*map(self.read_status, page["data"])]
+        return found, found[-1].id if page.get("has_more") and found else ""
 
     def listing(self, after: str) -> str:
         """Return the path of a page of the listing; of the first one after nothing."""
@@ -172,10 +173,13 @@ class BatchApi(Protocol):
     def status(self, batch: Any) -> BatchStatus:
         """Return the status of a batch, as the vendor says it."""
 
+    def read_status(self, batch: Any) -> BatchStatus:
+        """Return the status of a batch, of the right types."""
+        return msgspec.convert(structs.asdict(self.status(batch)), BatchStatus)
+
     async def status_of(self, batch: str) -> BatchStatus:
         """Return the status of a batch."""
-        path = self.path_of(batch)
-        return await self.provider.call("GET", path, self.batch_type, self.status)
+        return await self.provider.call("GET", self.path_of(batch), self.read_status)
 
     async def fetch(self, status: BatchStatus, file: BinaryIO) -> None:
         """Write the results of a batch into a file; answers come before errors."""
@@ -189,10 +193,10 @@ class BatchApi(Protocol):
     async def cancel(self, batch: str) -> None:
         """Ask the vendor to end a batch; the answers so far are kept."""
         path = self.path_of(batch, "cancel")
-        await self.provider.call("POST", path, object, bool)  # not each vendor returns the batch
+        await self.provider.call("POST", path, bool)  # not each vendor returns the batch
 
     def answer(self, line: Any) -> ProviderResponse:
-        """Return the answer in a line of results, of ``line_type``.
+        """Return the answer in a decoded line of results.
 
         Raises:
             ProviderError: it is an error.
@@ -206,11 +210,11 @@ class BatchApi(Protocol):
         """
         if len(line) > LARGEST_ANSWER:
             raise MalformedReplyError(f"the answer is larger than {LARGEST_ANSWER // 2**20} MiB")
-        return receive(line, self.line_type, self.answer, self.provider.secrets, "result")
+        return receive(line, self.answer, self.provider.secrets, "result")
 
-    def error(self, error: VendorError | None, kind: str = "") -> ProviderError:
+    def error(self, given: Any, kind: str = "") -> ProviderError:
         """Return a ProviderError for an error in a line of results, without secrets."""
-        error = error or VendorError()
+        error = msgspec.convert(given or {}, VendorError)
         limited = error.type == "rate_limit_error" or error.code in _LIMITED
         kind = kind or ("rate_limit" if limited else "http")
         name = error.type or error.status or error.code

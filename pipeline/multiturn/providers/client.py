@@ -2,12 +2,10 @@
 
 import asyncio
 import errno
-import json
 import random
 import ssl
-import time
 import zlib
-from base64 import b64encode, urlsafe_b64decode
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -26,7 +24,7 @@ from multiturn.providers.replies import error_of
 from multiturn.providers.secrets import hide, passwords_in
 
 if TYPE_CHECKING:
-    from multiturn.providers.http import HttpSettings
+    from multiturn.providers.http import HttpProvider
 
 PIECE = 2**16  # bytes that are sent or received at a time
 _SHORTEST_DELAY, _LONGEST_DELAY = 0.5, 8.0  # seconds, where the server does not say
@@ -72,21 +70,17 @@ class Client:
 
     Proxies and certificates are those of the environment. Cookies and ``.netrc`` are not used, and
     no redirect is followed.
-
-    Args:
-        settings: of the target.
-        address: what paths are appended to; it may have a user and a password.
-        secrets: values to hide in errors.
     """
 
-    def __init__(self, settings: "HttpSettings", address: str, secrets: Iterable[str]) -> None:
+    def __init__(self, provider: "HttpProvider") -> None:
         import aiohttp  # takes 30 MB and a tenth of a second
 
-        parts = urlsplit(address)
+        self._provider, self._settings = provider, provider.settings
+        parts = urlsplit(provider.server)  # it may have a user and a password
         user, _, host = parts.netloc.rpartition("@")
         proxies = {} if proxy_bypass(host) else getproxies()
-        self._settings, self._proxy = settings, proxies.get(parts.scheme) or proxies.get("all")
-        self._secrets = (*secrets, *passwords_in(self._proxy or ""))
+        self._proxy = proxies.get(parts.scheme) or proxies.get("all")
+        self._secrets = (*provider.secrets, *passwords_in(self._proxy or ""))
         self._origin = f"{parts.scheme}://{host}"
         self._base = f"{self._origin}{parts.path.rstrip('/')}"
         # Not those of the session, which would also go to a proxy.
@@ -95,8 +89,8 @@ class Client:
             "accept-encoding": "gzip",
             "content-type": "application/json",
             "user-agent": "multiturn",
-            **settings.own_headers(),
-            **settings.headers,
+            **self._settings.own_headers(),
+            **self._settings.headers,
         }
         if user:
             self._headers["authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
@@ -141,7 +135,7 @@ class Client:
                     return reply._replace(retries=retries)
                 error = error_of(reply.status, reply.body, self._secrets)
                 if error.kind == "access_denied":
-                    error.what += f"; {self._denial()}"
+                    error.what += f"; check the api_key of the target {self._settings.name!r}"
                 should_retry, delay = _should_retry(reply), _delay(reply.headers)
             except errors.ProviderError as failure:
                 error, should_retry, delay = failure, failure.kind in _PASSING, 0.0
@@ -159,6 +153,7 @@ class Client:
                 into.truncate()
             backoff = min(_SHORTEST_DELAY * 2**retries, _LONGEST_DELAY)
             await asyncio.sleep(delay or backoff * random.uniform(0.75, 1))  # noqa: S311
+            await self._provider.turn()
         raise AssertionError  # the loop has no end
 
     def _address(self, path: str) -> Any:
@@ -224,15 +219,6 @@ class Client:
                 raise
             failure = self._failure(error)
         raise failure  # here, so that it does not refer to an error with secrets in it
-
-    def _denial(self) -> str:
-        """Return what to do where the server takes no key: a token may have expired."""
-        name, key = self._settings.name, self._settings.api_key or ""
-        with suppress(ValueError, LookupError, TypeError):
-            claims = json.loads(urlsafe_b64decode(f"{key.split('.')[1]}=="))
-            if claims["exp"] < time.time():
-                return f"the token in the api_key of the target {name!r} has expired; get a new one"
-        return f"check the api_key of the target {name!r}"
 
     def _failure(self, error: Exception) -> errors.ProviderError:
         """Return our error for one of the connection."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Annotated, Any, BinaryIO, ClassVar, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, structs
 
 from multiturn.errors import ENDS_RUN, ProviderError, did_you_mean
 from multiturn.files.media import with_bytes
@@ -20,12 +20,11 @@ from multiturn.providers.client import Client, Reply, Upload
 from multiturn.providers.layout import Layout, Names, media_in, want_names
 from multiturn.providers.models import FEATURES, QUIET, SERVERS, Abilities, Row, Verdict, told_by
 from multiturn.providers.reading import BodyForm
-from multiturn.providers.replies import InputTokens, lesson_of, receive
+from multiturn.providers.replies import TokenCount, lesson_of, receive
 from multiturn.providers.secrets import hide, is_secret, passwords_in
 from multiturn.providers.settings import in_words, wrong_body
 from multiturn.text import has_host
 
-_S = TypeVar("_S")
 _T = TypeVar("_T")
 API_KEY = Meta(extra_json_schema={"pattern": r"\S"})
 # Of every request, whichever vendor gets it, and those of a proxy.
@@ -37,21 +36,6 @@ _OWN_HEADERS = (
 _SECRET_HEADERS = ("authorization", "cookie", "proxy-authorization")
 _KEY = re.compile(r"[!-~]([ -~]*[!-~])?").fullmatch
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
-
-
-def _check_headers(headers: Mapping[str, str]) -> None:
-    """Raise a ValueError for a header of a target that is not sent."""
-    for name, value in headers.items():
-        if not _HEADER(name):
-            raise ValueError(f"headers has a name that HTTP cannot carry: {name!r}")
-        if name.lower() in _OWN_HEADERS:
-            what = f"headers cannot replace {name!r}, which multiturn sends itself; leave it out"
-            raise ValueError(what)
-        if not (value.isascii() and value.isprintable()):
-            what = f"the header {name!r} has a line break, or another character that HTTP cannot"
-            raise ValueError(f"{what} carry; remove it")
-        if [other.lower() for other in headers].count(name.lower()) > 1:
-            raise ValueError(f"headers has {name!r} twice; keep one of them")
 
 
 class HttpSettings(ChatSettings, frozen=True, kw_only=True):
@@ -78,7 +62,12 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
         if key is not None and not _KEY(key):
             what = "api_key is empty, or has a space around it, or a character that no key has"
             raise ValueError(f"{what}; check it")
-        _check_headers(self.headers)
+        names = [name.lower() for name in self.headers]
+        for name, value in self.headers.items():
+            is_text = _HEADER(name) and value.isascii() and value.isprintable()
+            if not is_text or names.count(name.lower()) > 1 or name.lower() in _OWN_HEADERS:
+                what = f"headers cannot have {name!r}: HTTP cannot carry its name or its value"
+                raise ValueError(f"{what}, multiturn sends it itself, or it is there twice")
         for name in self.model_takes:
             if name not in FEATURES:
                 near = did_you_mean(name, FEATURES)
@@ -147,7 +136,7 @@ class HttpProvider(ChatProvider):
     rows: tuple[Row, ...] = ()  # what the user's own targets file says of models
     body_forms: ClassVar[tuple[BodyForm, ...]]  # of the bodies that it sends
     own_server: ClassVar[str] = ""  # the vendor's, where the target names no other address
-    count_type: ClassVar[type[Struct]] = InputTokens  # what an endpoint for counts answers
+    count_key: ClassVar[str] = "input_tokens"  # of what an endpoint for counts answers
 
     _client: Client | None = None
     _loop: asyncio.AbstractEventLoop | None = None
@@ -292,7 +281,7 @@ class HttpProvider(ChatProvider):
         """Return the client of the event loop that runs."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
-            self._client = Client(self.settings, self.server, self.secrets)
+            self._client = Client(self)
             self._loop = loop
         return self._client
 
@@ -323,8 +312,7 @@ class HttpProvider(ChatProvider):
         self,
         method: str,
         path: str,
-        kind: type[_S],
-        read: Callable[[_S], _T],
+        read: Callable[[Any], _T],
         body: Any = None,
         *,
         what: str = "answer",
@@ -338,7 +326,7 @@ class HttpProvider(ChatProvider):
             ProviderError: there is no answer, or one of another type.
         """
         reply = await self.request(method, path, body, **options)
-        return receive(reply.body, kind, read, self.secrets, what)
+        return receive(reply.body, read, self.secrets, what)
 
     def counting(self, request: PreparedRequest) -> tuple[str, dict[str, Any]]:
         """Return the path and the body of the endpoint that counts the tokens of a request.
@@ -356,11 +344,13 @@ class HttpProvider(ChatProvider):
         """
         assert wire.prepared is not None  # noqa: S101 - it is this provider's
         path, body = self.counting(wire.prepared)
+
+        def read(found: Any) -> int:
+            count: int = msgspec.convert(found[self.count_key], TokenCount)
+            return count
+
         try:
-            count = await self.call(
-                *("POST", path, self.count_type, lambda found: structs.astuple(found)[0], body),
-                what="count",
-            )
+            count = await self.call("POST", path, read, body, what="count")
         except ProviderError as error:
             if error.status == 404:
                 error.what += f"; the address of the target {self.name!r} may not count tokens"
@@ -378,7 +368,7 @@ class HttpProvider(ChatProvider):
         Raises:
             ProviderError: it says nothing, or is not in the vendor's format.
         """
-        return receive(reply, object, self.read_raw, self.secrets)
+        return receive(reply, self.read_raw, self.secrets)
 
     def read_raw(self, raw: Any) -> ProviderResponse:
         """Return what a decoded answer says, of the right types, and the answer itself."""

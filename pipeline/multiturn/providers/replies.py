@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 from toolz import get_in
 
 from multiturn import errors
@@ -16,7 +16,6 @@ from multiturn.model.turns import Call
 from multiturn.providers.rules import named
 from multiturn.providers.secrets import hide
 
-_S = TypeVar("_S")
 _T = TypeVar("_T")
 _DEEPEST = 200  # lists and objects inside each other
 _LONGEST_MESSAGE = 500
@@ -40,31 +39,26 @@ def read_called(call_id: Any, name: Any, arguments: Any, signature: Any = None) 
 
 
 def receive(
-    reply: bytes,
-    kind: type[_S],
-    read: Callable[[_S], _T],
-    secrets: Iterable[str],
-    what: str = "answer",
+    reply: bytes, read: Callable[[Any], _T], secrets: Iterable[str], what: str = "answer"
 ) -> _T:
     """Return what is read of a server's reply, without secrets; every reply passes here.
 
     Args:
         reply: JSON.
-        kind: the type that the endpoint answers.
-        read: takes a value of that type, and returns what is wanted of it; what it looks for and
-            does not find makes the reply malformed.
+        read: takes the decoded reply, and returns what is wanted of it, of the right types; what it
+            looks for and does not find makes the reply malformed.
         secrets: values to hide.
         what: the reply, for errors.
 
     Raises:
-        ProviderError: the reply is not of that type, or ``read`` raised one.
+        ProviderError: the reply is malformed, or ``read`` raised one.
     """
     try:
         value = msgspec.json.decode(reply)
         if is_deeper(value, _DEEPEST):
             raise ValueError(f"lists and objects are nested deeper than {_DEEPEST} levels")
         # Hidden only in what was read: a key may be one of the vendor's own words, such as "text".
-        return hide(read(msgspec.convert(value, kind)), secrets)
+        return hide(read(value), secrets)
     except errors.ProviderError as error:
         failure = errors.provider_error(error.kind, hide(error.what, secrets), status=error.status)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -113,12 +107,6 @@ def readable(message: str, secrets: Iterable[str]) -> str:
 
 _MOST = 2**53  # tokens; beyond it, floats are not exact
 TokenCount = Annotated[int, Meta(ge=0, le=_MOST)]
-
-
-class InputTokens(Struct):
-    """What an endpoint answers that counts the tokens of a request."""
-
-    input_tokens: TokenCount
 
 
 def counts(usage: Any, **names: str) -> Mapping[str, int]:

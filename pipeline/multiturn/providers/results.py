@@ -12,10 +12,11 @@ from typing import Any, BinaryIO, Literal, Self
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from multiturn.documents.input import lines_of, open_regular
 from multiturn.documents.output import lock, open_locked, open_output
-from multiturn.errors import MultiturnError, Place, option
+from multiturn.errors import AccessError, MultiturnError, Place, option
 from multiturn.model.request import ChatMessage, InputFile
 from multiturn.model.settings import RequestSettings
 from multiturn.model.turns import Call, Tool
@@ -103,6 +104,7 @@ class Result(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         sample: which part of the cases the run was about, as in ``10 of 2,000, seed 1``; left out
             where it was about all of them.
         made: what made it: model, pipeline, settings, revision, time and version.
+        repeat: its number, from 1 on, where the run asks more than once; else left out.
     """
 
     suite: str
@@ -126,6 +128,7 @@ class Result(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     conversation_id: Any = UNSET
     sample: str | UnsetType = UNSET
     made: Made = Made()
+    repeat: int | UnsetType = UNSET
 
     __repr__ = brief
 
@@ -138,6 +141,7 @@ class Stored(Struct, frozen=True):
     target: str
     digest: str
     error: Failure | None
+    repeat: int = 1
 
 
 _decode = msgspec.json.Decoder(Stored).decode
@@ -145,14 +149,14 @@ _BEGINNING = b'{"suite":'
 
 
 def key_of(result: Result | Stored) -> bytes:
-    """Return a key of a result: a hash of its suite, its case and its target.
+    """Return a key of a result: a hash of its suite, its case, its target and its number.
 
     A suite in no project has one key, too, whether its path is relative or not. Links are followed
     only in a path that is not: another may be one from a project's root, which is elsewhere.
     """
     folder, name = os.path.split(result.suite)
     folder = _real(folder) if os.path.isabs(folder) else os.path.abspath(folder)
-    identity = (os.path.join(folder, name), result.id, result.target)
+    identity = (os.path.join(folder, name), result.id, result.target, result.repeat or 1)
     return hashlib.blake2b(msgspec.json.encode(identity), digest_size=16).digest()
 
 
@@ -162,6 +166,16 @@ def _real(folder: str) -> str:
         return os.path.realpath(folder)
     except (OSError, ValueError):  # a NUL, or a folder that nobody may look into
         return folder
+
+
+def request_id(result: Result) -> str:
+    """Return the id of a result's request in a batch; equal requests have one.
+
+    It is the digest; of a repetition, the beginning of it, and the number: Anthropic takes at most
+    64 characters.
+    """
+    number = result.repeat or 1
+    return result.digest if number == 1 else f"{result.digest[:57]}-{number}"
 
 
 def is_stored(result: Result, digests: Mapping[bytes, str]) -> bool:
@@ -205,10 +219,14 @@ class ResultsFile:
 
     def append(self, result: Result) -> None:
         """Write a result as one line, and flush it: it survives the death of the process."""
-        self.keep()
-        self._file.write(msgspec.json.encode(result) + b"\n")
-        self._file.flush()
+        self.copy(msgspec.json.encode(result))
         self.touch(result)
+
+    def copy(self, line: bytes) -> None:
+        """Write a line that has no end."""
+        self.keep()
+        self._file.write(line + b"\n")
+        self._file.flush()
 
     def touch(self, result: Result) -> None:
         """Note that the run has come to the case of a result."""
@@ -221,7 +239,8 @@ class ResultsFile:
         touched = set()
         for _, stored in _read(self.path) if self.untouched else ():
             key = key_of(stored)
-            if key in self.untouched:
+            # A case that is now asked less often is no stray.
+            if key in self.untouched and key_of(replace(stored, repeat=1)) in self.untouched:
                 strays[key] = stored
             else:
                 touched.add((stored.suite, stored.target))
@@ -277,12 +296,41 @@ class ResultsFile:
                     new.write(line)
 
 
-def read_stored(path: str) -> dict[bytes, str]:
-    """Return the digest of each case whose last line has no error, by key."""
-    digests: dict[bytes, str] = {}
-    for _, stored in _read(path):
-        _store(digests, stored)
-    return digests
+# What a line has of the case as it is now, not of the request.
+_OF_CASE = ("outcome", "expected_messages", "conversation_id", "sample", "repeat")
+_decode_keys = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class StoredResults:
+    """A results file that is only read; none has no results.
+
+    Raises:
+        MultiturnError: it cannot be read, or is not a results file.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path or ""
+        self.stored: dict[bytes, str] = {}  # the digest of each case that succeeded, by its key
+        self._places: dict[bytes, int] = {}  # of the last line of each case
+        place = 0
+        try:
+            for line, stored in _read(path) if path else ():
+                self._places[_store(self.stored, stored)] = place
+                place += len(line)
+        except OSError as error:
+            raise AccessError(f"cannot read it: {error.strerror}", where=path or "") from None
+
+    def line(self, result: Result) -> bytes:
+        """Return the line of a result that is stored, with what its case says now of answers.
+
+        What other programs have added to the line, such as a score, is kept.
+        """
+        with open(self.path, "rb") as file:
+            file.seek(self._places[key_of(result)])
+            old = _decode_keys(file.readline())
+        now = _decode_keys(msgspec.json.encode(result))
+        kept = {key: value for key, value in old.items() if key not in _OF_CASE}
+        return msgspec.json.encode(kept | {key: now[key] for key in _OF_CASE if key in now})
 
 
 def _store(digests: dict[bytes, str], stored: Stored) -> bytes:
@@ -316,8 +364,6 @@ def _read(path: str) -> Iterator[tuple[bytes, Stored]]:
                 begins = line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
                 if begins and not line.endswith(b"\n"):
                     return  # it was cut short
-                what = "this is not a result; remove the line, or name another file as"
-                raise MultiturnError(
-                    f"{what} {option('output', 'results')}", where=Place(path, number)
-                )
+                what = "this is not a result; remove the line, or name another file"
+                raise MultiturnError(what, where=Place(path, number))
             yield line, stored

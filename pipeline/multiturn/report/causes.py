@@ -108,7 +108,7 @@ class Undoing:
             if isinstance(file, str) and path in paths:
                 texts[place] = len(file), file, "\n"
             elif isinstance(file, Media) and (path in paths or self._provider is None):
-                texts.media[place] = file
+                texts[place] = file
         return files
 
     def _without(self, changes: tuple[Cause, ...]) -> Pipeline | None:

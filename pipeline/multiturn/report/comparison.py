@@ -7,18 +7,16 @@ from typing import Literal, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from multiturn.files.media import Media
-from multiturn.model.tokens import estimated_tokens
+from multiturn.engine.costs import KeptPrefixes
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, causes, pipeline_changes
 from multiturn.report.sides import CaseSummary, ReportSide
 from multiturn.snapshots import attached_files, changes, privilege, snapshot_file
-from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.changes import Change, ChangeGroups, FileChange
-from multiturn.snapshots.lists import TARGET, body_privileges, known_of
-from multiturn.snapshots.locations import Key, digest, location_of
-from multiturn.snapshots.privilege import PrivilegeChange, PromotedLock, Promotion
+from multiturn.snapshots.lists import TARGET, FoundFiles, RecordedLists, body_privileges
+from multiturn.snapshots.locations import Key, location_of
+from multiturn.snapshots.privilege import PrivilegeChange
 from multiturn.snapshots.renames import renames
 from multiturn.snapshots.reviewed_case import ReviewedCase
 from multiturn.snapshots.snapshot_file import snapshot_record, snapshot_text
@@ -66,6 +64,7 @@ class Report(Struct):
     # first; then in the order of the suites.
     comparisons: list[Comparison]
     errors: list[str]  # that belong to no case
+    provider: TargetProvider | None = None  # of the target whose prompts are compared
 
     @property
     def sample(self) -> str:
@@ -146,13 +145,13 @@ def compare(
         return status, -min(len(why), 2), -sizes[why], first[why]
 
     found.sort(key=order)
-    return Report(now, then, against, tuple(pipeline_words), found, errors)
+    return Report(now, then, against, tuple(pipeline_words), found, errors, provider)
 
 
 def _comparisons(now: ReportSide, then: ReportSide, undoing: Undoing) -> Iterator[Comparison]:
     """Yield each case of two sides, those of now first."""
     names = _renames(now, then)
-    _, promoted = promotions(then, now)
+    promoted = list(files_of(then, now).privileges())
     for key, case in now.cases.items():
         was = then.cases.get(names.get(key, key))
         if was is None and case.suite in then.broken:
@@ -201,13 +200,14 @@ def _renames(now: ReportSide, then: ReportSide) -> dict[Key, Key]:
     return renames(removed, added)
 
 
-def promotions(*sides: ReportSide) -> tuple[list[PromotedLock], list[PrivilegeChange]]:
-    """Return how files reach system messages, then and now, and what is different."""
-    locks = [
-        privilege.promotions_by_path(each for case in side.cases.values() for each in case.promoted)
-        for side in sides
-    ]
-    return locks, list(privilege.promotion_changes(*locks))
+def files_of(then: ReportSide, now: ReportSide) -> FoundFiles:
+    """Return the attached files of a side, beside those of another one."""
+    found = FoundFiles(RecordedLists())
+    for side in (then, now):
+        found = FoundFiles(found.found)
+        for case in side.cases.values():
+            found.add_entries(case.key, case.promoted, case.files)
+    return found
 
 
 def _other_privileges(
@@ -231,18 +231,8 @@ def _other_privileges(
             yield replace(change, causes=tuple(each for each in why if each in by_stage) or why)
 
 
-class _File(Struct):
-    """An attached file that is not as before, or one that is new."""
-
-    new: Attached
-    old: Attached | None = None  # None for one that no case of its cases attached before
-    cases: list[Key] = []
-    growth: float = 0
-    causes: dict[str, None] = {}
-
-
-def report_changes(report: Report) -> list[Change]:
-    """Return each change of a report once, the dangerous ones first.
+def report_changes(report: Report) -> tuple[list[Change], str]:
+    """Return each change of a report once, the dangerous ones first; and what they cost, in words.
 
     They are those of ``snapshot --check``, if the snapshots are those of the revision that the
     report compares with. Cases that failed are in none.
@@ -296,16 +286,20 @@ class ReportChanges:
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        self.locks, self.promoted = promotions(report.then or report.now, report.now)
+        self.files = files_of(report.then or report.now, report.now)
+        self.promoted = list(self.files.privileges())
         self.target_locks = [side.pipeline.lock for side in (report.then, report.now) if side]
-        self.files: dict[str, _File] = {}
-        before = report.then.cases.values() if report.then else ()
-        self.attached_before = {path: sha256 for case in before for path, sha256 in case.files}
         self.groups = ChangeGroups()
+        self.new_cases: set[Key] = set()
+        provider = report.provider
+        self.kept = KeptPrefixes(provider) if provider and provider.has_cache else None
 
-    def changes(self) -> list[Change]:
-        """Return the changes of the cases that were added."""
-        return self.groups.changes(self.changed_files())
+    def changes(self) -> tuple[list[Change], str]:
+        """Return the changes of the cases that were added, and what they cost, in words."""
+        files = self.files.changed_files(self.promoted, self.new_cases)
+        found = self.groups.changes(files)
+        growth = changes.total_in_words(each.growth for each in found)
+        return found, "; ".join(filter(None, (growth, self.kept.in_words if self.kept else "")))
 
     def takes(self, comparison: Comparison) -> bool:
         """Return whether a case may have a change."""
@@ -318,8 +312,13 @@ class ReportChanges:
         was, files = (side.files if side else {} for side in (old, new))
         promoted = {each.path for each in self.promoted if new and each.promotions & new.promoted}
         changed = [p for p in files if was.get(p) != files[p] or p in promoted]
-        for path in changed:
-            self.add_file(path, comparison, was.get(path), new)
+        self.files.known |= was
+        if new is not None:
+            self.files.add_texts(new)
+            self.new_cases |= {new.key} if old is None else set()
+        before, after = ((*side.tools, *side.prompt) if side else () for side in (old, new))
+        if old and new and self.kept:
+            self.kept.add(new.suite, before, after)
         if (file := self.snapshot_change(comparison, old, new)) is None:
             return
         # A file that changed has a change of its own, with its cause and its privilege.
@@ -327,7 +326,6 @@ class ReportChanges:
         others = tuple(each for each in comparison.causes if each not in own_causes)
         own = {each.identity for each in self.promoted if not each.is_new}
         privileges = tuple(str(p) for p in comparison.privileges if p.identity not in own)
-        before, after = ((*side.prompt, *side.tools) if side else () for side in (old, new))
         growth = changes.prompt_growth(before, after, was, {**was, **files})
         causes = others or comparison.causes
         file = replace(file, privileges=privileges, causes=causes, growth=growth)
@@ -347,43 +345,3 @@ class ReportChanges:
         if before == now and was is None:  # only the size of an image or the like
             return None
         return FileChange(name, key, before, now, location_of(*was.key) if was else "")
-
-    def add_file(
-        self, path: str, comparison: Comparison, old: Attached | None, new: ReviewedCase | None
-    ) -> None:
-        """Add a file with another text, or one that is new, as a case attaches it."""
-        assert new is not None  # noqa: S101 - it attaches the file
-        file = self.files.setdefault(path, _File(new.files[path], old))
-        if file.old is None and old is not None:
-            file.old, file.cases = old, []
-        if old == file.old:
-            file.cases.append(new.key)
-        # A new file counts in the prompt of a new case.
-        if isinstance(old, str) and isinstance(file.new, str):
-            grown = estimated_tokens(file.new) - estimated_tokens(old)
-            file.growth += grown * changes.occurrences(path, file.new, new.prompt)
-        if path in comparison.files:
-            file.causes[comparison.files[path]] = None
-
-    def changed_files(self) -> Iterator[Change]:
-        """Yield the files with another text, and those that no case attached before."""
-        promoted = {each.path: each.of_list for each in reversed(self.promoted)}
-        for path, file in self.files.items():
-            if file.old is None and path in self.attached_before:
-                continue
-            recorded, now = (lock.get(path, ()) for lock in self.locks)
-            then: tuple[Promotion | str, ...] = recorded if now else ()
-            what = attached_files.new_in_words(path, file.new, self.attached_before)
-            if file.old is not None:
-                what = attached_files.change_in_words(path, file.old, file.new)
-                then = (*then, digest(file.old))
-            media = isinstance(file.new, Media) or isinstance(file.old, Media)
-            yield changes.attached_file_change(
-                *(path, file.old, file.new),
-                *(known_of(then), known_of((*now, digest(file.new)))),
-                what=what,
-                privilege=promoted.get(path),
-                cases=tuple(file.cases),
-                growth=None if file.old in (None, file.new) or media else file.growth,
-                causes=tuple(file.causes),
-            )

@@ -26,7 +26,7 @@ from multiturn.providers.targets import KINDS
 from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, ReportChanges, titled
 from multiturn.report.images import Images
 from multiturn.report.sides import spans_shown
-from multiturn.snapshots.changes import Change, total_in_words
+from multiturn.snapshots.changes import Change
 from multiturn.snapshots.reviewed_case import ReviewedCase
 from multiturn.text import unseen
 
@@ -115,15 +115,14 @@ class _Data:
                 if self.is_shown(comparison):
                     texts = {"then": None if comparison.status == "same" else old, "now": new}
                     self.write({name: self.side(side) for name, side in texts.items() if side})
-        head = self.head(found.changes())
-        changed = (each for file in found.files.values() for each in (file.old, file.new))
-        media = (each for each in changed if isinstance(each, Media))
+        head = self.head(*found.changes())
+        media = (each for each in found.files.contents() if isinstance(each, Media))
         if records := self.images.records(media, self.number):
             head["media"] = records
         self.write(head)
         return base64.b64encode(zlib.compress(b"".join(self.lines), _LEVEL)).decode()
 
-    def head(self, changes: list[Change]) -> dict[str, Any]:
+    def head(self, changes: list[Change], growth: str) -> dict[str, Any]:
         """Return what the page knows without the texts."""
         report, target = self.report, self.report.now.pipeline.target
         return {
@@ -140,7 +139,7 @@ class _Data:
             "most": MOST_PRIVILEGES,
             "comparison": self.comparison(),
             "differences": [self.difference(*each) for each in titled(changes)],
-            "growth": total_in_words(each.growth for each in changes),
+            "growth": growth,
             "providers": [target] if target else [*self.providers],
             "cases": list(map(self.case, report.comparisons)),
         }

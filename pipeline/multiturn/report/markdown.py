@@ -15,7 +15,7 @@ from multiturn.report.comparison import (
     report_changes,
     titled,
 )
-from multiturn.snapshots.changes import Change, name_cases, total_in_words
+from multiturn.snapshots.changes import Change, name_cases
 from multiturn.text import first_of, number_of, unseen, utf8
 
 MAX_SIZE = 65_000  # characters; a comment on GitHub holds 65,536, and begins with a marker
@@ -42,8 +42,7 @@ def to_markdown(report: Report) -> bytes:
         for status, number in _counts(report).items()
         if report.against or status == "failed"
     )
-    changes = report_changes(report)
-    growth = total_in_words(each.growth for each in changes)
+    changes, growth = report_changes(report)
     title = "; ".join(filter(None, (_title(report), growth)))
     text = f"## {title}\n\nPipeline {_code(report.shown)}{compared}"
     text += f": {counts}.\n" if counts else ".\n"

@@ -2,8 +2,7 @@
 
 import linecache
 import re
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from os.path import basename
 
 from multiturn.errors import Place
@@ -37,19 +36,16 @@ def new_lines(case: ReviewedCase, old: str, pipeline: Pipeline) -> Iterator[Plac
     """
     found, known = list(new_spans(case, old)), {text for _, text in _known(old)}
     patterns = {each.path: each.pattern for each in case.promoted}
+    lines = [message.line for message in case.case.input_messages]
     for role, span, new in found:
-        pattern = patterns.get(span.path) if role == "system" else None
         if span.stage is not None:
             continue
-        if new[0] not in known:  # with another role, either
-            yield _line_with(span, span.place.line, map(basename, new) if span.path else new)
-        elif pattern is not None:
-            yield _line_with(span, 1, [f"{quote}{pattern}" for quote in "\"' "])
-        else:
-            lines = [message.line for message in case.case.input_messages]
-            yield _line_with(
-                span, max((n for n in lines if n <= span.place.line), default=0), [role]
-            )
+        first, texts = span.place.line, [basename(text) if span.path else text for text in new]
+        if new[0] in known:  # with another role
+            first, texts = max((n for n in lines if n <= first), default=1), [role]
+            if role == "system" and (pattern := patterns.get(span.path)) is not None:
+                first, texts = 1, [f"{quote}{pattern}" for quote in "\"' "]
+        yield _line_with(span, first, texts)
     was = snapshot_file.recorded_settings(old)
     for key, value in snapshot_file.snapshot_record(case).get("settings", {}).items():
         if value != was.get(key):
@@ -73,13 +69,12 @@ def _lines(span: Span) -> list[str]:
     return [line.strip() for line in span.text.split("\n") if line.strip()]
 
 
-def _line_with(span: Span, first: int, texts: Iterable[str]) -> Place:
+def _line_with(span: Span, first: int, texts: Sequence[str]) -> Place:
     """Return the place of the first line, from one on, with one of some texts, or part of it."""
-    place, texts = span.place, list(texts)
+    place = span.place
     linecache.checkcache(place.file)
     most = None if first == 1 else span.text.count("\n") + len(span.text) // _NARROWEST + 3
-    lines = islice(linecache.getlines(place.file), first - 1, None)
-    for number, line in enumerate(islice(lines, most), first):
+    for number, line in enumerate(linecache.getlines(place.file)[first - 1 :][:most], first):
         written = line.strip()
         if any(text in line or (len(written) > 2 and written in text) for text in texts):
             return Place(place.file, number)

@@ -6,7 +6,7 @@ attached file, which is one wherever that file is used. It is accepted as a whol
 page and in Markdown show the same ones.
 
 They are made of the files of the folder of snapshots, then and now (``ChangeGroups``), and of
-attached files, then and now (``attached_file_change``). A run of ``multiturn snapshot`` has both;
+attached files, then and now (``FoundFiles``). A run of ``multiturn snapshot`` has both;
 a report makes both of its two sides. It is pure: nothing is read or written.
 
 Growth is in tokens. They are estimated, whatever the target: what a review says must not depend on
@@ -18,7 +18,7 @@ import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, dropwhile, takewhile
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -136,25 +136,10 @@ class Change(Struct, frozen=True, kw_only=True):
         return growth_in_words(self.growth, len(self.cases))
 
 
-def attached_file_change(
-    path: str,
-    old: Attached | None,
-    new: Attached,
-    *known: object,
-    what: str,
-    privilege: str | None,
-    **more: Any,
-) -> Change:
-    """Return the change of an attached file, a text or media, with its key and its lines.
+def file_lines(old: Attached | None, new: Attached) -> tuple[bool, int, tuple[str, ...]]:
+    """Return whether a file can be compared, the first line that changed, and lines of a diff.
 
-    Args:
-        path: of the file, from the root.
-        old: the file as it was; None if it is new, or if that is not known.
-        new: the file as it is.
-        known: what is recorded of it, and what should be, in any form that has their digests.
-        what: what it is, in words.
-        privilege: the change of privilege that it is, in words; None if it is none.
-        more: cases, causes and growth.
+    ``old`` is None if the file is new, or if that is not known.
     """
     now, was = text_to_review(new), None if old is None else text_to_review(old)
     is_compared, first = was not in (None, now), 0
@@ -168,19 +153,14 @@ def attached_file_change(
             first = min(shared_ends(was.split("\n"), written)[0] + 1, len(written))
     if isinstance(new, Media) and not isinstance(old, str):
         lines = list(map(snapshot_file.with_short_digest, lines))
+    return is_compared, first, tuple(lines)
+
+
+def key_of(*values: object) -> str:
+    """Return the key of a change that some values make."""
     key = hashlib.blake2b(digest_size=8)
-    _add(key, path, *known)
-    return Change(
-        kind="file",
-        key=key.hexdigest(),
-        path=path,
-        what=privilege or what,
-        privileges=(privilege,) if privilege else (),
-        line=first,
-        lines=tuple(lines),
-        is_compared=is_compared,
-        **more,
-    )
+    _add(key, *values)
+    return key.hexdigest()
 
 
 def _change(lines: Iterable[str], files: Sequence[FileChange], key: hashlib.blake2b) -> Change:
@@ -274,15 +254,15 @@ def _compare(file: FileChange, old: str, new: str) -> tuple[Hashable, list[str]]
     return (state, identity, is_dangerous, suite if not lines else ""), lines
 
 
-def name_cases(cases: Sequence[Key]) -> str:
+def name_cases(cases: Sequence[Key], most: int = _NAMED) -> str:
     """Name cases, or the first of many, with their suites.
 
     >>> name_cases([("a.yaml", "one"), ("a.yaml", "two"), ("b.yaml", "one"), ("b.yaml", "two")])
     '4 cases, such as a.yaml: one, two; b.yaml: one'
     """
-    suites = groupby(itemgetter(0), cases[:_NAMED]).items()
+    suites = groupby(itemgetter(0), cases[:most]).items()
     names = "; ".join(f"{suite}: {', '.join(id_ for _, id_ in those)}" for suite, those in suites)
-    return names if len(cases) <= _NAMED else f"{len(cases):,} cases, such as {names}"
+    return names if len(cases) <= most else f"{len(cases):,} cases, such as {names}"
 
 
 def _add(key: "hashlib.blake2b", *values: object) -> None:

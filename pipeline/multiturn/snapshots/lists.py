@@ -116,11 +116,16 @@ def _read(text: str | None, name: str, entry: type[_T]) -> dict[str, _T]:
 
 
 class RecordedLists(Struct, frozen=True):
-    """The lists as they are in the folder of snapshots."""
+    """The lists as they are in the folder of snapshots, or as the cases of a run make them."""
 
-    texts: Mapping[str, str | None]  # by name; None for a list that is not there
-    promoted: PromotedLock
-    files: FilesLock
+    promoted: PromotedLock = {}
+    files: FilesLock = {}
+    texts: Mapping[str, str | None] = {}  # by name; None for a list that is not there
+
+    @property
+    def by_name(self) -> dict[str, _Lock]:
+        """The entries of each list."""
+        return {PROMOTED: self.promoted, FILES: self.files}
 
     def digests(self, path: str) -> set[str]:
         """Return the digests of a file on both lists."""
@@ -189,7 +194,7 @@ def other_suites(
     return found
 
 
-def known_of(entries: Iterable[Promotion | str]) -> object:
+def _known_of(entries: Iterable[Promotion | str]) -> object:
     """Return what is known of a file, for its key: how it is promoted, and digests of its texts."""
     entries = list(entries)
     promoted = {entry for entry in entries if isinstance(entry, Promotion)}
@@ -205,25 +210,143 @@ class _NewFile(Struct):
     occurrences: dict[Key, int]  # in the prompt of each case
 
 
-class Lists:
+class FoundFiles:
+    """The files that converted cases attach, beside what is recorded of files.
+
+    Attributes:
+        recorded: the lists to compare with.
+        known: what some of the files were.
+    """
+
+    def __init__(self, recorded: RecordedLists) -> None:
+        self.recorded = recorded
+        self.known: dict[str, Attached | None] = {}
+        # The cases of each entry, by path.
+        self._promoting: dict[str, dict[Promotion, list[Key]]] = {}
+        self._naming: dict[str, dict[str, list[Key]]] = {}
+        self._new: dict[str, _NewFile] = {}  # by path
+
+    def add_entries(
+        self, key: Key, promoted: Iterable[Promotion], files: Iterable[tuple[str, str]]
+    ) -> None:
+        """Add the promoted files of a case, and the paths and digests of those that it attaches."""
+        for promotion in promoted:
+            self._promoting.setdefault(promotion.path, {}).setdefault(promotion, []).append(key)
+        for path, sha256 in files:
+            self._naming.setdefault(path, {}).setdefault(sha256, []).append(key)
+
+    def add_texts(self, case: ReviewedCase) -> None:
+        """Add what the files of a case are, if they are not as recorded."""
+        known = self.recorded.promoted
+        promoted = {each.path for each in case.promoted if each not in known.get(each.path, ())}
+        for resolved_path, file in case.files.items():
+            path = utf8(resolved_path)
+            if path in promoted or digest(file) not in self.recorded.digests(path):
+                new = self._new.setdefault(path, _NewFile(case.request.root, file, {}))
+                shown = attached_files.text_to_review(file)
+                number = changes.occurrences(resolved_path, shown, case.prompt)
+                new.occurrences[case.key] = number
+
+    @property
+    def found(self) -> RecordedLists:
+        """What the lists should have of these cases."""
+        files = {path: tuple(sorted(entries)) for path, entries in self._naming.items()}
+        return RecordedLists(privilege.promotions_by_path(chain(*self._promoting.values())), files)
+
+    def privileges(self) -> dict[PrivilegeChange, list[Key]]:
+        """Return each new or changed file in system messages; none if there is no list of them."""
+        if self.recorded.texts.get(PROMOTED, "") is None:
+            return {}
+        found = privilege.promotion_changes(self.recorded.promoted, self.found.promoted)
+        return {change: self._cases_of(change) for change in found}
+
+    def _cases_of(self, change: PrivilegeChange) -> list[Key]:
+        found = self._promoting[change.path].items()
+        return _each_once({each: cases for each, cases in found if each in change.promotions})
+
+    def earlier(self, path: str, new: _NewFile) -> Attached | None:
+        """Return what a file was: its text, or media; None if that is not known."""
+        return self.known.get(path)
+
+    def contents(self) -> Iterator[Attached | None]:
+        """Yield what each file that is not as recorded was, and what it is."""
+        for path, new in self._new.items():
+            yield from (self.earlier(path, new), new.file)
+
+    def _in_words(self, path: str) -> str:
+        """Return in words how a file is not as recorded."""
+        new, digests = self._new.get(path), self.recorded.digests(path)
+        if new is None:
+            return f"{path} changed"
+        if not digests:
+            files = self.recorded.files
+            known = {file: sha256 for file, all_ in files.items() for sha256 in all_}
+            return attached_files.new_in_words(path, new.file, known)
+        is_media = isinstance(new.file, Media) or isinstance(self.known.get(path), Media)
+        old = self.earlier(path, new) if is_media else None
+        return attached_files.change_in_words(path, "" if old is None else old, new.file)
+
+    def changed_files(
+        self, promoted: Iterable[PrivilegeChange], new_cases: Container[Key]
+    ) -> Iterator[Change]:
+        """Yield each file whose entries are not the recorded ones, for a reviewer to decide on."""
+        recorded, found = self.recorded.by_name, self.found.by_name
+        # Of a text that has changed, this is said first; a new way to get there is its cases' own.
+        privileges = {change.path: change for change in reversed(list(promoted))}
+        for path in sorted({*found[PROMOTED], *found[FILES]}):
+            # A list loses a file when no snapshot names it any more, whatever else is accepted.
+            kept = [name for name in found if path in found[name]]
+            wanted, was = (
+                [each[name].get(path, ()) for name in kept] for each in (found, recorded)
+            )
+            if wanted == was:
+                continue
+            promoting, change = self._promoting.get(path, {}), privileges.get(path)
+            cases = _each_once(promoting, self._naming.get(path, {}))
+            new, old, growth, causes = self._new.get(path), None, None, tuple[str, ...]()
+            if new is None:
+                what = f"{path} {'has other entries on the lists' if any(was) else 'is new'}"
+            else:
+                what = self._in_words(path)
+                # A file whose text is as recorded concerns only the cases that promote it.
+                if digest(new.file) in self.recorded.digests(path):
+                    cases = self._cases_of(change) if change else _each_once(promoting)
+                    old = new.file
+                elif (old := self.earlier(path, new)) is not None:
+                    causes = (attached_files.change_in_words(path, old, new.file, has_lines=True),)
+                    if isinstance(old, str) and isinstance(new.file, str):
+                        # In a new case, the file is a part of its own growth.
+                        counts = (n for key, n in new.occurrences.items() if key not in new_cases)
+                        growth = sum(counts) * (estimated_tokens(new.file) - estimated_tokens(old))
+            is_compared, first, lines = changes.file_lines(old, new.file if new else "")
+            yield Change(
+                kind="file",
+                key=changes.key_of(path, *(_known_of(chain(*each)) for each in (was, wanted))),
+                path=path,
+                what=change.words if change else what,
+                privileges=(change.words,) if change else (),
+                line=first,
+                lines=lines,
+                is_compared=is_compared,
+                cases=tuple(cases),
+                growth=growth,
+                causes=causes,
+            )
+
+
+class Lists(FoundFiles):
     """The files that a run finds for ``promoted.lock`` and ``files.lock``.
+
+    Of a file, what a snapshot that has changed says of media is known, and None of a text.
 
     Args:
         folder: which has the lists.
         resolve: read both sides of a merge conflict in one.
-
-    Attributes:
-        recorded: the lists as ``read`` has found them.
-        media: what snapshots that have changed said of their files; None of a text.
     """
 
     def __init__(self, folder: SnapshotFolder, *, resolve: bool) -> None:
+        super().__init__(RecordedLists())
         self._folder, self._resolve = folder, resolve
-        # The cases of each entry, by list and path.
-        self._promoting: dict[str, dict[Promotion, list[Key]]] = {}
-        self._naming: dict[str, dict[str, list[Key]]] = {}
-        self._new: dict[str, _NewFile] = {}  # by path
-        self.media: dict[str, Media | None] = {}
         self.read()
 
     def read(self) -> None:
@@ -240,31 +363,21 @@ class Lists:
         for text in sides[FILES]:
             for path, digests in read_files(text, self._folder.shown(FILES)).items():
                 files[path] = tuple(sorted({*files.get(path, ()), *digests}))
-        self.recorded = RecordedLists(texts, privilege.promotions_by_path(promoted), files)
+        self.recorded = RecordedLists(privilege.promotions_by_path(promoted), files, texts)
 
     def add(self, case: ReviewedCase, *, inline: bool) -> None:
         """Add the files of a case; if it is not inline, also those that its snapshot may name."""
-        for promotion in case.promoted:
-            entries = self._promoting.setdefault(promotion.path, {})
-            entries.setdefault(promotion, []).append(case.key)
-        known = self.recorded.promoted
-        promoted = {each.path for each in case.promoted if each not in known.get(each.path, ())}
-        for resolved_path, file in case.files.items():
-            path, sha256 = utf8(resolved_path), digest(file)
-            if path in promoted or sha256 not in self.recorded.digests(path):
-                new = self._new.setdefault(path, _NewFile(case.request.root, file, {}))
-                shown = attached_files.text_to_review(file)
-                number = changes.occurrences(resolved_path, shown, case.messages)
-                new.occurrences[case.key] = number
-            if not inline:
-                self._naming.setdefault(path, {}).setdefault(sha256, []).append(case.key)
+        named = {} if inline else case.files
+        files = ((utf8(path), digest(file)) for path, file in named.items())
+        self.add_entries(case.key, case.promoted, files)
+        self.add_texts(case)
 
     def changes(self, others: OtherSuites, pending: Container[str] = ()) -> Iterator[FileChange]:
         """Yield the lists that have changed; entries that only other suites have stay.
 
         So do those of ``pending`` files, whose new texts are not accepted.
         """
-        before, found = self._locks()
+        before, found = self.recorded.by_name, self.found.by_name
         for name, elsewhere in ((PROMOTED, others.promoting), (FILES, others.attaching)):
             was, now = before[name], found[name]
             lock = {path: items for path, items in was.items() if path in elsewhere}
@@ -278,26 +391,15 @@ class Lists:
 
     def left(self) -> set[tuple[str, str]]:
         """Return the recorded entries that no case of the run has, by list and path."""
-        before, found = self._locks()
-        return {(name, path) for name in before for path in before[name].keys() - found[name]}
+        found = self.found.by_name
+        recorded = self.recorded.by_name.items()
+        return {(name, path) for name, was in recorded for path in was.keys() - found[name]}
 
     def also_of(self, others: OtherSuites) -> set[str]:
         """Return the other suites that have a file whose entry is new or changed."""
-        before, found = (locks[FILES] for locks in self._locks())
-        changed = (path for path in found if found[path] != before.get(path))
+        before = self.recorded.files
+        changed = (path for path, now in self.found.files.items() if now != before.get(path))
         return set().union(*(others.attaching.get(path, set()) for path in changed))
-
-    def privileges(self) -> dict[PrivilegeChange, list[Key]]:
-        """Return each new or changed file in system messages; none if nothing is recorded."""
-        if self.recorded.texts[PROMOTED] is None:
-            return {}
-        now = privilege.promotions_by_path(chain(*self._promoting.values()))
-        found = privilege.promotion_changes(self.recorded.promoted, now)
-        return {change: self._cases_of(change) for change in found}
-
-    def _cases_of(self, change: PrivilegeChange) -> list[Key]:
-        found = self._promoting[change.path].items()
-        return _each_once({each: cases for each, cases in found if each in change.promotions})
 
     def unrecorded(self, promoted: Mapping[str, Container[Key]], *, with_new: bool) -> list[Change]:
         """Return each file that snapshots name, whose text is not a recorded one, in words.
@@ -320,76 +422,13 @@ class Lists:
             for (what, path), cases in found.items()
         ]
 
-    def _in_words(self, path: str) -> str:
-        """Return in words how a file is not as recorded."""
-        new, digests = self._new.get(path), self.recorded.digests(path)
-        if new is None:
-            return f"{path} changed"
-        if not digests:
-            files = self.recorded.files
-            known = {file: sha256 for file, all_ in files.items() for sha256 in all_}
-            return attached_files.new_in_words(path, new.file, known)
-        is_media = isinstance(new.file, Media) or self.media.get(path) is not None
-        old = self._old(path, new) if is_media else None
-        return attached_files.change_in_words(path, "" if old is None else old, new.file)
-
-    def _old(self, path: str, new: _NewFile) -> Attached | None:
+    def earlier(self, path: str, new: _NewFile) -> Attached | None:
         """Return what is known of a file as it was: its text, or what its bytes were."""
         digests = self.recorded.digests(path)
-        known = self.media.get(path, new.file if isinstance(new.file, Media) else None)
+        known = self.known.get(path, new.file if isinstance(new.file, Media) else None)
         if isinstance(known, Media) and len(digests) == 1:
             return known.replace(digest=next(iter(digests)), path=path)
         return attached_files.earlier_text(new.root, path, digests)
-
-    def changed_files(
-        self, promoted: Iterable[PrivilegeChange], new_cases: Container[Key]
-    ) -> Iterator[Change]:
-        """Yield each file whose entries are not the recorded ones, for a reviewer to decide on."""
-        before, found = (list(locks.values()) for locks in self._locks())
-        # Of a text that has changed, this is said first; a new way to get there is its cases' own.
-        privileges = {change.path: change for change in reversed(list(promoted))}
-        for path in sorted({*found[0], *found[1]}):
-            # A list loses a file when no snapshot names it any more, whatever else is accepted.
-            kept = [number for number, side in enumerate(found) if path in side]
-            wanted, was = ([sides[n].get(path, ()) for n in kept] for sides in (found, before))
-            if wanted == was:
-                continue
-            promoting, naming = self._promoting.get(path, {}), self._naming.get(path, {})
-            cases = _each_once(promoting, naming)
-            new, old, growth, causes = self._new.get(path), None, None, tuple[str, ...]()
-            if new is None:
-                what = f"{path} {'has other entries on the lists' if any(was) else 'is new'}"
-            else:
-                what = self._in_words(path)
-            if new is not None and digest(new.file) in self.recorded.digests(path):
-                # A file whose text is as recorded concerns only the cases that promote it.
-                cases, old = _each_once(promoting), new.file
-                if path in privileges:
-                    cases = self._cases_of(privileges[path])
-            elif new is not None:
-                old, causes = self._old(path, new), (path,)
-                if isinstance(old, str) and isinstance(new.file, str):
-                    words = attached_files.change_in_words(path, old, new.file, has_lines=True)
-                    causes = (words,)
-                    # In a new case, the file is a part of its own growth.
-                    counts = (n for key, n in new.occurrences.items() if key not in new_cases)
-                    growth = sum(counts) * (estimated_tokens(new.file) - estimated_tokens(old))
-            yield changes.attached_file_change(
-                *(path, old, new.file if new else ""),
-                *(known_of(chain(*was)), known_of(chain(*wanted))),
-                what=what,
-                privilege=privileges[path].words if path in privileges else None,
-                cases=tuple(cases),
-                growth=growth,
-                causes=causes,
-            )
-
-    def _locks(self) -> tuple[dict[str, _Lock], dict[str, _Lock]]:
-        """Return the lists as they are recorded, and as they are found, by name."""
-        promoted = privilege.promotions_by_path(chain(*self._promoting.values()))
-        files = {path: tuple(sorted(entries)) for path, entries in self._naming.items()}
-        before: dict[str, _Lock] = {PROMOTED: self.recorded.promoted, FILES: self.recorded.files}
-        return before, {PROMOTED: promoted, FILES: files}
 
 
 def _each_once(*entries: Mapping[Any, list[Key]]) -> list[Key]:

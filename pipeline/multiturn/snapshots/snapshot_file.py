@@ -130,8 +130,7 @@ def _piece(
     """Return what stands for a file or for media, and the line breaks after it; None for text."""
     known = named.get(span.path) if span.stage is None else None
     if span.media is not None:
-        # Nothing is sent between media and a text, whatever a stage has put there.
-        return _media(span.media, span.path, known), "" if below.startswith("\n") else "\n"
+        return _media(span.media, span.path, known), ""
     newlines = _newlines_after(known, span.text) if isinstance(known, str) and known else None
     if newlines is None or not (newlines or below).startswith("\n"):
         return None

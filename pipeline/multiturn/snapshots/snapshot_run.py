@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.engine.converting import ConvertedCase
+from multiturn.engine.prompt_limit import PromptLimit
 from multiturn.engine.selection import Selection, suite_names
 from multiturn.errors import MultiturnError, Place, option
 from multiturn.explaining.spans import Message
@@ -169,6 +170,7 @@ class SnapshotUpdate:
         self.files: list[FileChange] = []
         self.findings: list[Change] = []
         self.changes: list[Change] = []
+        limit = PromptLimit(run.provider)
         for outcome in outcomes:
             case, error = review_outcome(outcome, run.provider)
             if error is not None:
@@ -182,6 +184,8 @@ class SnapshotUpdate:
                         files.warn_of_conflict(path, file)
                 text = snapshot_file.snapshot_text(case, inline=run.inline)
                 error = self._compare(case, text)
+                if run.check and outcome.conversion is not None:
+                    error = error or limit.error_of(outcome.conversion)
                 self.lists.add(case, inline=run.inline)
             if error is not None:
                 self.failures += 1
@@ -291,15 +295,16 @@ class SnapshotUpdate:
         for at, file in enumerate(self.files):
             if file.case:
                 # All that is asked of a snapshot is asked here, so that it is read once.
-                self.lists.media |= dict.fromkeys(snapshot_file.named_files_in(file.old))
-                self.lists.media |= snapshot_file.named_media_in(file.old)
+                self.lists.known |= dict.fromkeys(snapshot_file.named_files_in(file.old))
+                self.lists.known |= snapshot_file.named_media_in(file.old)
             elif file.location != lists.TARGET:  # the other lists have digests, which say nothing
                 continue
             words = list[str]()
-            for each in self._privileges(file, listed):
+            reviewed = self.cases.get(file.case)
+            for each in self._privileges(file, reviewed.judged if reviewed else (), listed):
                 words.append(each.words)
                 named.setdefault((each.words, each.path), []).extend(filter(None, [file.case]))
-            growth = self._growth(file) if check and file.case else None
+            growth = _growth(file, reviewed) if check and file.case else None
             words += new_files.get(file.case, ())
             self.files[at] = replace(file, privileges=tuple(words), growth=growth)
             if check:
@@ -315,11 +320,6 @@ class SnapshotUpdate:
             changed = self.lists.changed_files(promoted, new)
             found = groups.changes(() if is_partial else changed)
             self.changes = list(map(self._placed, found))
-
-    def judged(self, file: FileChange) -> tuple[Message, ...]:
-        """Return where changes of privilege may be in the case of a snapshot that differs."""
-        case = self.cases.get(file.case)
-        return case.judged if case else ()
 
     def _placed(self, change: Change) -> Change:
         """Return a change with the first line that has made it; nowhere if it has none."""
@@ -338,28 +338,21 @@ class SnapshotUpdate:
             where = next(found, where if change.path else Place())
         return replace(change, place=where)
 
-    def _privileges(self, file: FileChange, listed: Container[str]) -> Iterator[PrivilegeChange]:
+    def _privileges(
+        self, file: FileChange, now: Sequence[Message], listed: Container[str]
+    ) -> Iterator[PrivilegeChange]:
         """Yield the changes of privilege in a changed case, or in what a target says of all.
 
-        ``listed`` are the files that are new or changed on the list of promoted files.
+        ``now`` are its messages; ``listed`` are the files that are new or changed on the list of
+        promoted files.
         """
         if self.run.check and file.old and file.new:
             yield from lists.body_privileges(file.old, file.new)
             before = snapshot_file.recorded_messages(file.old)
-            for each in privilege_changes(before, self.judged(file), listed):
+            for each in privilege_changes(before, now, listed):
                 # An inline snapshot does not say whether a guideline was in a system message.
                 if each.role or each.path not in snapshot_file.inline_guidelines_in(file.new):
                     yield each
-
-    def _growth(self, file: FileChange) -> float | None:
-        """Return by how much the prompt of a changed, new or removed case grows."""
-        before, now = snapshot_file.recorded_messages(file.old), self.judged(file)
-        if file.old and not before:  # somebody has edited it
-            return None
-        # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
-        inline = dict.fromkeys(snapshot_file.inline_guidelines_in(file.old), "")
-        case = self.cases.get(file.case)
-        return prompt_growth(before, now, {}, {**(case.files if case else {}), **inline})
 
     @property
     def summary(self) -> str:
@@ -399,6 +392,17 @@ class SnapshotUpdate:
             others = ", for all cases," if self.findings else ""
             how = others if is_partial else ", or with --review,"
             yield f"if intended, {first}run snapshot without --check{how} and commit the result"
+
+
+def _growth(file: FileChange, case: ReviewedCase | None) -> float | None:
+    """Return by how much the prompt of a changed, new or removed case grows."""
+    before = snapshot_file.recorded_messages(file.old)
+    if file.old and not before:  # somebody has edited it
+        return None
+    # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
+    inline = dict.fromkeys(snapshot_file.inline_guidelines_in(file.old), "")
+    now, files = (case.judged, case.files) if case else ((), {})
+    return prompt_growth(before, now, {}, {**files, **inline})
 
 
 class Acceptance(SnapshotUpdate):

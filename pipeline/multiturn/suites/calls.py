@@ -1,6 +1,6 @@
 """Tools, their calls and results, and thinking, as a suite has them in our own form."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import takewhile
 from typing import Any
 
@@ -9,7 +9,7 @@ from multiturn.documents.validation import check_finite, read_as
 from multiturn.errors import MultiturnError, cut, did_you_mean, nearest, quoted
 from multiturn.model.case import TestMessage
 from multiturn.model.turns import Call, Thinking, Tool, unpaired
-from multiturn.suites.keys import KeyCheck
+from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.messages import Message
 from multiturn.suites.schema import CallKeys, HiddenKeys, ThinkingKeys, ToolKeys
 from multiturn.text import in_line
@@ -17,17 +17,20 @@ from multiturn.text import in_line
 MAX_NAMED = 20  # tools that an error lists
 _BLOCKS = ("thinking", "redacted_thinking")
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
-_OF_SCHEMAS = {  # of these keys, each value or item is a schema
-    **dict.fromkeys(("properties", "$defs", "definitions", "patternProperties"), dict),
-    **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), list),
-}
 _SCHEMA_NAMES = ("input_schema", "inputSchema")  # what Anthropic and MCP call parameters
-_SCHEMAS = ("additionalProperties", "items", "not")
+_LISTS: dict[str, Any] = {"required": list[str], "enum": list[Any]}
+_SCHEMAS = ("additionalProperties", "items", "not")  # each is a schema
+_OF_SCHEMAS = {  # of the others, each value or item is one
+    **_LISTS,
+    **dict.fromkeys(("properties", "$defs", "definitions", "patternProperties"), dict[str, Any]),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), list[Any]),
+    **dict.fromkeys(_SCHEMAS, bool | dict[str, Any] | list[Any]),
+}
 
 
-def is_thinking(segment: Any) -> bool:
+def is_thinking(segment: Node) -> bool:
     """Return whether a segment of a content is a block of thinking."""
-    return isinstance(segment, dict) and segment.get("type") in _BLOCKS
+    return value_at(segment.members, "type") in _BLOCKS
 
 
 def read_calls(message: Message, check: KeyCheck) -> tuple[Call, ...]:
@@ -58,11 +61,12 @@ def read_answers(message: Message, check: KeyCheck) -> tuple[str | None, bool]:
     return None, False
 
 
-def leading_thinking(message: Message, check: KeyCheck) -> tuple[Thinking, ...]:
+def leading_thinking(
+    segments: Mapping[str, Node], role: str, check: KeyCheck, label: str
+) -> tuple[Thinking, ...]:
     """Return the blocks of thinking that a message's content begins with."""
-    role = message.children["role"].scalar
-    thinking = takewhile(lambda each: is_thinking(each[1].value), message.segments.items())
-    return tuple(_block(block, role, check, f"{message.label}.{key}") for key, block in thinking)
+    thinking = takewhile(lambda each: is_thinking(each[1]), segments.items())
+    return tuple([_block(block, role, check, f"{label}.{key}") for key, block in thinking])
 
 
 def check_calls(
@@ -211,32 +215,26 @@ def _as_ours(node: Node, check: KeyCheck, label: str) -> tuple[Node, str]:
 
 def _check_schema(node: Node, key: str, name: str, label: str) -> None:
     """Refuse what no JSON Schema has; a key that is not known here is left to the vendor."""
-    if isinstance(node.value, bool):
-        return
-    if not isinstance(node.value, dict):
-        what = f"{key} must be a JSON Schema, as {{type: string}}"
-        raise MultiturnError(what, where=node.place(name, label))
-    keys: dict[str, Node] = node.children
+    _check_is(bool | dict[str, Any], node, key, name, label)
+    keys = node.members
     if "type" in keys:
         _check_type(keys["type"], f"{key}.type", name, label)
-    if "required" in keys and not _are_names(keys["required"].value):
-        what = f"{key}.required must be a list of names"
-        raise MultiturnError(what, where=keys["required"].place(name, label))
-    if "enum" in keys and not isinstance(keys["enum"].value, list):
-        what = f"{key}.enum must be a list of values"
-        raise MultiturnError(what, where=keys["enum"].place(name, label))
     for each in keys.keys() & _OF_SCHEMAS.keys():
-        below, kind = keys[each].children, _OF_SCHEMAS[each]
-        if not isinstance(below, kind):
-            wanted = "a mapping of JSON Schemas" if kind is dict else "a list of JSON Schemas"
-            where = keys[each].place(name, label)
-            raise MultiturnError(f"{key}.{each} must be {wanted}", where=where)
-        for step, child in below.items() if isinstance(below, dict) else enumerate(below):
-            path = f"{key}.{each}.{step}" if isinstance(step, str) else f"{key}.{each}[{step}]"
-            _check_schema(child, path, name, label)
-    for each in keys.keys() & {*_SCHEMAS}:
-        if not isinstance(keys[each].value, list):  # of items: the form of old drafts
-            _check_schema(keys[each], f"{key}.{each}", name, label)
+        path, value = f"{key}.{each}", keys[each]
+        _check_is(_OF_SCHEMAS[each], value, path, name, label)
+        if each in _SCHEMAS:
+            if not isinstance(value.children, list):  # of items: the form of old drafts
+                _check_schema(value, path, name, label)
+        elif isinstance(value.children, dict):
+            for step, child in value.children.items():
+                _check_schema(child, f"{path}.{step}", name, label)
+        elif each not in _LISTS:
+            for at, child in enumerate(value.children):
+                _check_schema(child, f"{path}[{at}]", name, label)
+
+
+def _check_is(type_: Any, node: Node, key: str, name: str, label: str) -> None:
+    read_as(node, type_, where=name, label=label, called=lambda path: f"{key}{path}")
 
 
 def _check_type(node: Node, key: str, name: str, label: str) -> None:
@@ -249,7 +247,3 @@ def _check_type(node: Node, key: str, name: str, label: str) -> None:
             shown = quoted(written) if is_text else "of that kind"
             what = f"{key}: JSON Schema has no type {shown}; {advice}"
             raise MultiturnError(what, where=each.place(name, label))
-
-
-def _are_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)

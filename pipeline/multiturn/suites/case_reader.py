@@ -16,10 +16,10 @@ from multiturn.files.finding import Files
 from multiturn.files.media import FILE_TYPES
 from multiturn.model.case import MAX_CASE_SIZE, PROMPT_KEY, Case, TestMessage
 from multiturn.model.settings import SETTINGS, RequestSettings, SettingsKeys, settled
-from multiturn.model.turns import ROLES, Call, Thinking, Tool
+from multiturn.model.turns import ROLES
 from multiturn.suites import calls
 from multiturn.suites.dialects import Dialect
-from multiturn.suites.keys import OF_MESSAGES, KeyCheck, value_at
+from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.media import check_segment, size_of_data
 from multiturn.suites.messages import PROMPT_FILE, Message, path_as_written
 from multiturn.suites.schema import CaseKeys, MetadataKeys
@@ -58,7 +58,6 @@ def warn_of_file_key(content: Node, check: KeyCheck, label: str) -> None:
 
 ATTACH = "to attach it, write {{type: file, value: {path}}}"
 AS_GUIDELINE = "attach it in a message, and let guideline_patterns match it"
-_TEXT_KEYS = {"type", "value"}
 _ONLY_MESSAGES = {"id", "input_messages"}
 _JSON_KEYS = ("metadata", "execution", "outcome", "expected_messages")  # of any values
 
@@ -120,8 +119,9 @@ class CaseReader:
         self.keys.check(node, "case", *places, label=label)
         given = self._given(node, shared, label)
         tools = given.get("tools", shared.tools)
-        contents = [message.content for message in case.input_messages]
-        messages = self._messages(written.children, contents, tools)
+        nodes = written.children
+        messages = tuple([self._message(message, at) for at, message in enumerate(nodes)])
+        calls.check_calls(messages, nodes, tools, self.name)
         choice = given.get("settings", shared.settings).tool_choice
         calls.check_choice(choice, node, tools, self.keys, label)
         return structs.replace(
@@ -158,6 +158,7 @@ class CaseReader:
             "execution": _over(value_at(said, "execution"), shared.execution),
             "settings": settings.over(shared.settings),
             "hidden_characters": value_at(said, "hidden_characters") or shared.hidden_characters,
+            "max_prompt_tokens": value_at(said, "max_prompt_tokens") or shared.max_prompt_tokens,
         }
 
     def _settings(self, node: Node, label: str) -> RequestSettings:
@@ -181,52 +182,33 @@ class CaseReader:
             )
             self.keys.warn("suite.answer_in_prompt", line.place(self.name), what, once=True)
 
-    def _messages(
-        self, nodes: list[Message], contents: list[Any], tools: tuple[Tool, ...]
-    ) -> tuple[TestMessage, ...]:
-        messages = tuple([self._message(node, contents[at], at) for at, node in enumerate(nodes)])
-        if [message for message in messages if message.calls or message.answers is not None]:
-            calls.check_calls(messages, nodes, tools, self.name)
-        return messages
-
-    def _message(self, node: Message, given: Any, index: int) -> TestMessage:
+    def _message(self, node: Message, index: int) -> TestMessage:
         keys = node.children
-        has_more = len(keys) > 2  # than the role and the content
-        if has_more and not keys.keys() <= OF_MESSAGES:
-            self.keys.check(node, "message", label=node.label)
+        self.keys.check(node, "message", label=node.label)
         role, content = keys["role"], keys["content"]
         if role.scalar not in ROLES:
             what = f"there is no role {quoted(role.scalar)}; {did_you_mean(role.scalar, ROLES)}"
             raise InputError(what, where=role.place(self.name, node.label))
         is_list = isinstance(content.children, list)
-        segments = content.children if is_list else [content]
-        values = given if is_list else [given]
-        thinking: tuple[Thinking, ...] = ()
-        if content.children and calls.is_thinking(values[0]):
-            thinking = calls.leading_thinking(node, self.keys)
-            segments, values = segments[len(thinking) :], values[len(thinking) :]
-        first = node.first + len(thinking)
-        for at, value in enumerate(values):
-            if not _is_plain(value):
-                key = f"content[{first + at}]" if is_list else "content"
-                self._segment(segments[at], f"{node.label}.{key}")
-        made: tuple[Call, ...] = ()
-        answers, is_error = None, False
-        if has_more:
-            answers, is_error = calls.read_answers(node, self.keys)
-            made = calls.read_calls(node, self.keys)
+        written = node.segments
+        thinking = calls.leading_thinking(written, role.scalar, self.keys, node.label)
+        segments = [*written.items()][len(thinking) :]
+        for key, segment in segments:
+            self._segment(segment, f"{node.label}.{key}")
+        answers, is_error = calls.read_answers(node, self.keys)
+        values = [segment.value for _, segment in segments]
         return TestMessage(
             role.scalar,
             values[0] if values and not is_list else values,
-            node.mark.line + 1,
-            tuple([segment.mark.line + 1 for segment in segments]),
+            node.line,
+            tuple([segment.line for _, segment in segments]),
             "" if node.name == f"input_messages[{index}]" else node.name,
-            made,
+            calls.read_calls(node, self.keys),
             answers,
             is_error,
             thinking,
-            first,
-            tuple([segment.mark.column + 1 for segment in segments]),
+            node.first + len(thinking),
+            tuple([segment.mark.column + 1 for _, segment in segments]),
         )
 
     def _segment(self, segment: Node, label: str) -> None:
@@ -238,7 +220,7 @@ class CaseReader:
                 kinds = {key: kind for key, kind in keys if kind.scalar in ("text", "file")}
                 self.keys.refuse_misspelled(with_keys(segment, kinds), ["type"], label)
                 warn_of_file_key(segment, self.keys, label)
-            elif calls.is_thinking(segment.value):
+            elif calls.is_thinking(segment):
                 what = "thinking comes before the text; write it first"
                 raise InputError(what, where=segment.place(self.name, label))
             elif "value" in segment.children:
@@ -284,13 +266,6 @@ class CaseReader:
 def _guidelines_of(node: Node) -> list[Node]:
     listed = node.children.get("guidelines")
     return (listed.children or []) if listed is not None else []
-
-
-def _is_plain(segment: Any) -> bool:
-    """Return whether a segment is a text and nothing else, as nearly all are."""
-    if isinstance(segment, dict) and segment.keys() == _TEXT_KEYS and segment["type"] == "text":
-        segment = segment["value"]
-    return isinstance(segment, str) and not may_be_path(segment)
 
 
 def as_written(node: Node | None) -> Any:

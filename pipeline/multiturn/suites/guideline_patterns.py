@@ -220,41 +220,36 @@ class UnusedPatterns:
 
     def __init__(self, patterns: Node | None, name: str) -> None:
         self._name = name
-        self._seen: dict[str, list[str]] = {}  # the paths of a file, by how the suite writes it
-        self._left: dict[str, Node] = {}
-        for node in patterns.children if patterns is not None and patterns.children else ():
-            if not node.value.startswith("!"):
-                self._left.setdefault(node.value, node)
-        if len(self._left) > MAX_JUDGED:
-            self._left.clear()
+        self._paths: dict[str, list[str]] = {}  # of each file, by how the suite writes it
+        listed = patterns.children if patterns is not None and patterns.children else ()
+        self._nodes = {node.value: node for node in listed if not node.value.startswith("!")}
+        if len(self._nodes) > MAX_JUDGED:
+            self._nodes.clear()
 
     def see(self, found: Case | MultiturnError) -> None:
-        """Take out what the files of a case match; after an error, nothing is known to be left."""
+        """Remember the files of a case; after an error, nothing is known of the patterns."""
         if isinstance(found, MultiturnError):
-            self._left.clear()
+            self._nodes.clear()
             return
-        for message in found.input_messages if self._left else ():
+        for message in found.input_messages if self._nodes else ():
             for _, segment, _ in segments_of(message):
                 match segment:
                     case {"type": str(kind), "value": str(path)} if kind in FILE_TYPES:
-                        if found.files is not None and not is_address(path, kind):
-                            self._see_file(path, found.files)
-
-    def _see_file(self, written: str, files: Files) -> None:
-        if written in self._seen:
-            return
-        paths = self._seen[written] = [written]
-        with suppress(MultiturnError):  # the error comes when the case is converted
-            paths.append(files.find(written))
-        for pattern in list(self._left):
-            if guideline_matcher((pattern,))(*paths):
-                del self._left[pattern]
+                        if found.files is None or is_address(path, kind) or path in self._paths:
+                            continue
+                        self._paths[path] = [path]
+                        with suppress(MultiturnError):  # it comes when the case is converted
+                            self._paths[path].append(found.files.find(path))
 
     def warnings(self) -> Iterator[Notice]:
-        """Yield a warning for each pattern that is left."""
-        for pattern, node in self._left.items():
-            advice, deeper = "correct or remove it", f"**/{pattern}"
-            if any(guideline_matcher((deeper,))(*paths) for paths in self._seen.values()):
-                advice = f"did you mean {quoted(deeper)}?"
-            why = f"the guideline pattern {quoted(pattern)} matches no file of the suite; {advice}"
-            yield Notice(UNUSED_PATTERN, node.place(self._name), why)
+        """Yield a warning for each pattern that matches none of the files."""
+        for pattern, node in self._nodes.items():
+            if not self._matches(pattern):
+                deeper = f"**/{pattern}"
+                is_meant = self._matches(deeper)
+                advice = f"did you mean {quoted(deeper)}?" if is_meant else "correct or remove it"
+                why = f"the guideline pattern {quoted(pattern)} matches no file of the suite"
+                yield Notice(UNUSED_PATTERN, node.place(self._name), f"{why}; {advice}")
+
+    def _matches(self, pattern: str) -> bool:
+        return any(guideline_matcher((pattern,))(*paths) for paths in self._paths.values())

@@ -44,6 +44,7 @@ class SuiteKeys(Struct, kw_only=True):
             `prompts` or `default_test`.
         execution: settings of a run; those of its answers are sent.
         hidden_characters: `allow`: characters that nobody sees are meant, also in attached files.
+        max_prompt_tokens: a longer prompt fails `check` and `snapshot --check`.
     """
 
     schema: Any = field(name="$schema", default=None)
@@ -55,6 +56,7 @@ class SuiteKeys(Struct, kw_only=True):
     templates: Literal["literal"] | None = None
     execution: Any = None
     hidden_characters: Literal["allow"] | None = None
+    max_prompt_tokens: Annotated[int, Meta(ge=1)] | None = None
 
 
 class CallKeys(Struct):

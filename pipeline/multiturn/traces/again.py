@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -51,48 +52,20 @@ def differences(given: Any, again: Any, path: str = "") -> Iterator[str]:
 
 
 def _of_lists(given: list[Any], again: list[Any], path: str) -> Iterator[str]:
-    for mine, theirs in _aligned(given, again):
-        start, end = mine.start, mine.stop
-        if not theirs:
-            yield from (f"{path}[{at}] is left out" for at in mine)
-        elif not mine:
-            yield f"{path}[{start}] has another before it: {_shown(again[theirs.start])}"
-        elif len(mine) == len(theirs):
-            for one, other in zip(mine, theirs, strict=True):
+    """Yield what differs in two lists; between the items that are equal, one beside the other."""
+    changed: list[Any] = [("replace", 0, len(given), 0, len(again))]
+    if max(len(given), len(again)) <= _MOST_COMPARED:
+        before, after = ([json.dumps(each, sort_keys=True) for each in it] for it in (given, again))
+        changed = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    for what, start, end, low, high in changed:
+        pairs = zip_longest(range(start, end), range(low, high))
+        for one, other in pairs if what != "equal" else ():
+            if other is None:
+                yield f"{path}[{one}] is left out"
+            elif one is None:
+                yield f"{path}[{other}] is added: {_shown(again[other])}"
+            else:
                 yield from differences(given[one], again[other], f"{path}[{one}]")
-        else:
-            named = f"{path}[{start}]" + (f" to [{end - 1}]" if end - start > 1 else "")
-            number = "one" if len(theirs) == 1 else str(len(theirs))
-            yield f"{named} become {number}: {_shown(again[theirs.start])}"
-
-
-def _aligned(given: list[Any], again: list[Any]) -> Iterator[tuple[range, range]]:
-    """Yield the ranges of two lists that differ, one beside the other.
-
-    Items are first aligned by what they are, then, where their numbers differ, by their kinds; in
-    long lists, by their places.
-    """
-    if max(len(given), len(again)) > _MOST_COMPARED:
-        both = min(len(given), len(again))
-        yield range(both), range(both)
-        yield range(both, len(given)), range(both, len(again))
-        return
-    before, after = ([json.dumps(each, sort_keys=True) for each in it] for it in (given, again))
-    for what, *ends in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if what == "equal":
-            continue
-        mine, theirs = range(*ends[:2]), range(*ends[2:])
-        kinds = [_kind(given[at]) for at in mine], [_kind(again[at]) for at in theirs]
-        if len(mine) == len(theirs) or set(kinds[0]) == set(kinds[1]):
-            yield mine, theirs
-            continue
-        matcher = SequenceMatcher(None, *kinds, autojunk=False)
-        for _, start, end, low, high in matcher.get_opcodes():
-            yield mine[start:end], theirs[low:high]
-
-
-def _kind(item: Any) -> str:
-    return str(item.get("role", item.get("type"))) if isinstance(item, dict) else ""
 
 
 def _shown(value: Any) -> str:

@@ -181,7 +181,7 @@ def imported(
             yield placed(error, where)
             continue
         for what in lost:
-            kind = re.sub(r"\d+", "", what.split(": ")[0])
+            kind = re.sub(r"(: | is sent as ).*|\d+", "", what)
             if kind in said or len(said) >= _MOST_SAID:
                 count += 1
                 continue
@@ -250,9 +250,9 @@ class _Answered(Struct):
     """The part of a result that a case is made of."""
 
     id: str
-    raw_request: RawRequest
-    response: str
-    tool_calls: list[dict[str, Any]] = []
+    raw_request: RawRequest | None = None
+    response: str | None = None
+    tool_calls: tuple[Call, ...] = ()
     thinking: Any = None
     conversation_id: Any = None
 
@@ -265,19 +265,13 @@ def _case_of_answer(found: Body, ids: Ids) -> Imported | Notice:
     where = found.where
     try:
         result = msgspec.convert(found.value, _Answered)
-    except msgspec.ValidationError:
-        match found.value:
-            case {"suite": str(), "id": str(name)}:
-                return _without_answer(name, where)
-        raise MultiturnError("this is not a result of multiturn run") from None
-    said, asked = result.response, result.raw_request
-    try:
-        calls = msgspec.convert(result.tool_calls, tuple[Call, ...])
-    except msgspec.ValidationError:
-        what = "are not a JSON object, as the model wrote them; no conversation can go on from them"
-        raise MultiturnError(f"tool_calls: the arguments {what}") from None
-    if not said.strip() and not calls:
-        return _without_answer(result.id, where)
+    except msgspec.ValidationError as error:
+        what = f"no conversation can go on from this result of a run, if it is one: {error}"
+        raise MultiturnError(what) from None
+    said, asked, calls = result.response or "", result.raw_request, result.tool_calls
+    if asked is None or not (said.strip() or calls):
+        what = f"case {result.id!r} has no answer; it is left out"
+        return Notice("import.no_answer", where, what)
     unread = {file.path for file in asked.input_files or () if not file.resolved_path}
     turns = [*map(turn_of, asked.chat_prompt or ())]
     if not turns:
@@ -314,10 +308,6 @@ def _case_of_answer(found: Body, ids: Ids) -> Imported | Notice:
     for each in to_fill_in:
         each["content"] = None
     return Imported(case, {})
-
-
-def _without_answer(name: str, where: Place) -> Notice:
-    return Notice("import.no_answer", where, f"case {name!r} has no answer; it is left out")
 
 
 def placed(error: MultiturnError, where: Place) -> MultiturnError:

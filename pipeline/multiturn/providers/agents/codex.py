@@ -1,8 +1,7 @@
 """Codex: ``codex exec``, the prompt on its standard input, JSON events on its standard output."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -47,43 +46,38 @@ class CodexProvider(AgentProvider):
             if file.media is not None and file.media.kind == "image"
         )
         command = ("exec", "--json", "--skip-git-repo-check", *model, *settings.args, *images, "-")
-        events, failed = _Events(), None
+        lines: list[bytes] = []
+        failed = None
         try:
-            await self.run(*command, take_line=events.take, stdin=body)
+            await self.run(*command, take_line=lines.append, stdin=body)
         except ProviderError as error:
             failed = error
-        if events.failure is not None:
+        answer, failure = _said_in(lines)
+        if failure is not None:
             kind = "process" if failed is None else failed.kind
-            raise ProviderError(f"codex: {events.failure}", kind=kind)
+            raise ProviderError(f"codex: {failure}", kind=kind)
         if failed is not None:
             raise failed
-        if events.text is None:
+        if answer is None:
             raise MalformedReplyError("codex gave no answer: no agent_message event")
-        return ProviderResponse(
-            text=events.text, usage=events.usage, raw=events.last, finish_reason="stop"
-        )
+        return answer
 
 
-class _Events:
-    """What the events of a run have said so far."""
-
-    text: str | None = None
-    failure: str | None = None
-    last: Any = None
+def _said_in(lines: Iterable[bytes]) -> tuple[ProviderResponse | None, str | None]:
+    """Return what the events of a run say: the answer, and why it failed."""
+    event = text = failure = None
     usage: Mapping[str, int] = {}
-
-    def take(self, line: bytes) -> None:
-        """Take an event; any other line is passed over."""
+    for line in lines:
         try:
-            event = self.last = msgspec.json.decode(line)
+            event = msgspec.json.decode(line)
         except (ValueError, RecursionError):
-            return
+            continue
         match event:
             case {"type": "item.completed", "item": {"type": "agent_message", "text": str(said)}}:
-                self.text = said
+                text = said
             case {"type": "turn.completed"}:
-                self.failure = None  # Codex has recovered from an earlier error
-                self.usage = counts(
+                failure = None  # Codex has recovered from an earlier error
+                usage = counts(
                     event.get("usage"),
                     input_tokens="input_tokens",
                     output_tokens="output_tokens",
@@ -93,4 +87,7 @@ class _Events:
                 "type": "error",
                 "message": str(message),
             }:
-                self.failure = message
+                failure = message
+    if text is None:
+        return None, failure
+    return ProviderResponse(text=text, usage=usage, raw=event, finish_reason="stop"), failure

@@ -9,10 +9,10 @@ import tempfile
 import time
 from asyncio.subprocess import Process
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from multiturn.errors import MalformedReplyError, ProcessFailedError, ReplyTimeoutError
 from multiturn.providers.agents import guard
@@ -61,87 +61,25 @@ def _matches(name: str, globs: Sequence[str]) -> bool:
 _TAIL = 1_000
 _LONGEST_SECRET = 10_000
 _PATIENCE_SECONDS = 10.0  # the guard needs at most seven
-_POLL_SECONDS = 0.1
-_CHUNK = 2**16
-_LARGEST_PIPE = 2**20  # bytes that a pipe may hold after its writers have ended
+_POLL_SECONDS = 0.05
 
 Line = Callable[[bytes], None]
 
 
-class Output:
-    """An output of a command, which is read as it comes; only its end is kept.
-
-    ``take_line``, if given, gets each line. It may get 16 MiB in all, then the command is ended.
-    """
-
-    def __init__(self, take_line: Line | None = None) -> None:
-        self.end = b""
-        self.is_too_large = False
-        self._take_line = take_line
-        self._line: list[bytes] = []
-        self._size = 0
-        self._process: Process | None = None
-        self._reader, self.writer = os.pipe()
-        os.set_blocking(self._reader, False)
-
-    def watch(self, process: Process) -> None:
-        """Begin to read what a process writes."""
-        self._process = process
-        asyncio.get_running_loop().add_reader(self._reader, self._read)
-
-    def _read(self) -> bool:
-        """Read what is there, at most a chunk of it; return whether there was any."""
-        try:
-            data = b"" if self.is_too_large else os.read(self._reader, _CHUNK)
-        except BlockingIOError:
-            return False
-        if not data:
-            asyncio.get_running_loop().remove_reader(self._reader)
-            return False
-        self.end = (self.end + data)[-2 * _TAIL - _LONGEST_SECRET :]
-        if self._take_line is None:
-            return True
-        self._size += len(data)
-        self.is_too_large = self._size > LARGEST_ANSWER
-        if not self.is_too_large:
-            *lines, rest = data.split(b"\n")
-            for line in lines:
-                self._take_line(b"".join((*self._line, line)))
-                self._line.clear()
-            self._line.append(rest)
-        elif self._process is not None and self._process.returncode is None:
-            with suppress(ProcessLookupError):  # its guard ends the command, which waits for us
-                self._process.terminate()
-        return True
-
-    def drain(self) -> None:
-        """Read what is left by a command that has ended, and take its last line."""
-        for _ in range(_LARGEST_PIPE // _CHUNK):
-            if not self._read():
-                break
-        if self._take_line is not None and not self.is_too_large:
-            self._take_line(b"".join(self._line))
-            self._line.clear()
-
-    def close_writer(self) -> None:
-        """Leave the writing to the command."""
-        if self.writer >= 0:
-            os.close(self.writer)
-            self.writer = -1
-
-    def close(self) -> None:
-        """Read no more."""
-        self.close_writer()
-        if self._process is not None:
-            asyncio.get_running_loop().remove_reader(self._reader)
-        os.close(self._reader)
-
-
 class Command(NamedTuple):
-    """A command that runs under its guard, and its outputs."""
+    """A command that runs under its guard, and its outputs: files without a name."""
 
     process: Process
-    outputs: Sequence[Output]
+    outputs: Sequence[BinaryIO]
+
+    def has_printed_too_much(self) -> bool:
+        """Return whether an output is larger than an answer may be."""
+        return any(os.fstat(each.fileno()).st_size > LARGEST_ANSWER for each in self.outputs)
+
+    def empty(self) -> None:
+        """Free the disk of its outputs, which nobody reads once its answer is there."""
+        for output in self.outputs:
+            output.truncate(0)
 
     async def end(self) -> None:
         """Have the guard end the command: SIGTERM, then SIGKILL after a grace period."""
@@ -170,9 +108,8 @@ class Command(NamedTuple):
             await self.process.wait()
 
     def close(self) -> None:
-        """Read what is left in its outputs, and no more."""
+        """Close its outputs."""
         for output in self.outputs:
-            output.drain()
             output.close()
 
 
@@ -192,7 +129,7 @@ async def run_command(
 
     Args:
         command: the executable and its arguments.
-        take_line: gets each line of its standard output, as it comes: 16 MiB at most.
+        take_line: gets each line of its standard output once the command has ended.
         stdin: its standard input, a file without a name, so that no process can replace it.
         cwd: its working folder.
         env: its whole environment.
@@ -202,36 +139,31 @@ async def run_command(
         kept: gets the command if its processes shall live on; ``Command.end`` ends them.
     """
     name = os.path.basename(command[0])
-    outputs = (Output(take_line), Output())
-    try:
-        running = await _start(command, outputs, stdin, cwd, env, keep=kept is not None)
-    except BaseException:
-        for output in outputs:
-            output.close()
-        raise
-    process, is_late = running.process, False
-    try:
-        async with asyncio.timeout(timeout_seconds):
-            if answer is None:
-                await process.wait()
-            else:
-                while not os.path.lexists(answer) and not process.returncode:
+    with ExitStack() as files:
+        outputs = [files.enter_context(tempfile.TemporaryFile()) for _ in range(2)]
+        process = await _start(command, outputs, stdin, cwd, env, keep=kept is not None)
+        running, is_late = Command(process, outputs), False
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                while not (_has_ended(process, answer) or running.has_printed_too_much()):
+                    for other in kept or ():
+                        other.empty()
                     await asyncio.sleep(_POLL_SECONDS)
-    except TimeoutError:
-        is_late = True
-    finally:
-        if kept is None:
-            try:
+        except TimeoutError:
+            is_late = True
+        finally:
+            if kept is None:
                 await running.end()
-            finally:
-                running.close()
-        else:
-            kept.append(running)
-            for output in outputs:
-                output.drain()
-    if outputs[0].is_too_large:
-        raise MalformedReplyError(f"{name} printed more than {LARGEST_ANSWER // 2**20} MiB")
-    end = _end_of(outputs, secrets)
+            else:
+                kept.append(running)
+                files.pop_all()
+        if running.has_printed_too_much():
+            raise MalformedReplyError(f"{name} printed more than {LARGEST_ANSWER // 2**20} MiB")
+        if take_line is not None:
+            outputs[0].seek(0)
+            for line in outputs[0]:
+                take_line(line.removesuffix(b"\n"))
+        end = _end_of(outputs, secrets)
     if is_late:
         what = f"{name} took more than {timeout_seconds:g} s (timeout_seconds){end}"
         raise ReplyTimeoutError(what)
@@ -239,43 +171,49 @@ async def run_command(
         raise ProcessFailedError(f"{name} ended with exit code {process.returncode}{end}")
 
 
+def _has_ended(process: Process, answer: Path | None) -> bool:
+    """Return whether the answer is there, or will not come; the command may end well before it."""
+    if answer is None:
+        return process.returncode is not None
+    return bool(process.returncode) or os.path.lexists(answer)
+
+
 async def _start(
     command: Sequence[str],
-    outputs: Sequence[Output],
+    outputs: Sequence[BinaryIO],
     stdin: bytes,
     cwd: str | None,
     env: Mapping[str, str],
     *,
     keep: bool,
-) -> Command:
-    """Start a guard with a command, and read what they write."""
+) -> Process:
+    """Start a guard with a command."""
     with tempfile.TemporaryFile() as given:
         given.write(stdin)
         given.seek(0)
         arguments = (guard.__file__, str(os.getpid()), "KEEP" if keep else "END", *command)
         try:
-            process = await asyncio.create_subprocess_exec(
+            return await asyncio.create_subprocess_exec(
                 *(sys.executable, "-IS", *arguments),
                 cwd=cwd,
                 env=env,
                 stdin=given,
-                stdout=outputs[0].writer,
-                stderr=outputs[1].writer,
+                stdout=outputs[0],
+                stderr=outputs[1],
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
             name = os.path.basename(command[0])
             raise ProcessFailedError(f"cannot start {name!r}: {error}") from None
-    for output in outputs:
-        output.close_writer()
-        output.watch(process)
-    return Command(process, outputs)
 
 
-def _end_of(outputs: Iterable[Output], secrets: Iterable[str]) -> str:
+def _end_of(outputs: Iterable[BinaryIO], secrets: Iterable[str]) -> str:
     """Return the end of a command's output, for an error."""
-    ends = [
-        hide(output.end.decode("utf-8", "replace"), secrets)[-_TAIL:].strip() for output in outputs
-    ]
+    ends = []
+    for output in outputs:
+        # Not by ``seek``, which would move where a command that lives on writes.
+        size, most = os.fstat(output.fileno()).st_size, 2 * _TAIL + _LONGEST_SECRET
+        end = os.pread(output.fileno(), most, max(0, size - most))
+        ends.append(hide(end.decode("utf-8", "replace"), secrets)[-_TAIL:].strip())
     said = "\n".join(filter(None, ends))
     return f"; the end of its output: {said}" if said else ", without any output"

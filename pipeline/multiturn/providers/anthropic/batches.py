@@ -6,7 +6,6 @@ from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import BatchEndedError
@@ -18,49 +17,9 @@ from multiturn.providers.client import Upload
 _PATH = "/v1/messages/batches"
 
 
-class _Counts(Struct):
-    processing: int = 0
-    succeeded: int = 0
-    errored: int = 0
-    canceled: int = 0
-    expired: int = 0
-
-
-class _Batch(Struct):
-    id: str
-    processing_status: str
-    request_counts: _Counts
-    results_url: str | None = None
-
-
-class _Page(Struct):
-    data: list[_Batch]
-    has_more: bool = False
-    last_id: str | None = None
-
-    @property
-    def after(self) -> str:
-        return (self.has_more and self.last_id) or ""
-
-
-class _Errors(Struct):
-    error: api.VendorError | None = None
-
-
-class _Result(Struct):
-    type: str
-    message: Any = None
-    error: _Errors | None = None
-
-
-class _Line(Struct):
-    result: _Result
-
-
 class AnthropicBatchApi(BatchApi):
     """The requests are not uploaded as a file first."""
 
-    batch_type, page_type, line_type = _Batch, _Page, _Line
     most_requests = 100_000
     most_bytes = 8_000_000  # 256 MB are allowed, but a request that fails is sent again as a whole
     form = b'{"custom_id":"%s","params":%s}'
@@ -69,8 +28,8 @@ class AnthropicBatchApi(BatchApi):
     async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Note the newest batch."""
         path = f"{_PATH}?limit=1"
-        page = await self.provider.call("GET", path, _Page, lambda page: page)
-        return replace(part, after=page.data[0].id if page.data else "")
+        batches, _ = await self.provider.call("GET", path, self.read_page)
+        return replace(part, after=batches[0].id if batches else "")
 
     def creation(self, part: BatchPart, file: BinaryIO | None) -> tuple[str, Upload]:
         """Return the requests, byte for byte."""
@@ -78,23 +37,21 @@ class AnthropicBatchApi(BatchApi):
         return _PATH, Upload(file, 0, file.seek(0, os.SEEK_END))
 
     async def find(
-        self, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
+        self, part: BatchPart, others: Collection[str], ids: Callable[[], set[str]]
     ) -> api.BatchSearch:
-        """Return the batch created after ``part.after`` whose results have the part's digests."""
+        """Return the batch created after ``part.after`` whose results have the part's ids."""
         undecided = []
         async for batch in self.listed():  # the newest first
             if batch.id == part.after:
                 break
-            status = self.status(batch)
-            total = batch.request_counts.processing + (status.answered or 0)
-            if batch.id in others or total != part.requests:
+            if batch.id in others or batch.requests != part.requests:
                 continue
-            if not status.ended:
+            if not batch.ended:
                 undecided.append(batch.id)
                 continue
             with TemporaryFile() as file:
-                await self.fetch(status, file)
-                if set(api.places(file)) == digests():
+                await self.fetch(batch, file)
+                if set(api.places(file)) == ids():
                     return api.BatchSearch(batch.id)
         return api.BatchSearch(undecided=tuple(undecided))
 
@@ -106,26 +63,30 @@ class AnthropicBatchApi(BatchApi):
         """Return the path of a batch, or of what is done with it."""
         return "/".join(filter(None, (_PATH, quote(batch, safe=""), action)))
 
-    def status(self, batch: _Batch) -> api.BatchStatus:
+    def status(self, batch: Any) -> api.BatchStatus:
         """Return the status and the counts, which are 0 until the batch has ended."""
-        counts, state = batch.request_counts, batch.processing_status
+        counts, state = batch["request_counts"], batch["processing_status"]
+        done = ("succeeded", "errored", "canceled", "expired")
+        answered = sum(counts.get(key, 0) for key in done)
         return api.BatchStatus(
+            id=batch["id"],
             state=state,
             ended=state == "ended",
-            answered=counts.succeeded + counts.errored + counts.canceled + counts.expired,
-            files=(batch.id,) if batch.results_url else (),
+            answered=answered,
+            requests=answered + counts.get("processing", 0),
+            files=(batch["id"],) if batch.get("results_url") else (),
         )
 
     def path_of_file(self, name: str) -> str:
         """Return the path of the results of a batch."""
         return self.path_of(name, "results")
 
-    def answer(self, line: _Line) -> ProviderResponse:
+    def answer(self, line: Any) -> ProviderResponse:
         """Return the message of a request that succeeded."""
-        result = line.result
-        if result.type == "succeeded":
-            return self.provider.read_raw(result.message)
-        if result.error is None:
-            what = f"batch_{result.type}: the batch ended without an answer to this request"
+        result = line["result"]
+        if result["type"] == "succeeded":
+            return self.provider.read_raw(result.get("message"))
+        if result.get("error") is None:
+            what = f"batch_{result['type']}: the batch ended without an answer to this request"
             raise BatchEndedError(what)
-        raise self.error(result.error.error)
+        raise self.error(result["error"].get("error"))

@@ -4,7 +4,7 @@ import os
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from msgspec import Struct, field
+import msgspec
 from msgspec.structs import replace
 
 from multiturn.errors import MalformedReplyError
@@ -16,49 +16,15 @@ from multiturn.providers.gemini.provider import GeminiProvider
 from multiturn.providers.replies import readable, receive
 
 _ENDED = ("succeeded", "partially_succeeded", "failed", "cancelled", "expired")
+_NAME = "multiturn-"  # before the token of a batch
 _CHUNK = 8 * 2**20  # bytes of an upload
 _UPLOAD = {"x-goog-upload-protocol": "resumable", "x-goog-upload-command": "start"}
-
-
-class _Output(Struct, frozen=True, rename="camel"):
-    responses_file: str | None = None
-
-
-class _Metadata(Struct, frozen=True, rename="camel"):
-    state: str = ""
-    display_name: str | None = None
-    output: _Output | None = None
-
-
-class _Batch(Struct):
-    id: str = field(name="name")
-    metadata: _Metadata = _Metadata()
-    error: api.VendorError | None = None
-
-
-class _Page(Struct):
-    data: list[_Batch] = field(name="operations", default_factory=list)
-    after: str = field(name="nextPageToken", default="")
-
-
-class _File(Struct):
-    name: str
-
-
-class _Uploaded(Struct):
-    file: _File
-
-
-class _Line(Struct):
-    response: Any = None
-    error: api.VendorError | None = None
 
 
 class GeminiBatchApi(BatchApi):
     """The requests are uploaded as files, and each batch has a token in its name."""
 
     provider: GeminiProvider
-    batch_type, page_type, line_type = _Batch, _Page, _Line
     most_requests = 1_000_000
     most_bytes = 2_000_000_000
     form = b'{"key":"%s","request":%s}'
@@ -66,7 +32,9 @@ class GeminiBatchApi(BatchApi):
     async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Upload a file: the server gives an address, which takes its content."""
         size = file.seek(0, os.SEEK_END)
-        described = {"file": {"displayName": _name(part), "mimeType": "application/jsonl"}}
+        described = {
+            "file": {"displayName": f"{_NAME}{part.token}", "mimeType": "application/jsonl"}
+        }
         sizes = {
             "x-goog-upload-header-content-length": str(size),
             "x-goog-upload-header-content-type": "application/jsonl",
@@ -86,7 +54,9 @@ class GeminiBatchApi(BatchApi):
             chunk = Upload(file, start, min(size, start + _CHUNK))
             reply = await self.provider.request("POST", address, chunk, headers=headers)
         uploaded = receive(
-            reply.body, _Uploaded, lambda said: said.file.name, self.provider.secrets
+            reply.body,
+            lambda said: msgspec.convert(said["file"]["name"], str),
+            self.provider.secrets,
         )
         return replace(part, file=uploaded)
 
@@ -95,42 +65,46 @@ class GeminiBatchApi(BatchApi):
 
     def creation(self, part: BatchPart, file: BinaryIO | None) -> tuple[str, Any]:
         """Return the name of the uploaded file, and that of the batch."""
-        body = {"batch": {"inputConfig": {"fileName": part.file}, "displayName": _name(part)}}
+        body = {
+            "batch": {"inputConfig": {"fileName": part.file}, "displayName": f"{_NAME}{part.token}"}
+        }
         return self.provider.model_path("batchGenerateContent"), body
-
-    def is_of(self, batch: _Batch, part: BatchPart) -> bool:
-        """Return whether the part's token is in the name of a batch."""
-        return batch.metadata.display_name == _name(part)
 
     def listing(self, after: str) -> str:
         """Return the path of a page of the listing."""
         return self._path("batches?pageSize=100") + (after and f"&pageToken={quote(after, '')}")
 
+    def read_page(self, page: Any) -> tuple[list[api.BatchStatus], str]:
+        """Return the batches of a page, and what names the next one."""
+        found = [*map(self.read_status, page.get("operations", ()))]
+        return found, msgspec.convert(page.get("nextPageToken", ""), str)
+
     def path_of(self, batch: str, action: str = "") -> str:
         """Return the path of a batch, or of what is done with it."""
         return self._path(quote(batch) + (action and f":{action}"))
 
-    def status(self, batch: _Batch) -> api.BatchStatus:
+    def status(self, batch: Any) -> api.BatchStatus:
         """Return the state; Gemini does not count."""
-        state = batch.metadata.state.removeprefix("JOB_STATE_").removeprefix("BATCH_STATE_").lower()
-        file = batch.metadata.output and batch.metadata.output.responses_file
+        metadata = batch.get("metadata") or {}
+        state = metadata.get("state", "").lower()
+        state = state.removeprefix("job_state_").removeprefix("batch_state_")
+        file = (metadata.get("output") or {}).get("responsesFile")
+        why = (batch.get("error") or {}).get("message") or ""
         return api.BatchStatus(
+            id=batch["name"],
             state=state,
             ended=state in _ENDED,
+            token=(metadata.get("displayName") or "").removeprefix(_NAME),
             files=(file,) if file else (),
-            why=readable((batch.error and batch.error.message) or "", self.provider.secrets),
+            why=readable(why, self.provider.secrets),
         )
 
     def path_of_file(self, name: str) -> str:
         """Return the path of the file of results."""
         return self._path(f"{quote(name)}:download?alt=media")
 
-    def answer(self, line: _Line) -> ProviderResponse:
+    def answer(self, line: Any) -> ProviderResponse:
         """Return the response."""
-        if line.response is not None:
-            return self.provider.read_raw(line.response)
-        raise self.error(line.error)
-
-
-def _name(part: BatchPart) -> str:
-    return f"multiturn-{part.token}"
+        if line.get("response") is not None:
+            return self.provider.read_raw(line["response"])
+        raise self.error(line.get("error"))

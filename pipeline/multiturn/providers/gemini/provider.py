@@ -7,8 +7,6 @@ from collections.abc import Callable
 from typing import Any, Literal
 from urllib.parse import quote
 
-from msgspec import Struct
-
 from multiturn.errors import ContentFilterError
 from multiturn.files.media import with_bytes
 from multiturn.model.request import PreparedRequest, ProviderRequest
@@ -18,7 +16,7 @@ from multiturn.providers.base import ProviderResponse, UpTo2
 from multiturn.providers.gemini.contents import FORM
 from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
-from multiturn.providers.replies import TokenCount, counts, read_called
+from multiturn.providers.replies import counts, read_called
 
 # Reasons to stop that are filters' (types.FinishReason of the SDK).
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
@@ -46,10 +44,6 @@ class GeminiSettings(HttpSettings, frozen=True, kw_only=True):
         return {"x-goog-api-key": self.api_key, "x-server-timeout": str(seconds)}
 
 
-class _Counted(Struct, rename="camel"):
-    total_tokens: TokenCount
-
-
 class GeminiProvider(HttpProvider):
     """Sends the chat prompt to the Gemini API."""
 
@@ -57,7 +51,7 @@ class GeminiProvider(HttpProvider):
     title = "Gemini"
     telemetry_names = ("gemini", "gcp.gemini", "gcp.gen_ai")
     own_server = "https://generativelanguage.googleapis.com"
-    count_type = _Counted
+    count_key = "totalTokens"
     body_forms = (FORM,)
     batch_api = "multiturn.providers.gemini.batches:GeminiBatchApi"
     counts_tokens = True

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from functools import partial
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
@@ -25,55 +26,10 @@ class _File(Struct):
     status: str | None = None
 
 
-class _Problem(Struct):
-    code: str | None = None
-    message: str | None = None
-
-
-class _Problems(Struct):
-    data: list[_Problem] | None = None
-
-
-class _Counts(Struct):
-    completed: int = 0
-    failed: int = 0
-
-
-class _Batch(Struct):
-    id: str
-    status: str
-    input_file_id: str | None = None
-    output_file_id: str | None = None
-    error_file_id: str | None = None
-    errors: _Problems | None = None
-    request_counts: _Counts | None = None
-    metadata: dict[str, Any] | None = None
-
-
-class _Page(Struct):
-    data: list[_Batch]
-    has_more: bool = False
-
-    @property
-    def after(self) -> str:
-        return self.data[-1].id if self.has_more and self.data else ""
-
-
-class _Response(Struct):
-    status_code: int = 0
-    body: Any = None
-
-
-class _Line(Struct):
-    response: _Response | None = None
-    error: api.VendorError | None = None
-
-
 class OpenAIBatchApi(BatchApi):
     """The requests are uploaded as files, and each batch has a token in its metadata."""
 
     provider: OpenAIProvider
-    batch_type, page_type, line_type = _Batch, _Page, _Line
     most_requests = 50_000
     most_bytes = 200_000_000
 
@@ -87,9 +43,9 @@ class OpenAIBatchApi(BatchApi):
         """The path of the whole batch."""
         return self.url
 
-    def line(self, digest: str, body: bytes) -> bytes:
+    def line(self, name: str, body: bytes) -> bytes:
         """Return a line with ``custom_id``, ``method``, ``url`` and ``body``."""
-        names = (digest.encode(), self.url.encode(), body)
+        names = (name.encode(), self.url.encode(), body)
         return b'{"custom_id":"%s","method":"POST","url":"%s","body":%s}' % names
 
     async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
@@ -104,9 +60,8 @@ class OpenAIBatchApi(BatchApi):
     async def _file(self, method: str, path: str, body: Any = None, boundary: str = "") -> _File:
         headers = {"content-type": f"multipart/form-data; boundary={boundary}"} if boundary else {}
         path = self.provider.versioned(path)
-        return await self.provider.call(
-            method, path, _File, lambda file: file, body, headers=headers
-        )
+        read = partial(msgspec.convert, type=_File)
+        return await self.provider.call(method, path, read, body, headers=headers)
 
     def creation(self, part: BatchPart, file: BinaryIO | None) -> tuple[str, Any]:
         """Return the id of the uploaded file, and the part's token as metadata."""
@@ -122,11 +77,6 @@ class OpenAIBatchApi(BatchApi):
         }
         return self.provider.versioned("/batches"), body
 
-    def is_of(self, batch: _Batch, part: BatchPart) -> bool:
-        """Return whether a batch has the part's token, or is of its file."""
-        token = (batch.metadata or {}).get("multiturn")
-        return token == part.token or batch.input_file_id == part.file
-
     def listing(self, after: str) -> str:
         """Return the path of a page of the listing."""
         path = f"/batches?limit=100{after and f'&after={quote(after)}'}"
@@ -137,15 +87,19 @@ class OpenAIBatchApi(BatchApi):
         rest = action and f"/{action}"
         return self.provider.versioned(f"/batches/{quote(batch, safe='')}{rest}")
 
-    def status(self, batch: _Batch) -> api.BatchStatus:
+    def status(self, batch: Any) -> api.BatchStatus:
         """Return the status, the counts and the two files of results."""
-        counts, errors = batch.request_counts, (batch.errors and batch.errors.data) or ()
-        whys = (f"{error.code}: {error.message}" for error in errors)
+        counts, errors = batch.get("request_counts"), (batch.get("errors") or {}).get("data") or ()
+        whys = (f"{error.get('code')}: {error.get('message')}" for error in errors)
+        answered = counts and counts.get("completed", 0) + counts.get("failed", 0)
         return api.BatchStatus(
-            state=batch.status,
-            ended=batch.status in _ENDED,
-            answered=None if counts is None else counts.completed + counts.failed,
-            files=tuple(filter(None, (batch.output_file_id, batch.error_file_id))),
+            id=batch["id"],
+            state=batch["status"],
+            ended=batch["status"] in _ENDED,
+            token=(batch.get("metadata") or {}).get("multiturn"),
+            file=batch.get("input_file_id"),
+            answered=answered,
+            files=tuple(filter(None, map(batch.get, ("output_file_id", "error_file_id")))),
             why=readable("; ".join(whys), self.provider.secrets),
         )
 
@@ -153,15 +107,15 @@ class OpenAIBatchApi(BatchApi):
         """Return the path of the output file, or of the error file."""
         return self.provider.versioned(f"/files/{quote(name, safe='')}/content")
 
-    def answer(self, line: _Line) -> ProviderResponse:
+    def answer(self, line: Any) -> ProviderResponse:
         """Return the answer; an error is in the body of the response, or beside it."""
-        response = line.response
-        if response is None or not response.status_code:
-            raise self.error(line.error, "batch")
-        if response.status_code == 200:
-            return self.provider.read_raw(response.body)
-        body = msgspec.json.encode(response.body)
-        raise error_of(response.status_code, body, self.provider.secrets)
+        response = line.get("response") or {}
+        status, body = msgspec.convert(response.get("status_code", 0), int), response.get("body")
+        if not status:
+            raise self.error(line.get("error"), "batch")
+        if status == 200:
+            return self.provider.read_raw(body)
+        raise error_of(status, msgspec.json.encode(body), self.provider.secrets)
 
 
 def _form(token: str) -> tuple[bytes, bytes]:
