@@ -26,8 +26,7 @@ import npm
 from commands import Done, run, start
 from loopback import KEY, TEXT, Server
 from multiturn import load_suite
-from multiturn.capture.masks import Mask, masks_of
-from multiturn.capture.recording import Recording
+from multiturn.capture.recording import Recording, usual_masks
 from multiturn.capture.replies import endpoint_at
 from multiturn.capture.server import CaptureServer
 from multiturn.errors import AccessError
@@ -271,7 +270,7 @@ def test_what_changes_from_run_to_run_is_masked(
     monkeypatch.setattr(os, "getcwd", lambda: "/srv/app")
     monkeypatch.setattr(tempfile, "gettempdir", lambda: "/tmp")
     monkeypatch.setenv("HOME", "/home/ada")
-    recording = Recording(masks_of([Mask("job \\d+", "job")], date(2026, 11, 24)))
+    recording = Recording([("job \\d+", "job"), *usual_masks(date(2026, 11, 24))])
     take(recording, text)
     assert recording.requests[0].body == {"system": masked}
 

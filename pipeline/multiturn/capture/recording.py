@@ -1,21 +1,23 @@
 """The requests that a program has sent: masked, written one a line, and answered again."""
 
 import json
+import os
 import re
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from datetime import date, timedelta
 from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
-from multiturn.capture.masks import Mask, advice
 from multiturn.capture.replies import Answer, Endpoint, refusal
-from multiturn.documents.input import open_rewindable
-from multiturn.documents.json_lines import read_json_lines, read_value
+from multiturn.documents.json_lines import read_value
 from multiturn.documents.output import open_output
 from multiturn.errors import InputError, MultiturnError, Place, cut, option, quoted
+from multiturn.files.paths import real_path
 from multiturn.logs import Notice, warn
 from multiturn.model.turns import Call
 from multiturn.providers.secrets import without_keys
@@ -23,29 +25,48 @@ from multiturn.providers.settings import TRANSPORT, Values
 from multiturn.suites.discovery import CAPTURED
 from multiturn.text import first_of
 from multiturn.traces.again import differences
-from multiturn.traces.bodies import read_bodies
+from multiturn.traces.bodies import Body, read_bodies
 from multiturn.traces.trace import form_of
 
 _MOST_BYTES = 500_000_000  # of all bodies and answers
-_DAY = 86_400
 # Keys of bodies that say who asks, which no model reads.
 _WHO = {"user", "metadata", "client_metadata", "safety_identifier", "prompt_cache_key", "labels"}
+_UUID = r"(?i)(?<![0-9a-f])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])"
+_CLOCK = r"\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?[AP]M)?(?: ?(?:Z|(?:UTC|GMT)?(?:[+-]\d\d:?\d\d)?))?"
+_TIME = rf"\b\d\d?:\d\d:\d\d(?:[.,]\d+)?(?: ?[AP]M)?\b|(?<=\{{date\}})(?:[T ]|, | at ){_CLOCK}"
+# A day, as programs write it. The last two may begin with its name, and have an ordinal.
+_DATES = (
+    r"{0:%Y}(?P<gap>[-/.]?){0:%m}(?P=gap){0:%d}",
+    r"0?{0.month}/0?{0.day}/{0:%Y}|0?{0.day}[./]0?{0.month}[./]{0:%Y}",
+    r"(?:{0:%A},? |{0:%a}\.?,? )?(?:{0:%B}|{0:%b}\.?) 0?{0.day}(?:[snrt][tdh])?,? {0:%Y}",
+    r"(?:{0:%A},? |{0:%a}\.?,? )?0?{0.day}(?:[snrt][tdh])? (?:{0:%B}|{0:%b}\.?),? {0:%Y}",
+)
+
+
+def usual_masks(today: date) -> list[tuple[str, str]]:
+    """Return what changes from run to run, as patterns, each with the name that stands for it.
+
+    Of dates, only yesterday, today and tomorrow do.
+    """
+    folders = {"cwd": os.getcwd(), "home": os.path.expanduser("~"), "tmp": tempfile.gettempdir()}
+    found = [
+        (re.escape(path) + r"(?:/[\w.@+%-]+)*" * (name == "tmp") + r"(?![\w-])", name)
+        for name, folder in folders.items()
+        for path in sorted({folder, real_path(folder)} - {os.sep}, key=len, reverse=True)
+    ]
+    days = [today + timedelta(days) for days in (-1, 0, 1)]
+    dates = "|".join(form.format(day) for form in _DATES[1:] for day in days)
+    found += [(rf"\b{_DATES[0].format(day)}(?!\d)", "date") for day in days]
+    return [*found, (_UUID, "uuid"), (rf"\b(?:{dates})(?!\d)", "date"), (_TIME, "time")]
 
 
 class Request(Struct, frozen=True, omit_defaults=True):
-    """A request that a program has sent: a line of a file.
+    """A request that a program has sent: a line of a file."""
 
-    Attributes:
-        id: its place in the order.
-        vendor: whose API it was sent to.
-        body: what was sent, masked; with what the address says, such as Gemini's model.
-        answer: what the vendor answered, as text; None if it was not asked.
-    """
-
-    id: str
-    vendor: str
-    body: dict[str, Any]
-    answer: str | None = None
+    id: str  # its place in the order
+    vendor: str  # whose API it was sent to
+    body: dict[str, Any]  # masked; with what the address says, such as Gemini's model
+    answer: str | None = None  # what the vendor answered, as text; None if it was not asked
 
     @property
     def key(self) -> str:
@@ -66,17 +87,27 @@ def request_in(value: Any, where: Place) -> Request:
         raise InputError(what, where=where) from None
 
 
-def read_requests(path: str) -> Iterator[Request]:
-    """Yield each request of a file.
+def _lines_of(path: str) -> Iterator[Body]:
+    for found in read_bodies(path, as_written=True):
+        if isinstance(found, MultiturnError):
+            raise found
+        yield found
 
-    Raises:
-        MultiturnError: the file cannot be read, or a line is not a request.
-    """
-    with open_rewindable(path, path) as file:
-        for node in read_json_lines(file, path):
-            if isinstance(node, MultiturnError):
-                raise node
-            yield request_in(node.value, Place(path, node.line))
+
+def _known_in(path: str) -> Iterator[tuple[Request, str | Answer]]:
+    """Yield each request of a file with its answer."""
+    for line in _lines_of(path):
+        match line.value:
+            case _ if path.endswith(CAPTURED):
+                request = request_in(line.value, line.where)
+                yield request, request.answer or Answer()
+            case {"wire": str(wire), "id": str(name), "response": str(text), **rest}:
+                calls = msgspec.convert(rest.get("tool_calls", ()), tuple[Call, ...])
+                body = read_value(wire)
+                yield Request(name, form_of(body)[0], body), Answer(text, calls)
+            case _:
+                what = "this result has no answer, or no wire; add --record-wire to the run"
+                raise InputError(what, where=line.where)
 
 
 def _nearest(request: Request, others: Iterable[Request]) -> tuple[Request | None, list[str]]:
@@ -90,36 +121,35 @@ class Recording:
     """Takes the requests of a program, and answers them.
 
     Args:
-        masks: what stands for texts that change from run to run.
+        masks: patterns of what changes from run to run, and the names that stand for it.
         redact: replace what looks like a key, which otherwise is an error.
         answers: a file with captured requests, or with results of ``run --record-wire``; a request
             that it does not have gets HTTP 404. Without a file, each gets the same text.
-
-    Attributes:
-        requests: those that were taken.
-        masked: how often each mask has matched.
-        errors: what is wrong with requests.
 
     Raises:
         MultiturnError: a mask is no regular expression, or the file of answers cannot be read.
     """
 
     def __init__(
-        self, masks: Iterable[Mask] = (), *, redact: bool = False, answers: str | None = None
+        self,
+        masks: Iterable[tuple[str, str]] = (),
+        *,
+        redact: bool = False,
+        answers: str | None = None,
     ) -> None:
         try:
-            self._masks = [(re.compile(each.pattern), each.name) for each in masks]
+            self._masks = [(re.compile(pattern), name) for pattern, name in masks]
         except re.error as error:
             what = f"mask: {quoted(str(error.pattern))} is not a regular expression: {error}"
             raise InputError(what) from None
         self._redact, self._file, self._size = redact, answers, 0
-        self.requests: list[Request] = []
-        self.masked = Counter[str]()
-        self.errors: list[MultiturnError] = []
-        known = [] if answers is None else [*_known_in(answers)]
-        self._known = [each for each, _ in known]
+        self.requests: list[Request] = []  # those that were taken
+        self.masked = Counter[str]()  # how often each mask has matched
+        self.errors: list[MultiturnError] = []  # what is wrong with requests
+        self._known: list[Request] = []
         self._answers: dict[str, list[str | Answer]] = {}
-        for request, said in known:
+        for request, said in _known_in(answers) if answers is not None else ():
+            self._known.append(request)
             self._answers.setdefault(self._key(request), []).append(said)
 
     def take(self, endpoint: Endpoint, body: Values, answer: str | None) -> tuple[int, str, str]:
@@ -127,27 +157,27 @@ class Recording:
 
         ``answer`` is that of the vendor, if it was asked.
         """
-        number = len(self.requests) + 1
+        number, said = len(self.requests) + 1, Answer()
         if "stream" not in endpoint.form:  # it only counts tokens
-            return 200, *endpoint.answer(body, Answer(), number)
+            return 200, *endpoint.answer(body, said, number)
         request = self._request(Request(str(number), endpoint.vendor, body, answer))
         self._size += len(request.key) + len(answer or "")
         if self._size > _MOST_BYTES:
             return self._refused(endpoint, 413, f"over {_MOST_BYTES:,} bytes; capture less")
-        said: str | Answer = Answer()
+        self.requests.append(request)
         if self._file is not None:
             found = self._answers.get(self._key(request))
             if found is None:
                 near, differ = _nearest(request, self._known)
                 what = f"{self._file} has no answer to this request"
                 like = f"; it is like {near.id}, but there {first_of(differ)}" if near else ""
-                self.requests.append(request)
                 return self._refused(endpoint, 404, what + like)
-            said = found.pop(0) if len(found) > 1 else found[0]
-        if isinstance(said, str):
-            request = structs.replace(request, answer=said)
-        self.requests.append(request)
-        kind, text = endpoint.answer(body, said if isinstance(said, Answer) else Answer(), number)
+            known = found.pop(0) if len(found) > 1 else found[0]
+            if isinstance(known, Answer):
+                said = known
+            else:
+                request = self.requests[-1] = structs.replace(request, answer=known)
+        kind, text = endpoint.answer(body, said, number)
         return 200, kind, request.answer or text
 
     def write(self, path: str) -> None:
@@ -161,7 +191,7 @@ class Recording:
         Raises:
             MultiturnError: the file cannot be read.
         """
-        gone, added = [*read_requests(path)], []
+        gone, added = [request_in(line.value, line.where) for line in _lines_of(path)], []
         for request in self.requests:
             same = next((each for each in gone if each.key == request.key), None)
             gone.remove(same) if same else added.append(request)
@@ -171,7 +201,7 @@ class Recording:
                 yield f"request {request.id} is new"
                 continue
             gone.remove(near)
-            yield f"request {near.id}: {first_of(found)}{advice(near.body, request.body)}"
+            yield f"request {near.id}: {first_of(found)}{_advice(near.body, request.body)}"
         yield from (f"request {each.id} was not sent" for each in gone)
 
     def _refused(self, endpoint: Endpoint, status: int, what: str) -> tuple[int, str, str]:
@@ -181,8 +211,7 @@ class Recording:
     def _request(self, request: Request) -> Request:
         """Return a request as it is written: masked, and without keys."""
         asked = {key: value for key, value in request.body.items() if key not in _WHO}
-        given = structs.asdict(request) | {"body": self._masked(asked)}
-        kept, keys = without_keys(given)
+        kept, keys = without_keys(structs.asdict(request) | {"body": self._masked(asked)})
         for place, kind in keys:
             what = f"request {request.id}: {place} has what looks like a key ({cut(kind)})"
             if self._redact:
@@ -202,7 +231,7 @@ class Recording:
             return [*map(self._masked, value)]
         if isinstance(value, dict):
             return {key: self._masked(child) for key, child in value.items()}
-        is_time = isinstance(value, float) and abs(value - time.time()) < _DAY
+        is_time = isinstance(value, float) and abs(value - time.time()) < 86_400
         self.masked["time"] += is_time
         return "{time}" if is_time else value
 
@@ -214,20 +243,13 @@ class Recording:
         return json.dumps({key: same[key] for key in same if key not in TRANSPORT}, sort_keys=True)
 
 
-def _known_in(path: str) -> Iterator[tuple[Request, str | Answer]]:
-    """Yield each request of a file with its answer."""
-    if path.endswith(CAPTURED):
-        for request in read_requests(path):
-            yield request, request.answer or Answer()
-        return
-    for found in read_bodies(path, as_written=True):
-        if isinstance(found, MultiturnError):
-            raise found
-        match found.value:
-            case {"wire": str(wire), "id": str(name), "response": str(text), **rest}:
-                calls = msgspec.convert(rest.get("tool_calls", ()), tuple[Call, ...])
-                body = read_value(wire)
-                yield Request(name, form_of(body)[0], body), Answer(text, calls)
-            case _:
-                what = "this result has no answer, or no wire; add --record-wire to the run"
-                raise InputError(what, where=found.where)
+def _advice(old: Values, new: Values) -> str:
+    """Return the rule that would mask the first word that differs; one without digits is meant."""
+    words = (re.findall(r"[\w.:-]+", json.dumps(each)) for each in (old, new))
+    pairs = (each for each in zip(*words, strict=False) if each[0] != each[1])
+    one, other = next(pairs, ("", ""))
+    start = os.path.commonprefix([one, other]).rstrip("0123456789")  # noqa: RUF071 - of texts
+    if len(start) < 3 or not re.search(r"\d", one[len(start) :]):
+        return ""
+    rule = f"{{pattern = '{start}[\\w.:-]+', as = \"changes\"}}"
+    return f"; if it changes with each run, write mask = [{rule}] in multiturn.toml"

@@ -59,12 +59,9 @@ def capture(
     take as a suite. What changes from run to run is masked, such as dates and the current folder.
     The exit code is that of COMMAND, or 1 after an error.
     """
-    from datetime import date
-
-    from multiturn.capture.masks import masks_of
     from multiturn.capture.recording import Recording
     from multiturn.capture.server import CaptureServer
-    from multiturn.engine.project import find_defaults
+    from multiturn.engine.project import project_masks
     from multiturn.suites.discovery import CAPTURED
 
     shared.start_log(verbose)
@@ -76,8 +73,7 @@ def capture(
         raise OptionError(f"--output must end in {CAPTURED}, so that it is read as a suite")
     if forward and answers is not None:
         raise click.UsageError("--forward and --answers are two sources of answers; leave out one")
-    masks = masks_of(find_defaults()[0].mask, date.today())
-    recording = Recording(masks, redact=redact, answers=answers)
+    recording = Recording(project_masks(), redact=redact, answers=answers)
     failures = Failures(debug=debug)
     with CaptureServer(recording.take, port=port or 0, forward=forward) as server:
         code = _run(command, server) if command else _wait(server)

@@ -4,12 +4,12 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct, ValidationError, convert, structs
 
-from multiturn.capture.masks import Mask
 from multiturn.documents.imports import is_foreign
 from multiturn.documents.input import open_regular, read_at_most
 from multiturn.documents.validation import must_be
@@ -26,6 +26,13 @@ _MOST_BYTES = 1_000_000
 # How our table begins, in a file that is not parsed: it may be another user's. The possessive "*+"
 # takes no time for a megabyte of blanks.
 _TABLE = rb"""(?m)tool["'\s]*+\.["'\s]*+multiturn|^[ \t]*+\[*+[ \t]*+["']?tool["']?[ \t]*+[\]=]"""
+
+
+class Mask(Struct, frozen=True, rename={"name": "as"}, forbid_unknown_fields=True):
+    """What changes from run to run in captured requests."""
+
+    pattern: str  # a regular expression
+    name: str  # what is written in braces in its place; the key ``as`` in a file
 
 
 class Defaults(Struct, frozen=True):
@@ -149,6 +156,14 @@ def _read(values: dict[str, Any], folder: Path) -> Defaults:
         snapshots=from_here(read.snapshots),
         pipeline=read.pipeline if read.pipeline in pipeline_names() else from_here(read.pipeline),
     )
+
+
+def project_masks() -> list[tuple[str, str]]:
+    """Return what changes from run to run in captured requests, for ``Recording``."""
+    from multiturn.capture.recording import usual_masks
+
+    own = [(each.pattern, each.name) for each in find_defaults()[0].mask]
+    return [*own, *usual_masks(date.today())]
 
 
 @contextmanager

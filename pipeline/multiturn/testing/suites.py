@@ -3,7 +3,6 @@
 import glob
 import os
 from collections.abc import Hashable, Iterator
-from datetime import date
 from pathlib import Path
 from typing import Any, Never
 
@@ -12,11 +11,16 @@ from syrupy.data import Snapshot, SnapshotCollection, SnapshotCollections
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
-from multiturn.capture.masks import masks_of
 from multiturn.capture.recording import Recording
 from multiturn.capture.server import CaptureServer
 from multiturn.engine.converting import read_suite
-from multiturn.engine.project import chosen_suites, find_defaults, from_project, load_pipeline
+from multiturn.engine.project import (
+    chosen_suites,
+    find_defaults,
+    from_project,
+    load_pipeline,
+    project_masks,
+)
 from multiturn.engine.selection import Selection, select
 from multiturn.engine.target import load_target
 from multiturn.errors import MultiturnError
@@ -115,7 +119,7 @@ def capture(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
     SDKs of the test, and programs that it starts, find the server by variables. ``write`` writes
     the requests to a file, and ``changes`` yields how they differ from those of one.
     """
-    recording = Recording(masks_of(find_defaults()[0].mask, date.today()))
+    recording = Recording(project_masks())
     with CaptureServer(recording.take) as server:
         for name, value in server.environment(os.environ).items():
             monkeypatch.setenv(name, value)
