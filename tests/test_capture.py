@@ -25,6 +25,7 @@ from google import genai
 import npm
 from commands import Done, run, start
 from loopback import KEY, TEXT, Server
+from media_files import data_uri, image
 from multiturn import load_suite
 from multiturn.capture.recording import Recording, usual_masks
 from multiturn.capture.replies import endpoint_at
@@ -436,6 +437,26 @@ def test_nothing_of_a_body_vanishes(tmp_path: Path) -> None:
     }
 
 
+def test_images_and_calls_of_tools_are_shown(tmp_path: Path) -> None:
+    source = {"type": "base64", "media_type": "image/png", "data": data_uri(image()).partition(",")[2]}
+    said = [{"type": "image", "source": source}, {"type": "text", "text": "What is it?"}]
+    call = {"type": "tool_use", "id": "c1", "name": "zoom", "input": {"by": 2}}
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": "bigger"}
+    messages = [
+        {"role": "user", "content": said},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [result]},
+    ]
+    assert capture(tmp_path, f"ask('Be kind.', messages={messages!r})", *OUTPUT).returncode == 0
+    explained = run("explain", "--strict", "a.requests.jsonl", folder=tmp_path)
+    assert (explained.returncode, explained.stderr) == (0, "")
+    assert "not where or as it was written" not in explained.stdout
+    assert '  | zoom({"by": 2})\ntool, result of c1\n' in explained.stdout
+    snapshot = tmp_path / "snapshots" / "a.requests~jsonl" / "1.yaml"
+    assert run("snapshot", "a.requests.jsonl", folder=tmp_path).returncode == 0
+    assert " type: image/png\n" in snapshot.read_text("utf-8")
+
+
 def test_a_line_that_is_no_request_is_an_error_with_its_place(tmp_path: Path) -> None:
     lines = ['{"id": "1", "body": {}}', '{"id": "2", "vendor": "nobody", "body": {}}']
     (tmp_path / "a.requests.jsonl").write_text("\n".join(lines), encoding="utf-8")
@@ -502,8 +523,9 @@ def test_answers_of_the_vendor_are_recorded_without_the_key_and_replayed(tmp_pat
     written = (tmp_path / "a.requests.jsonl").read_text()
     assert "k-4711" not in written
     assert json.loads(captured(tmp_path)[0]["answer"])["content"][0]["text"] == TEXT
-    again = capture(tmp_path, program, *ANSWERS)
+    again = capture(tmp_path, program, *ANSWERS, *OUTPUT)
     assert (again.returncode, (tmp_path / "said.txt").read_text()) == (0, f"{TEXT}\n" * 2)
+    assert (tmp_path / "a.requests.jsonl").read_text() == written
 
 
 def test_an_error_of_the_vendor_is_passed_on_and_not_recorded(tmp_path: Path) -> None:

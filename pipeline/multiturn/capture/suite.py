@@ -21,12 +21,11 @@ from multiturn.files.finding import Files
 from multiturn.files.media import Store, given_media, with_bytes
 from multiturn.model.case import Case, TestMessage
 from multiturn.model.request import part_of
-from multiturn.model.turns import Part, Turn
+from multiturn.model.turns import Part
 from multiturn.providers.reading import BodyForm, Segment
 from multiturn.providers.settings import Values
 from multiturn.suites.case_files import files_below
 from multiturn.suites.case_reader import CaseReader
-from multiturn.suites.dialects import Dialect
 from multiturn.suites.streaming import open_suite
 from multiturn.suites.suite_reader import SuiteItem, SuiteReader
 from multiturn.traces.trace import forms
@@ -48,52 +47,49 @@ class CapturedSuite(SuiteReader):
         """Yield what the suite has, once its texts are found in the files of the root."""
         with open_suite(self.source, self.name) as file:
             nodes = (each for each in read_json_lines(file, self.name) if isinstance(each, Node))
-            wanted = {line for node in nodes for line in _lines(node.value)}
-        self.reader = CapturedReader(self.files, self.dialect, _Sources(self.files, wanted))
+            texts = (json.loads(each) for node in nodes for _, each in _leaves(node.value))
+            written = (text.split("\n") for text in texts if isinstance(text, str))
+            wanted = {line.strip() for each in written for line in each}
+        self.reader = _CapturedReader(self.files, self.dialect)
+        self.reader.sources = _Sources(self.files, wanted)
         yield from super().read(lines)
 
 
-class CapturedReader(CaseReader):
-    """Reads captured requests."""
-
-    def __init__(self, files: Files, dialect: Dialect, sources: "_Sources") -> None:
-        super().__init__(files, dialect)
-        self._sources = sources
+class _CapturedReader(CaseReader):
+    sources: "_Sources"
 
     def case(self, node: Node, case_id: str, shared: Case, *_: str) -> Case:
         """Return the case of a request."""
-        request, line = request_in(node.value, node.place(self.name)), node.line
+        where = node.place(self.name)
+        request = request_in(node.value, where)
         known = [form for kind, form in forms() if kind == request.vendor]
         if not known:
             what = f"no vendor {request.vendor!r}; {did_you_mean(request.vendor, dict(forms()))}"
-            raise InputError(what, where=node.place(self.name))
+            raise InputError(what, where=where)
         form = max(known, key=lambda each: each.likeness(request.body))
         prepared = form.read(request.body, _media)
         body = {**(prepared.settings.body or {}), **_unread(form, request.body, prepared)}
-        found = [self._turn(turn, at, line) for at, turn in enumerate(prepared.spoken)]
+        messages, turns = [], []
+        for at, turn in enumerate(prepared.spoken):
+            split = (piece for part in turn.parts for piece in self.sources.split(part))
+            parts = tuple(
+                structs.replace(part, message=at, content=number, line=node.line)
+                for number, part in enumerate(split)
+            )
+            said = [it.text if it.media is None else {"type": it.media.kind} for it in parts]
+            lines = (node.line,) * len(parts)
+            called = turn.calls, turn.answers, turn.is_error, turn.thinking
+            messages.append(TestMessage(turn.role, said, node.line, lines, "", *called))
+            turns.append(structs.replace(turn, parts=parts, message=at))
         return structs.replace(
             shared,
             id=case_id,
-            line=line,
-            input_messages=tuple(message for message, _ in found),
-            sent=tuple(turn for _, turn in found),
+            line=node.line,
+            input_messages=tuple(messages),
+            sent=tuple(turns),
             tools=prepared.tools,
             settings=structs.replace(prepared.settings, body={"model": prepared.model, **body}),
         )
-
-    def _turn(self, turn: Turn, at: int, line: int) -> tuple[TestMessage, Turn]:
-        """Return a message, and its turn, whose texts know where they are from."""
-        split = (piece for part in turn.parts for piece in self._sources.split(part))
-        parts = tuple(
-            structs.replace(part, message=at, content=number, line=line)
-            for number, part in enumerate(split)
-        )
-        written = [part.text if part.media is None else {"type": part.media.kind} for part in parts]
-        message = TestMessage(
-            *(turn.role, written, line, (line,) * len(parts), ""),
-            *(turn.calls, turn.answers, turn.is_error, turn.thinking),
-        )
-        return message, structs.replace(turn, parts=parts, message=at)
 
 
 def _media(segment: Segment) -> Part | None:
@@ -107,20 +103,16 @@ def _unread(form: BodyForm, body: Values, prepared: Any) -> Values:
     """Return what a request says of a body no more, by its path: marks for a cache, say."""
     again = msgspec.json.decode(msgspec.json.encode(form.write(prepared), enc_hook=with_bytes))
     given, said = (dict(_leaves(form.same(each))) for each in (body, again))
-    moved = Counter((_key(path), said[path]) for path in said.keys() - given.keys())
+    moved = Counter((path.rpartition(".")[2], said[path]) for path in said.keys() - given.keys())
     texts = "\n".join(each[1:-1] for each in said.values())
     found = {}
     for path, written in given.items() - said.items():
-        key = _key(path)
+        key = path.rpartition(".")[2]
         moved[key, written] -= 1
         is_joined = key in _TEXTS and written[1:-1] in texts
         if moved[key, written] < 0 and not is_joined and (key, written) != ("type", '"text"'):
             found[path] = json.loads(written)
     return {path: found[path] for path in given if path in found}
-
-
-def _key(path: str) -> str:
-    return path.rpartition(".")[2]
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
@@ -132,13 +124,6 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield from _leaves(child, f"{path}[{at}]")
     else:
         yield path, json.dumps(value)
-
-
-def _lines(value: Any) -> Iterator[str]:
-    """Yield each line of the texts in a value, without the white space around it."""
-    for _, written in _leaves(value):
-        if written.startswith('"'):
-            yield from (line.strip() for line in json.loads(written).split("\n"))
 
 
 class _Sources:
@@ -184,9 +169,9 @@ class _Sources:
             return
         if is_whole:
             self._files.read(path, _LARGEST_FILE)  # so that reviews may show its name
-        own = structs.replace(part, text="\n".join(written[start:end]))
-        for each in (written[:start], None, written[end:]):
-            if each is None:
-                yield structs.replace(own, path=path, resolved_path=path)
-            elif each:
-                yield from self.split(structs.replace(part, text="\n".join(each)))
+        texts = ["\n".join(each) for each in (written[:start], written[start:end], written[end:])]
+        if start:
+            yield from self.split(structs.replace(part, text=texts[0]))
+        yield structs.replace(part, text=texts[1], path=path, resolved_path=path)
+        if end < len(written):
+            yield from self.split(structs.replace(part, text=texts[2]))
