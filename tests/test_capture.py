@@ -438,7 +438,11 @@ def test_nothing_of_a_body_vanishes(tmp_path: Path) -> None:
 
 
 def test_images_and_calls_of_tools_are_shown(tmp_path: Path) -> None:
-    source = {"type": "base64", "media_type": "image/png", "data": data_uri(image()).partition(",")[2]}
+    source = {
+        "type": "base64",
+        "media_type": "image/png",
+        "data": data_uri(image()).partition(",")[2],
+    }
     said = [{"type": "image", "source": source}, {"type": "text", "text": "What is it?"}]
     call = {"type": "tool_use", "id": "c1", "name": "zoom", "input": {"by": 2}}
     result = {"type": "tool_result", "tool_use_id": "c1", "content": "bigger"}

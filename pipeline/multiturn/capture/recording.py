@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from multiturn.capture.replies import Answer, Endpoint, refusal
+from multiturn.capture.replies import Answer, Endpoint, Reply
 from multiturn.documents.json_lines import read_value
 from multiturn.documents.output import open_output
 from multiturn.errors import InputError, MultiturnError, Place, cut, option, quoted
@@ -152,14 +152,11 @@ class Recording:
             self._known.append(request)
             self._answers.setdefault(self._key(request), []).append(said)
 
-    def take(self, endpoint: Endpoint, body: Values, answer: str | None) -> tuple[int, str, str]:
-        """Note a request; return status, type and text of its answer.
-
-        ``answer`` is that of the vendor, if it was asked.
-        """
+    def take(self, endpoint: Endpoint, body: Values, answer: str | None) -> Reply:
+        """Note a request, and return its answer; ``answer`` is the vendor's, if that was asked."""
         number, said = len(self.requests) + 1, Answer()
         if "stream" not in endpoint.form:  # it only counts tokens
-            return 200, *endpoint.answer(body, said, number)
+            return endpoint.answer(body, said, number)
         request = self._request(Request(str(number), endpoint.vendor, body, answer))
         self._size += len(request.key) + len(answer or "")
         if self._size > _MOST_BYTES:
@@ -177,8 +174,8 @@ class Recording:
                 said = known
             else:
                 request = self.requests[-1] = structs.replace(request, answer=known)
-        kind, text = endpoint.answer(body, said, number)
-        return 200, kind, request.answer or text
+        status, kind, text = endpoint.answer(body, said, number)
+        return status, kind, request.answer or text
 
     def write(self, path: str) -> None:
         """Write the requests to a file, whole or not at all."""
@@ -204,9 +201,9 @@ class Recording:
             yield f"request {near.id}: {first_of(found)}{_advice(near.body, request.body)}"
         yield from (f"request {each.id} was not sent" for each in gone)
 
-    def _refused(self, endpoint: Endpoint, status: int, what: str) -> tuple[int, str, str]:
+    def _refused(self, endpoint: Endpoint, status: int, what: str) -> Reply:
         self.errors.append(MultiturnError(what))
-        return status, "application/json", json.dumps(refusal(endpoint.vendor, status, what))
+        return endpoint.refused(status, what)
 
     def _request(self, request: Request) -> Request:
         """Return a request as it is written: masked, and without keys."""

@@ -12,6 +12,8 @@ from multiturn.model.tokens import estimated_tokens
 from multiturn.model.turns import Call
 from multiturn.providers.settings import Values
 
+Reply = tuple[int, str, str]  # status, type and text
+
 
 class Answer(NamedTuple):
     """What a program is answered."""
@@ -46,8 +48,8 @@ class Endpoint(NamedTuple):
         """Whose API it is; nobody's is in OpenAI's form."""
         return str(self.form.get("vendor", "openai"))
 
-    def answer(self, body: Values, said: Answer, number: int) -> tuple[str, str]:
-        """Return the type and the text of the answer to a body; ``number`` makes its id."""
+    def answer(self, body: Values, said: Answer, number: int) -> Reply:
+        """Return the answer to a body; ``number`` makes its id."""
         sizes = [round(estimated_tokens(each)) for each in (json.dumps(body), said.text)]
         values: Values = dict(zip(("sent", "said"), sizes, strict=True))
         values |= {"total": sum(sizes), "id": f"captured_{number}", "model": body.get("model")}
@@ -64,7 +66,8 @@ class Endpoint(NamedTuple):
         values["calls"] = [block for kind, block in filled if kind == "call"] or None
         values["reply"] = reply = _filled(self.form["reply"], values)
         if body.get("stream") is not True or not self.has_events:
-            return "application/json", json.dumps([reply] if body.get("stream") is True else reply)
+            whole = [reply] if body.get("stream") is True else reply
+            return 200, "application/json", json.dumps(whole)
         stream = self.form["stream"]
         events = _filled(stream.get("begin", []), values)
         for at, ((kind, own), block) in enumerate(zip(blocks, values["blocks"], strict=True)):
@@ -73,7 +76,13 @@ class Endpoint(NamedTuple):
         events += _filled(stream["end"], values)
         if (body.get("stream_options") or {}).get("include_usage"):
             events += _filled(stream.get("usage", []), values)
-        return "text/event-stream", "".join(_lines(events)) + stream.get("last", "")
+        return 200, "text/event-stream", "".join(_lines(events)) + stream.get("last", "")
+
+    def refused(self, status: int, what: str) -> "Reply":
+        """Return an error as the vendor writes it."""
+        error = {"type": "not_found_error", "code": status, "message": what, "status": "NOT_FOUND"}
+        kind = {"type": "error"} if self.vendor == "anthropic" else {}
+        return status, "application/json", json.dumps({**kind, "error": error})
 
 
 def _lines(events: list[Values]) -> Iterator[str]:
@@ -93,12 +102,6 @@ def endpoint_at(path: str, query: str) -> Endpoint:
     forms = vendors()["endpoints"]
     form: Values = next((each for each in forms if re.search(f"{each['path']}$", path)), {})
     return Endpoint(form, address, "stream" not in address or "alt=sse" in query)
-
-
-def refusal(vendor: str, status: int, what: str) -> Values:
-    """Return an error as a vendor writes it."""
-    error = {"type": "not_found_error", "code": status, "message": what, "status": "NOT_FOUND"}
-    return {"type": "error", "error": error} if vendor == "anthropic" else {"error": error}
 
 
 def _filled(template: Any, values: Values) -> Any:

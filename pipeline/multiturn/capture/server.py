@@ -9,7 +9,7 @@ from contextvars import copy_context
 from threading import Thread
 from typing import TYPE_CHECKING, Self
 
-from multiturn.capture.replies import Endpoint, endpoint_at, refusal, vendors
+from multiturn.capture.replies import Endpoint, Reply, endpoint_at, vendors
 from multiturn.documents.json_lines import read_value
 from multiturn.errors import AccessError, option
 from multiturn.providers.base import LARGEST_ANSWER
@@ -23,9 +23,8 @@ _LARGEST_BODY = 50_000_000  # bytes; of images, OpenAI takes so many
 _SECONDS = 60  # in which a body has come
 _AT_ONCE = 16  # bodies that are read at a time
 _OF_CONNECTION = r"(?i)host|connection|content-(length|encoding)|(accept|transfer)-encoding"
-# Returns status, type and text of the answer to a body. Of one that was forwarded, it gets the
-# vendor's.
-Take = Callable[[Endpoint, Values, str | None], tuple[int, str, str]]
+# Returns the answer to a body; of one that was forwarded, it gets the vendor's.
+Take = Callable[[Endpoint, Values, str | None], Reply]
 
 
 class CaptureServer:
@@ -93,47 +92,40 @@ class CaptureServer:
     async def _handle(self, request: "web.Request") -> "web.Response":
         from aiohttp import web
 
+        status, kind, text = await self._reply(request)
+        return web.Response(status=status, content_type=kind, text=text)
+
+    async def _reply(self, request: "web.Request") -> Reply:
         endpoint = endpoint_at(request.path, request.query_string)
-
-        def refused(status: int, what: str) -> web.Response:
-            return web.json_response(refusal(endpoint.vendor, status, what), status=status)
-
         if request.host not in (f"127.0.0.1:{self.port}", f"localhost:{self.port}"):
-            return refused(403, "the Host is not that of multiturn capture")
-        if not {"origin", "sec-fetch-site"}.isdisjoint(map(str.lower, request.headers)):
-            return refused(403, "multiturn capture answers no pages in a browser")
+            return endpoint.refused(403, "the Host is not that of multiturn capture")
+        if "origin" in request.headers or "sec-fetch-site" in request.headers:
+            return endpoint.refused(403, "multiturn capture answers no pages in a browser")
         if "upgrade" in request.headers:
-            return refused(426, "multiturn capture speaks HTTP without WebSockets")
+            return endpoint.refused(426, "multiturn capture speaks HTTP without WebSockets")
         if not endpoint.form or request.method != "POST":
-            return refused(404, f"multiturn capture answers no {request.method} {request.path}")
+            what = f"multiturn capture answers no {request.method} {request.path}"
+            return endpoint.refused(404, what)
         try:
             async with self._reading, asyncio.timeout(_SECONDS):
                 written = await request.read()
             given = read_value(written.decode())
         except TimeoutError:
-            return refused(408, f"the body did not come within {_SECONDS} s")
+            return endpoint.refused(408, f"the body did not come within {_SECONDS} s")
         except ValueError as error:
-            return refused(400, f"the body is not JSON: {error}")
+            return endpoint.refused(400, f"the body is not JSON: {error}")
         if not isinstance(given, dict):
-            return refused(400, "the body is not a JSON object")
+            return endpoint.refused(400, "the body is not a JSON object")
         body = {**endpoint.address, **given}
         if self._forward:
             return await self._forwarded(request, endpoint, body, written)
-        status, kind, text = self._take(endpoint, body, None)
-        return web.Response(status=status, content_type=kind, text=text)
+        return self._take(endpoint, body, None)
 
     async def _forwarded(
         self, request: "web.Request", endpoint: Endpoint, body: Values, written: bytes
-    ) -> "web.Response":
+    ) -> Reply:
         """Return the vendor's answer; one of an error is not recorded."""
-        from aiohttp import (
-            ClientError,
-            ClientSession,
-            ClientTimeout,
-            DummyCookieJar,
-            TCPConnector,
-            web,
-        )
+        from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 
         known = vendors()["addresses"]["azure" if "/openai/" in request.path else endpoint.vendor]
         named = filter(None, map(os.environ.get, known["variables"]))
@@ -164,8 +156,8 @@ class CaptureServer:
                         raise ClientError
         except (ClientError, OSError, ValueError) as error:
             what = f"cannot reach {server or known['variables'][0]}: {type(error).__name__}"
-            return web.json_response(refusal(endpoint.vendor, 502, what), status=502)
+            return endpoint.refused(502, what)
+        text = content.decode("utf-8", "replace")
         if reply.status == 200:
-            self._take(endpoint, body, content.decode("utf-8", "replace"))
-        kind = reply.content_type
-        return web.Response(status=reply.status, body=content, content_type=kind)
+            self._take(endpoint, body, text)
+        return reply.status, reply.content_type, text
