@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import anthropic
@@ -26,7 +27,7 @@ import npm
 from commands import Done, run, start
 from loopback import KEY, TEXT, Server
 from media_files import data_uri, image
-from multiturn import load_suite
+from multiturn import Conversion, load_pipeline, load_suite
 from multiturn.capture.recording import Recording, usual_masks
 from multiturn.capture.replies import endpoint_at
 from multiturn.capture.server import CaptureServer
@@ -530,6 +531,25 @@ def test_answers_of_the_vendor_are_recorded_without_the_key_and_replayed(tmp_pat
     again = capture(tmp_path, program, *ANSWERS, *OUTPUT)
     assert (again.returncode, (tmp_path / "said.txt").read_text()) == (0, f"{TEXT}\n" * 2)
     assert (tmp_path / "a.requests.jsonl").read_text() == written
+
+
+def test_each_of_the_same_requests_gets_its_own_answer_and_the_last_one_again() -> None:
+    line = {"vendor": "anthropic", "body": {"system": "Hi"}}
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.requests.jsonl"
+        lines = ({"id": answer, **line, "answer": answer} for answer in ("one", "two"))
+        path.write_text("".join(f"{json.dumps(each)}\n" for each in lines), encoding="utf-8")
+        recording = Recording(answers=str(path))
+    assert [take(recording, "Hi")[2] for _ in range(3)] == ["one", "two", "two"]
+
+
+def test_no_default_system_message_is_added(tmp_path: Path) -> None:
+    recording = Recording()
+    body: Any = {"messages": [{"role": "user", "content": "Hi"}]}
+    recording.take(endpoint_at("/v1/messages", ""), body, None)
+    recording.write(str(tmp_path / "a.requests.jsonl"))
+    (case,) = load_suite(tmp_path / "a.requests.jsonl")
+    assert [turn.role for turn in load_pipeline("spec")(Conversion(case)).sent] == ["user"]
 
 
 def test_an_error_of_the_vendor_is_passed_on_and_not_recorded(tmp_path: Path) -> None:
