@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from pages import blocks, write_files
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("stages.md", "stage-tasks.md", "start.md", "own-provider.md", "pipelines.md")
+PAGES = ("stages.md", "stage-tasks.md", "own-provider.md", "pipelines.md")
 SETTINGS = '[tool.basedpyright]\ntypeCheckingMode = "strict"\nreportMissingTypeStubs = false\n'
 
 

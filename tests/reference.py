@@ -284,8 +284,11 @@ def facts(row: Mapping[str, Any]) -> Iterator[str]:
     for name, said in row.get("takes", {}).items():
         yield f"{name}: {said if isinstance(said, str) else ', '.join(said)}"
     for name, said in row.items():
-        if name not in ("names", "source", "seen", "takes", "when"):
+        if name not in ("names", "source", "seen", "takes", "when", "image_tokens"):
             yield f"{name}: {said}"
+    for detail, rule in row.get("image_tokens", {}).items():
+        numbers = " ".join(f"{key} {value}" for key, value in rule.items())
+        yield f"image_tokens of {detail}: {numbers}"
     for name, said in row.get("when", {}).items():
         yield f"where {name} is {' or '.join(said)}"
 

@@ -8,7 +8,7 @@ import pytest
 
 from multiturn import Files, Media, MultiturnError
 from multiturn.documents.input import lines_of, read_at_most
-from multiturn.documents.json_lines import node_of, read_json, read_json_lines
+from multiturn.documents.json_lines import read_json_lines, read_value
 from multiturn.documents.node import Repeats
 from multiturn.documents.yaml_reader import read_documents, read_plain
 from multiturn.errors import nearly, quoted
@@ -44,7 +44,7 @@ LIMITS: dict[str, tuple[Callable[[Path, int], object], int]] = {
     "an image of bytes": (lambda _, n: Media.of(PNG.ljust(n, b"x"), max_bytes=30), 30),
     "a guideline pattern": (lambda _, n: guideline_matcher(("a" * n,)), 1000),
     "the digits of a number in YAML": (lambda _, n: read_plain("1" * n), 1000),
-    "the digits of a number in JSON": (lambda _, n: read_json("1" * n), 1000),
+    "the digits of a number in JSON": (lambda _, n: read_value("1" * n), 1000),
     "the levels of YAML": (lambda _, n: yaml("[" * n + "]" * n), 100),
     "the values of YAML": (lambda _, n: yaml(f"[{', '.join('1' * (n - 1))}]", 12), 12),
     "the directives of YAML": (
@@ -82,10 +82,9 @@ def test_a_line_may_be_as_long_as_the_limit(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_levels_of_json_are_counted_from_the_outermost() -> None:
-    (mark,) = (node.mark for node in read_documents("1", "x"))
-    assert node_of([[]], mark, 2).value == [[]]
+    assert read_value("[" * 100 + "]" * 100)
     with pytest.raises(ValueError, match="nested deeper"):
-        node_of([[]], mark, 1)
+        read_value("[" * 101 + "]" * 101)
 
 
 def test_a_document_repeats_as_many_values_as_it_may() -> None:

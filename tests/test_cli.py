@@ -77,15 +77,15 @@ def test_help_shows_the_options_of_every_day_before_the_others(folder: Path) -> 
             group += [word for word in line.split()[:3] if word.startswith("--")][:1]
     assert found == {
         "Options": [
-            *("--case", "--strict", "--pipeline", "--target", "--output", "--resume"),
-            *("--against", "--dry-run", "--format", "--help"),
+            *("--case", "--strict", "--pipeline", "--target", "--output", "--repeat", "--resume"),
+            *("--reuse", "--against", "--dry-run", "--format", "--help"),
         ],
         "Sampling": ["--sample", "--seed"],
         "Files": ["--root", "--guidelines", "--targets"],
         "Results": ["--record-wire", "--record-thinking"],
         "Costs": ["--count-tokens", "--prices", "--max-cost", "--max-tokens"],
         "Batches": ["--batch", "--no-wait", "--poll"],
-        "Scale": ["--concurrency", "--order"],
+        "Scale": ["--concurrency", "--rate", "--order"],
         "Logging": ["--debug", "--verbose", "--quiet"],
     }
 
@@ -164,7 +164,19 @@ def test_an_attached_file_is_listed_by_its_path_from_the_root(folder: Path) -> N
     [
         pytest.param(["convert"], None, r"\x1b\[1ma\.eval\.yaml · one\x1b.*Hello", id="in color"),
         pytest.param(["convert"], "1", r"^a\.eval\.yaml · one\r\nuser\r\n  Hello", id="NO_COLOR"),
-        pytest.param(["run"], "1", r"^a\.eval\.yaml · one .*Hello", id="answers"),
+        pytest.param(
+            ["run"],
+            "1",
+            r"^a\.eval\.yaml · one · echo\r\n  repaired C9: [^\n]*\n"
+            r"system\r\n  You are [^\n]*\nuser\r\n  Hello",
+            id="answers of echo",
+        ),
+        pytest.param(
+            ["run", "--dry-run", "--output", "o"],
+            "1",
+            r"^case .*\r\none  .*\r\n2 requests ",
+            id="a table",
+        ),
         pytest.param(["convert", "--output", "out"], None, "^$", id="to a file"),
         pytest.param(["list"], "1", r"^a\.eval\.yaml\r\n  one", id="a list, with NO_COLOR"),
     ],
@@ -315,7 +327,7 @@ USAGE_ERRORS = {
     "convert . --pipeline spce": 'did you mean "spec"?',
     "convert . --guidelines=": "is empty",
     "convert . --pipeline spec --pipeline spec": "Error: --pipeline is given twice; give it once\n",
-    "run . --target a --target=b": "Error: --target is given twice; give it once\n",
+    "check . --target a --target=b": "Error: --target is given twice; give it once\n",
     "report . --output a --output b": "Error: --output is given twice; give it once\n",
     "convert . --root no": "'no' is not a folder",
     "convert . --output no/x": "cannot write 'no/x'",

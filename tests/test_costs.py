@@ -16,6 +16,7 @@ import pytest
 import commands
 import multiturn
 from loopback import TEXT, Server, completion
+from media_files import image
 from multiturn import (
     Estimate,
     LimitReachedError,
@@ -146,6 +147,26 @@ def test_a_run_adds_up_what_the_vendor_counted(folder: Path, server: Server) -> 
         "60 input tokens (20 from the cache), 10 output tokens: $0.14 (prices of prices.yaml);"
         " the estimate of the input was 30% too low"
     ]
+
+
+def test_cases_with_media_that_nobody_knows_are_not_in_the_comparison(
+    folder: Path, server: Server
+) -> None:
+    for counted in (30, 9_000):
+        usage = {"prompt_tokens": counted, "completion_tokens": 5}
+        server.answer(body={"choices": [{"message": {"content": "4"}}], "usage": usage})
+    (folder / "a.png").write_bytes(image())
+    write_suite(folder, ["2 + 2 = 4"])
+    shot = "content: [{type: image, value: a.png}]"
+    suite = f"evalcases: [{{id: b, input_messages: [{{role: user, {shot}}}]}}]"
+    (folder / "b.eval.yaml").write_text(suite)
+    given = ("--target", "house", "--concurrency", "1", "--prices", "prices.yaml", "--output", "o")
+    done = run("a.eval.yaml", "b.eval.yaml", *given, folder=folder)
+    assert (done.returncode, len(server.requests)) == (0, 2)
+    assert done.stderr.splitlines()[-1].endswith(
+        "; the estimate of the input was 30% too low, without 1 case with images or other media"
+        " (not known)"
+    )
 
 
 @pytest.mark.parametrize(("options", "loads"), [((), False), (("--max-tokens", "9999"), True)])

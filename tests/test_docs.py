@@ -13,11 +13,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from batch_server import BatchServer
+from commands import run
 from comparing import data_of, write
 from evals_server import TICKETS, EvalsServer, add_tickets
 from loopback import KEY, Server, completion, error_body
 from media_files import image
-from multiturn import Call, Media, Part, Thinking, Turn, explain
+from multiturn import Call, Media, Part, Thinking, Turn, explain, load_suite
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.model.turns import unpaired
 from multiturn.pipelines.contract import FACTS
@@ -84,9 +85,8 @@ def test_the_page_of_importing_works_as_it_stands(tmp_path: Path) -> None:
         ("own-provider.md", 4),
         ("own-servers.md", 1),
         ("requests.md", 2),
-        ("results.md", 4),
+        ("results.md", 5),
         ("scale.md", 2),
-        ("start.md", 6),
         ("suites.md", 4),
         ("targets.md", 1),
         ("tools.md", 2),
@@ -106,6 +106,71 @@ def test_the_page_of_capture_works_as_it_stands(
     monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
     assert play(page("capture.md"), tmp_path) == 9
     assert (tmp_path / "answer.txt").read_text() == "(captured)"
+
+
+def test_the_first_page_works_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Server
+) -> None:
+    """The server sorts mail as the page says; its last scores are those of the judge."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    shutil.copytree(ROOT / "examples/grading", tmp_path, dirs_exist_ok=True)
+    targets = (tmp_path / "targets.yaml").read_text()
+    key = "    api_key: ${{ OPENAI_API_KEY }}\n"
+    targets = targets.replace(key, f"{key}    base_url: {server.url}/v1\n")
+    (tmp_path / "targets.yaml").write_text(targets)
+    tickets = [*load_suite(str(tmp_path / "tickets.yaml"))]
+
+    def sort(request: Any) -> Any:
+        system, *_, last = (message["content"] for message in request.json["messages"])
+        if last.startswith("Does this answer"):
+            _, expected, answer = last.split("\n\n")
+            right = expected.partition(": ")[2] == answer.partition(": ")[2]
+            return completion("openai", "Yes." if right else "No.")
+        (case,) = (case for case in tickets if case.input_messages[-1].content == last)
+        said = json.loads(case.expected_messages[-1]["content"])
+        has_rule = "broken is for returns" in system
+        if case.id.startswith("broken") and not has_rule:
+            said["team"] = "delivery"
+        if case.id == "half" and has_rule:
+            said["team"] = "returns"
+        if case.id == "stairs":
+            said["urgent"] = False
+        usage = {"usage": {"prompt_tokens": 89, "completion_tokens": 11}}
+        return {**completion("openai", json.dumps(said)), **usage}
+
+    server.answer(body=sort, times=None)
+    text = page("start.md")
+    assert play(text, tmp_path) == 9
+    (grader,) = blocks(text, "python")
+    assert grader in (tmp_path / "grade.py").read_text()
+    given = ("--results", "after.jsonl", "--before", "before.jsonl", "--format", "markdown")
+    first, *cases = run("report", *given, folder=tmp_path).stdout.split("\n### ")
+    assert "<code>0.917 → 0.933</code>" in first
+    assert sorted(re.findall("<code>(.*?)</code>", case)[:2] for case in cases[:5]) == [
+        *(
+            [f"broken-{what}", "prompt and answer changed, score&#58; 0.5 → 1.0"]
+            for what in ("glass", "mug", "screen", "vase")
+        ),
+        ["half", "prompt and answer changed, score&#58; 1.0 → 0.0"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("way", "answer", "expected", "score"),
+    [
+        ("exact", " Yes.\n", "Yes.", 1.0),
+        ("exact", "yes.", "Yes.", 0.0),
+        ("pattern", "It is 42 kg.", r"\b42\b", 1.0),
+        ("pattern", "It is 420 kg.", r"\b42\b", 0.0),
+        ("fields", '{"a": 1, "b": 3}', '{"a": 1, "b": 2}', 0.5),
+        ("fields", "a is 1", '{"a": 1}', 0.0),
+    ],
+)
+def test_the_graders_of_the_examples(way: str, answer: str, expected: str, score: float) -> None:
+    found: dict[str, Any] = {"__name__": "grade"}
+    exec((ROOT / "examples/grading/grade.py").read_text(), found)
+    assert found[way](answer, expected) == score
 
 
 def test_the_page_of_stages_works_as_it_stands(pytester: pytest.Pytester) -> None:

@@ -1,10 +1,12 @@
 """``multiturn run --dry-run``: what would go out, and what is wrong with it."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from commands import read_terminal
 from loopback import Server
 from running import records, run, write_suite, write_target
 
@@ -103,13 +105,52 @@ def test_a_stored_result_is_reused_and_a_changed_case_is_sent(folder: Path) -> N
     assert (folder / "out.jsonl").read_bytes() == stored
 
 
-def test_it_has_no_form_for_reading(folder: Path) -> None:
-    talk(folder, "user")
-    done = run("a.eval.yaml", "--dry-run", "--format", "text", folder=folder)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.endswith(
-        "Error: --dry-run prints lines of JSON; for text, see convert --target\n"
+TWO = """\
+evalcases:
+  - id: hello
+    input_messages:
+      - {role: user, content: "Hello, what can you do for me?"}
+      - {role: user, content: "Anyone?"}
+  - id: lost
+    input_messages: [{role: user, content: [{type: file, value: none.txt}]}]
+"""
+TARGET = "{name: t, provider: anthropic, api_key: k, model: m, max_output_tokens: 9}"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_for_reading_it_is_a_table_with_a_sum(folder: Path, is_terminal: bool) -> None:
+    """At $100,000 for a million, ten tokens are a dollar."""
+    (folder / "targets.yaml").write_text(f"[{TARGET}]")
+    (folder / "prices.yaml").write_text("m: {input: 100000, output: 1}")
+    (folder / "a.eval.yaml").write_text(TWO)
+    given = ("a.eval.yaml", "--target", "t", "--dry-run", "--prices", "prices.yaml")
+    if is_terminal:
+        shown = read_terminal("run", *given, folder=folder, stream="stdout").replace("\r", "")
+    else:
+        shown = run(*given, "--format", "text", folder=folder).stdout
+    (dollars, cents) = re.findall(r"(\d)(\d) ", shown)[0]
+    assert shown == (
+        "case       input tokens  input cost  repairs\n"
+        f"hello      {dollars}{cents}            ${dollars}.{cents}0       C9, A6\n"
+        "lost       refused\n"
+        f"1 request  about {dollars}{cents}      ${dollars}.{cents}0\n"
+        "C9: added the default system message: You are a careful assistant.\n"
+        "A6: merged 2 neighboring user messages\n"
     )
+
+
+def test_the_table_names_targets_and_repeats_where_there_are_several(folder: Path) -> None:
+    """At $100,000 for a million, ten tokens are a dollar; of the other model, no price is known."""
+    other = "{name: u, provider: openai, api_key: k, model: n}"
+    (folder / "targets.yaml").write_text(f"[{TARGET}, {other}]")
+    (folder / "prices.yaml").write_text("m: {input: 100000, output: 1}")
+    talk(folder, "user")
+    given = ("--target=t", "--target=u", "--repeat=2", "--dry-run", "--prices=prices.yaml")
+    done = run("a.eval.yaml", *given, "--format", "text", folder=folder)
+    _, *rows, total = (line.split("  ") for line in done.stdout.splitlines() if "C9:" not in line)
+    assert [row[0] for row in rows] == ["t · 1", "t · 2", "u · 1", "u · 2"]
+    assert ["$" in "".join(row) for row in rows] == [True, True, False, False]
+    assert total[0] == "4 requests"
 
 
 def test_a_dry_run_needs_no_key(folder: Path) -> None:

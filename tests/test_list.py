@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from commands import Done, run
+from media_files import image
 
 SUITE = """\
 guideline_patterns: ["*.guide.md"]
@@ -122,6 +123,19 @@ def test_the_largest_case_comes_first_with_what_makes_it_large(tmp_path: Path) -
         "system messages",
         "user messages",
     ]
+
+
+def test_an_image_counts_where_its_tokens_are_known(tmp_path: Path) -> None:
+    (tmp_path / "targets.yaml").write_text(LARGE["targets.yaml"])
+    (tmp_path / "a.png").write_bytes(image())
+    shot = "content: [Hi, {type: image, value: a.png}]"
+    (tmp_path / "a.eval.yaml").write_text(
+        f"evalcases: [{{id: a, input_messages: [{{role: user, {shot}}}]}}]"
+    )
+    given = ("a.eval.yaml", "--tokens", "--format", "json")
+    for target, tokens in (("gpt", 85 + 170), ("claude", 1)):  # a tile; a square of 28 pixels
+        case = json.loads(run("list", *given, "--target", target, folder=tmp_path).stdout)
+        assert case["parts"]["file a.png"] == tokens
 
 
 def test_tokens_are_those_of_the_targets_model(tmp_path: Path) -> None:

@@ -20,8 +20,9 @@ from browser import Reader
 from comparing import report_of
 from media_files import data_uri, image, padded, pdf, wav
 from multiturn.files.media import HEAD, Media, type_of
+from multiturn.files.pixels import SHOWN, pixels_of
 from multiturn.report.html import to_html
-from multiturn.report.images import SHOWN, Images, may_be_shown, pixels_of
+from multiturn.report.images import Images, may_be_shown
 
 SUITE = "evals/s.eval.yaml"
 Files = Mapping[str, str | bytes]

@@ -30,20 +30,21 @@ def test_retries_count_and_a_busy_minute_is_used(tmp_path: Path, server: Server)
 
     def reply(_: str) -> Answer:
         arrived.append(time.monotonic())
-        return chat_answer() if next(number) % 7 else (429, {"error": {"message": "slow down"}})
+        return chat_answer() if next(number) % 3 else (429, {"error": {"message": "slow down"}})
 
     server.reply = reply
-    write_target(tmp_path, server)
-    write_suite(tmp_path, map(str, range(120)))
+    write_target(tmp_path, server, max_retries=20)
+    write_suite(tmp_path, map(str, range(80)))
     options = ("--target=az", "--rate=50/min", "--concurrency=64", "--output=out.jsonl")
     done = run("a.eval.yaml", *options, folder=tmp_path)
-    assert (done.returncode, len(by_id(tmp_path / "out.jsonl"))) == (0, 120)
-    assert len(arrived) == 140  # every seventh is refused, and asked again
+    assert (done.returncode, len(by_id(tmp_path / "out.jsonl"))) == (0, 80)
+    assert len(arrived) == 120  # every third is refused, and asked again
     assert most_in_a_window(arrived) <= 50
     busy = [each for each in arrived if each < arrived[0] + 2 * WINDOW]
     assert len(busy) >= 2 * 50 * 0.8  # 5/6 of the time, because of the slack
-    waited = [line["latency_ms"] for line in by_id(tmp_path / "out.jsonl").values()]
-    assert sorted(waited)[60] < 500  # the wait for a turn is no latency
+    lines = by_id(tmp_path / "out.jsonl").values()
+    waited = [line["latency_ms"] for line in lines if not line["retries"]]
+    assert sorted(waited)[len(waited) // 2] < 500  # the wait for the first turn is no latency
 
 
 def test_each_target_has_its_own_rate(tmp_path: Path, server: Server) -> None:

@@ -277,13 +277,16 @@ def test_batches_have_a_request_for_each_target_and_number(
     assert done.returncode == 0, done.stderr
     done = run("a.eval.yaml", given[0], *more[3:], "--resume", folder=tmp_path)
     assert f"a batch of the target {targets[1]!r}, or one with other settings" in done.stderr
+    write_suite(tmp_path, ["one", "two", "one", "two"])  # the new one shares what is under way
     done = run(*more, "--resume", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert batch_server.sent() == {"one": 4, "two": 4}
     found = identities(tmp_path / "out.jsonl")
     assert found == Counter(
-        [(f"c{at}", name, n) for at in range(3) for name in targets for n in (1, 2)]
+        [(f"c{at}", name, n) for at in range(4) for name in targets for n in (1, 2)]
     )
     answers = {line["id"]: line["response"] for line in records(tmp_path / "out.jsonl")}
-    assert answers == {"c0": text_for("one"), "c1": text_for("two"), "c2": text_for("one")}
+    assert answers == {
+        f"c{at}": text_for(prompt) for at, prompt in enumerate(["one", "two", "one", "two"])
+    }
     assert not (tmp_path / "out.jsonl.batch").exists()

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from multiturn import MultiturnError, ProviderRequest, load_target
+from media_files import image
+from multiturn import Media, MultiturnError, ProviderRequest, load_target
 from multiturn.logs import Notice, warnings_to
 from multiturn.providers.targets import target_names
 from running import run, write_suite
@@ -398,6 +399,15 @@ def test_a_row_that_holds_for_a_setting_that_there_is_not_is_an_error() -> None:
     row = "{names: [a], when: {effort: [low]}, takes: {seed: no}, source: us, seen: 2026-11-22}"
     write(f"targets: [{NEW}}}]\nmodels: [{row}]\n")
     with pytest.raises(MultiturnError, match="when has no 'effort'; choose from: temperature"):
+        load_target("t")
+
+
+def test_a_row_says_how_many_tokens_an_image_is() -> None:
+    row = "image_tokens: {auto: {form: image, each: 576}}, source: its card, seen: 2026-11-24"
+    write(f"targets:\n- {{{OPENAI}, model: gpt-9}}\nmodels:\n- {{names: [gpt-9], {row}}}\n")
+    assert load_target("t").abilities.image_tokens(Media.of(image())) == 576
+    write(f"targets: [{NEW}}}]\nmodels: [{{names: [a], {row.replace('each', 'every')}}}]\n")
+    with pytest.raises(MultiturnError, match='unknown key "every"; choose from: form, each'):
         load_target("t")
 
 

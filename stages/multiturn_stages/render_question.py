@@ -76,14 +76,11 @@ def _trimmed_segments(parts: Parts) -> Parts:
     found: list[Part] = []
     for _, segment in groupby(said, lambda part: (part.message, part.content)):
         pieces = list(segment)  # a file is one segment of several parts: header, text and footer
-        while pieces and is_blank(pieces[0].text):
-            pieces.pop(0)
-        while pieces and is_blank(pieces[-1].text):
-            pieces.pop()
-        if pieces:
+        if filled := [at for at, part in enumerate(pieces) if not is_blank(part.text)]:
+            pieces = pieces[filled[0] : filled[-1] + 1]
             pieces[0] = _with_text(pieces[0], pieces[0].text.lstrip())
             pieces[-1] = _with_text(pieces[-1], pieces[-1].text.rstrip())
-        found += separate_first("\n\n", tuple(pieces))
+            found += separate_first("\n\n", tuple(pieces))
     return tuple(found)
 
 

@@ -1,17 +1,21 @@
 """Tokens of a request: those of its texts, counted or estimated, and what a vendor adds."""
 
+import io
 import subprocess
 import sys
 from typing import Any
 
 import pytest
+from PIL import Image
 
-from media_files import image
+from media_files import image, pdf
 from multiturn import Call, Media, Thinking, Tool
+from multiturn.model.image_tokens import ImageRule
 from multiturn.model.request import PreparedRequest, part_of
 from multiturn.model.settings import RequestSettings
 from multiturn.model.tokens import Tokenizer, Tokens, estimated_tokens, sent_of
 from multiturn.model.turns import Role, Turn
+from multiturn.providers.models import Abilities
 from vendors import anthropic, azure, chat, echo, gemini, openai, responses
 
 OPENAI = {"base_url": "https://api.openai.com/v1"}
@@ -115,7 +119,7 @@ def test_tools_calls_and_thinking_are_read_in_the_order_of_the_vendors() -> None
         ("tool", "Noon."),
         ("system", "Be kind."),
     ]
-    assert (sent.messages, sent.media, sent.has_data, sent.most_output) == (5, 0, True, 20)
+    assert (sent.messages, sent.media, sent.has_data, sent.most_output) == (5, (), True, 20)
 
 
 def test_what_the_responses_api_adds_is_not_known() -> None:
@@ -125,9 +129,60 @@ def test_what_the_responses_api_adds_is_not_known() -> None:
 
 
 @pytest.mark.parametrize("role", ["user", "tool"])
-def test_media_are_unknown(role: Role) -> None:
-    sent = sent_of(PreparedRequest(messages=(turn(role, Media.of(image()), "Hi"),)))
-    assert (sent.texts, sent.media) == (("Hi",), 1)
+def test_media_are_apart_from_the_texts(role: Role) -> None:
+    shot = Media.of(image())
+    sent = sent_of(PreparedRequest(messages=(turn(role, shot, "Hi"),)))
+    assert (sent.texts, sent.media) == (("Hi",), (shot,))
+
+
+@pytest.mark.parametrize(
+    ("vendor", "model", "detail", "size", "expected"),
+    [
+        # OpenAI's guide to images: its own examples, and those worked out by hand from its rules.
+        pytest.param("openai", "gpt-4o", "high", (1024, 1024), 765, id="four tiles"),
+        pytest.param("openai", "gpt-4o-2024-08-06", None, (2048, 4096), 1105, id="six tiles"),
+        pytest.param("openai", "gpt-4o", "low", (4096, 8192), 85, id="low detail"),
+        pytest.param("openai", "gpt-4o", "auto", (512, 512), 255, id="one tile, not enlarged"),
+        pytest.param("openai", "gpt-5.1", None, (1920, 1080), 70 + 6 * 140, id="another base"),
+        pytest.param("openai", "gpt-5.4", "high", (1024, 1024), 1229, id="1024 patches x 1.2"),
+        pytest.param("openai", "gpt-5.4", None, (2048, 2048), 3000, id="2500 patches x 1.2"),
+        pytest.param("openai", "gpt-5.5", "high", (1920, 1080), 2448, id="60 x 34 patches"),
+        pytest.param("openai", "gpt-5.6-sol", None, (4000, 4000), 18750, id="125 x 125 patches"),
+        pytest.param("openai", "gpt-4o", "original", (9, 9), None, id="a detail it does not have"),
+        pytest.param("openai", "gpt-9", None, (9, 9), None, id="an unknown model"),
+        # Anthropic's guide to images.
+        pytest.param("anthropic", "claude-opus-4-7", None, (1000, 1000), 1296, id="36 x 36"),
+        pytest.param("anthropic", "claude-opus-4-7", None, (1920, 1080), 2691, id="69 x 39"),
+        pytest.param("anthropic", "claude-opus-5", None, (3840, 2160), 4784, id="92 x 52"),
+        pytest.param("anthropic", "claude-sonnet-4-6", None, (3840, 2160), 1560, id="1456 x 819"),
+        pytest.param("anthropic", "claude-sonnet-4-6", None, (1075, 1520), 1551, id="924 x 1307"),
+        pytest.param("anthropic", "claude-sonnet-4-6", None, (1, 90000), 56, id="a line"),
+        # Google's guides to images and to media resolution.
+        pytest.param("gemini", "gemini-2.5-flash", None, (384, 384), 258, id="a small image"),
+        pytest.param("gemini", "gemini-2.5-pro", None, (960, 540), 1548, id="six crops"),
+        pytest.param("gemini", "gemini-3.1-pro-preview", None, (9, 9), 1120, id="always the same"),
+    ],
+)
+def test_an_image_has_the_tokens_of_the_published_formula(
+    vendor: str, model: str, detail: str | None, size: tuple[int, int], expected: int | None
+) -> None:
+    file = io.BytesIO()
+    Image.new("1", size).save(file, "PNG")
+    shot = Media.of(file.getvalue(), detail=detail)
+    assert Abilities(vendor, model).image_tokens(shot) == expected
+
+
+def test_a_smaller_image_has_whole_patches() -> None:
+    """OpenAI's example of a budget of 1,536 patches: 1800 x 2400 becomes 1056 x 1408."""
+    assert ImageRule(form="patches", each=1, most=1536).tokens(1800, 2400) == 33 * 44
+
+
+def test_of_a_document_or_an_address_nothing_is_known() -> None:
+    known = Abilities("openai", "gpt-4o")
+    assert known.image_tokens(Media.of(pdf())) is None
+    address = Media("image", path=None, url="https://example.org/a.png")
+    assert known.image_tokens(address) is None
+    assert known.image_tokens(Media.of(b"\x89PNG\r\n\x1a\n")) is None  # no size in its header
 
 
 def test_no_prefix_is_longer_than_the_media_that_are_the_same() -> None:
@@ -139,11 +194,12 @@ def test_no_prefix_is_longer_than_the_media_that_are_the_same() -> None:
     assert one.roles != two.roles
 
 
-def test_a_count_without_that_of_an_image_is_not_exact() -> None:
+def test_a_count_with_media_is_not_exact_and_has_those_that_are_known() -> None:
     provider = openai(**OPENAI)
-    given = chat(("system", "2 + 2 = 4"), ("user", ("tiktoken is great!", Media.of(image()))))
+    media = Media.of(image()), Media.of(pdf())
+    given = chat(("system", "2 + 2 = 4"), ("user", ("tiktoken is great!", *media)))
     tokens = provider.tokens(provider.wire(given))
-    assert tokens == Tokens(7 + 6 + 4 + 4 + 3, is_exact=False, media=1)
+    assert tokens == Tokens(7 + 6 + 4 + 4 + 3 + 85 + 170, is_exact=False, media=1)
 
 
 WITHOUT_PACKAGE = """

@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 import click
 
 from multiturn.cli import exit_code
-from multiturn.cli.options import with_defaults
 from multiturn.documents.output import standard_output
 from multiturn.errors import MultiturnError, options_as
 from multiturn.text import in_line, visible
@@ -98,7 +97,7 @@ class _Commands(click.Group):
             _drop_output()
             sys.exit(_NO_READER)
         except MultiturnError as error:
-            _fail(with_defaults(error, context))
+            _fail(str(error))
 
 
 def _fail(message: str) -> NoReturn:

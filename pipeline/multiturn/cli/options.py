@@ -89,7 +89,6 @@ _STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 PATH = click.Path()  # shells complete it
 flag = partial(click.option, is_flag=True)
 defaulted = partial(click.option, show_default=True)
-_COMMAND = "multiturn.command"
 
 
 # The options that are not of every day, by the heading below which help has them.
@@ -133,9 +132,24 @@ class MultiturnCommand(click.Command):
         return super().parse_args(context, args)
 
     def invoke(self, context: click.Context) -> None:
-        """Run the command; what stages and providers print goes to standard error."""
+        """Run the command; what stages and providers print goes to standard error.
+
+        An error says which of the project's defaults it names, unless the command line says it.
+        """
         redirect_others()
-        super().invoke(context)
+        try:
+            super().invoke(context)
+        except MultiturnError as error:
+            from multiturn.engine.project import named_in
+
+            written = _values_from(ParameterSource.COMMANDLINE, context).values()
+            known = {each for value in written for each in _each(value)}
+            values = {
+                option: tuple(each for each in _each(value) if each not in known)
+                for option, value in _values_from(ParameterSource.DEFAULT_MAP, context).items()
+            }
+            error.what += named_in(error.what, context.obj, values)
+            raise
 
 
 pipeline_option = defaulted(
@@ -152,6 +166,14 @@ targets_option = click.option(  # the command gets it as targets_file
     type=PATH,
     help="File that describes the targets.  [default: the nearest targets.yaml or"
     " .agentv/targets.yaml, here or above]",
+)
+
+prices_option = click.option(
+    "--prices",
+    metavar="FILE",
+    type=PATH,
+    help="YAML file with prices: for each model, dollars for a million tokens."
+    "  [default: those of the package genai-prices]",
 )
 
 
@@ -238,10 +260,7 @@ _SUITE_OPTIONS = (
 
 
 def suite_command(
-    name: str | None = None,
-    *,
-    cls: type[MultiturnCommand] = MultiturnCommand,
-    has_pipeline: bool = True,
+    name: str | None = None, *, has_pipeline: bool = True
 ) -> Callable[[CommandFunction], click.Command]:
     """Make a command about suites; its function gets the arguments that say which as SuiteOptions.
 
@@ -263,7 +282,7 @@ def suite_command(
             given = {name: others.pop(name) for name in SuiteOptions._fields if name in others}
             log, failures = start_log(verbose, log_format), Failures(debug=debug)
             options = SuiteOptions(**given, log=log, failures=failures)
-            if not options.suites:
+            if not options.suites and others.get("results") is None:
                 raise click.UsageError("name a SUITE, or set suites in multiturn.toml")
             if options.seed is not None and options.sample is None:
                 raise click.UsageError("--seed is for --sample; add --sample N")
@@ -274,7 +293,7 @@ def suite_command(
 
         for add in reversed([*_SUITE_OPTIONS, *[pipeline_option] * has_pipeline]):
             add(command)
-        return click.command(name, cls=cls)(command)
+        return click.command(name, cls=MultiturnCommand)(command)
 
     return made
 
@@ -288,8 +307,8 @@ def format_option(
     """
 
     def chosen(context: click.Context, _: click.Parameter, name: str | None) -> str:
-        is_shown = context.params.get("output") is None and standard_output().isatty()
-        return name or ("text" if is_shown else "json")
+        prints = context.params.get("output") is None or context.params.get("dry_run")
+        return name or ("text" if prints and standard_output().isatty() else "json")
 
     return click.option(
         "--format",
@@ -384,7 +403,6 @@ def start_log(verbose: bool, renderer: Renderer = "console") -> "LogSettings":
     settings = LogSettings("debug" if verbose else "warning", renderer)
     configure(settings)
     context = click.get_current_context()
-    context.meta[_COMMAND] = context
     if values := _values_from(ParameterSource.DEFAULT_MAP, context):
         debug("defaults.used", file=context.obj, **values)
     return settings
@@ -397,23 +415,6 @@ def _values_from(source: ParameterSource, context: click.Context) -> dict[str, A
         for name, value in context.params.items()
         if context.get_parameter_source(name) is source
     }
-
-
-def with_defaults(error: MultiturnError, context: click.Context) -> str:
-    """Return the text of an error that ended a command, and which default it names, if any.
-
-    The context is any of the command line. A default names nothing that the command line says.
-    """
-    from multiturn.engine.project import named_in
-
-    command = context.meta.get(_COMMAND, context)
-    written = _values_from(ParameterSource.COMMANDLINE, command).values()
-    known = {each for value in written for each in _each(value)}
-    values = {
-        option: tuple(each for each in _each(value) if each not in known)
-        for option, value in _values_from(ParameterSource.DEFAULT_MAP, command).items()
-    }
-    return f"{error}{named_in(error.what, context.obj, values)}"
 
 
 def _each(value: Any) -> tuple[Any, ...]:

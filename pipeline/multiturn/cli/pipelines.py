@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli import options as shared
-from multiturn.cli.printing import echo
-from multiturn.text import visible
+from multiturn.cli.printing import echo, echo_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,9 +62,7 @@ def _show_order(steps: "Sequence[Step]") -> None:
         facts = [", ".join(ordered_facts(getattr(contract, k))) if contract else "?" for k in kinds]
         options = [f"{name}: {as_yaml_value(value)}" for name, value in step.options.items()]
         rows.append((str(number), step.name, *facts, ", ".join(options)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        echo(visible("  ".join(map(str.ljust, row, widths)).rstrip()))
+    echo_table(rows)
 
 
 @click.command(cls=shared.MultiturnCommand)

@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -76,6 +76,13 @@ class Failures:
 def echo(text: str | bytes = "", *, nl: bool = True) -> None:
     """Print a text on standard output, which is kept for commands."""
     click.echo(text, file=standard_output(), nl=nl)
+
+
+def echo_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows on standard output, in columns of one width."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        echo(in_line("  ".join(map(str.ljust, row, widths)).rstrip()))
 
 
 def say(text: str) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from multiturn.explaining.record import Record, record_for, to_json, to_yaml
 from multiturn.model.conversion import Conversion
@@ -55,12 +56,15 @@ def to_text(record: Record, *, color: bool = False) -> bytes:
         lines.append(click.style("no chat prompt; system message and question:", dim=True))
         system = [ChatMessage("system", record["system"])] if record["system"] else []
         messages = (*system, ChatMessage("user", record["question"]))
+    return _joined([*lines, *_lines_of(messages)], color)
+
+
+def _lines_of(messages: Iterable[ChatMessage]) -> Iterator[str]:
     for message in messages:
         answered = result_in_words(message.tool_call_id, is_error=message.is_error)
-        lines.append(role_heading(message.role) + in_line(answered))
-        lines += _indented([block.shown for block in message.thinking])
-        lines += _indented(_said(message.text, message.tool_calls))
-    return _joined(lines, color)
+        yield role_heading(message.role) + in_line(answered)
+        yield from _indented([block.shown for block in message.thinking])
+        yield from _indented(_said(message.text, message.tool_calls))
 
 
 def _heading(*names: str, repairs: Iterable[str]) -> list[str]:
@@ -79,11 +83,15 @@ def _indented(texts: Iterable[str]) -> list[str]:
 
 
 def to_result_text(result: "Result", *, color: bool) -> bytes:
-    """Render an answer for reading, below where it is from."""
+    """Render an answer for reading, below where it is from; that of echo is its messages."""
     number = [f"repeat {result.repeat}"] if result.repeat else []
     names = (result.suite, result.id, result.target, *number)
     lines = _heading(*names, repairs=result.repairs)
-    lines += _indented(_said(result.response or "", result.tool_calls or ()))
+    if result.made.provider == "echo" and result.response:
+        messages = msgspec.json.decode(result.response)["messages"]
+        lines += _lines_of(msgspec.convert(messages, tuple[ChatMessage, ...]))
+    else:
+        lines += _indented(_said(result.response or "", result.tool_calls or ()))
     return _joined(lines, color)
 
 

@@ -1,5 +1,6 @@
 """The command that shows reviewers what the prompts are, and what has changed in them."""
 
+import os
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ import click
 from multiturn.cli import options as shared
 from multiturn.cli.printing import say_summary, show_progress, writing
 from multiturn.documents.output import open_output, standard_output
+from multiturn.errors import OptionError
 from multiturn.text import number_of
 
 if TYPE_CHECKING:
@@ -34,8 +36,26 @@ if TYPE_CHECKING:
     "Write to this file, whole or not at all.  [default: standard output, which must not be a"
     " terminal for a page]"
 )
+@click.option(
+    "--results",
+    metavar="FILE",
+    type=shared.PATH,
+    help="Show the answers of this results file, each below its prompt; SUITE is then left out.",
+)
+@click.option(
+    "--before",
+    metavar="FILE",
+    type=shared.PATH,
+    help="With --results: compare with the answers of this earlier file.",
+)
+@shared.prices_option
 def report(
-    options: shared.SuiteOptions, against: str | None, all_texts: bool, output: str | None
+    options: shared.SuiteOptions,
+    against: str | None,
+    all_texts: bool,
+    output: str | None,
+    results: str | None,
+    **others: str | None,
 ) -> None:
     """Show the prompts, and what has changed in them.
 
@@ -44,6 +64,10 @@ def report(
     text comes from. With --against, changed cases come first, side by side; each side has the
     targets file of its time. A case that cannot be converted is in the report, too; the exit code
     is then 1.
+
+    With --results, the page has the answers of a run, each below its prompt, with tokens, cost and
+    the key score, if your grader wrote one into the lines. With --before, both runs are side by
+    side, first the cases where prompt and answer changed, then those where only one of them did.
     """
     from tempfile import TemporaryFile
 
@@ -55,6 +79,11 @@ def report(
     is_page = options.format_ == "html"
     if is_page and output is None and standard_output().isatty():
         raise click.UsageError("nobody reads a page of HTML here; add --output report.html")
+    if results is None and any(others.values()):
+        raise click.UsageError("--before and --prices are for --results; add it")
+    if results is not None:
+        _report_answers(options.format_, output, results, **others)
+        return
     chosen = options.read_pipeline()
     selection = options.select(may_be_gone=against is not None)
     shared.refuse_output(output, selection)
@@ -96,8 +125,39 @@ def _write(compared: "Report", format_: str, output: str | None, *, all_texts: b
         text = to_markdown(compared)
     else:
         text = b"".join(map(to_json, report_lines(compared)))
+    _write_text(text, len(compared.comparisons), output)
+
+
+# The options of a report that is about results, not about suites.
+_OF_ANSWERS = {"results", "before", "prices", "output", "format_", "quiet", "debug", "verbose"}
+
+
+def _report_answers(
+    format_: str, output: str | None, results: str, before: str | None, prices: str | None
+) -> None:
+    """Write the report of a results file."""
+    from multiturn.report.answers import AnswerReport
+    from multiturn.report.html import answers_to_html
+    from multiturn.report.markdown import answers_to_markdown
+
+    for param in click.get_current_context().command.params:
+        if param.name not in _OF_ANSWERS and not shared.is_default(param.name or ""):
+            what = "--results shows the cases of the results file; leave out"
+            raise click.UsageError(f"{what} {param.opts[0]}")
+    if format_ == "json":
+        raise click.UsageError("--results makes a page or Markdown; the file has lines of JSON")
+    if output and os.path.realpath(output) in map(os.path.realpath, (results, before or "")):
+        raise OptionError(f"--output {output!r} has the results; name another file")
+    found = AnswerReport(results, before, prices)
+    text = (answers_to_html if format_ == "html" else answers_to_markdown)(found)
+    _write_text(text, len(found.cases), output)
+    if output is not None:
+        say_summary(found.summary, err=True)
+
+
+def _write_text(text: bytes, cases: int, output: str | None) -> None:
     with writing(output), open_output(output) as file:
         file.write(text)
     if output is not None:
-        number = number_of(len(compared.comparisons), "case")
-        say_summary(f"{output}: {number}, {ceil(len(text) / 1e5) / 10} MB", err=True)
+        size = f"{ceil(len(text) / 1e5) / 10} MB"
+        say_summary(f"{output}: {number_of(cases, 'case')}, {size}", err=True)

@@ -81,20 +81,14 @@ def _rate(_context: click.Context, _param: click.Parameter, text: str | None) ->
 @shared.flag("--record-thinking", help="Add what the model thought to each result, as 'thinking'.")
 @shared.flag(
     "--dry-run",
-    help="Send nothing: print what would be sent, as lines of JSON, and every wire rule that a"
-    " case breaks.",
+    help="Send nothing: print what would be sent, as a table or as lines of JSON with the bodies,"
+    " and every wire rule that a case breaks.",
 )
 @shared.flag(
     "--count-tokens",
     help="With --dry-run: have the vendor count the tokens of each request; this needs the key.",
 )
-@click.option(
-    "--prices",
-    metavar="FILE",
-    type=shared.PATH,
-    help="YAML file with prices: for each model, dollars for a million tokens."
-    "  [default: those of the package genai-prices]",
-)
+@shared.prices_option
 @click.option(
     "--max-cost",
     metavar="DOLLARS",
@@ -170,7 +164,7 @@ def run_suites(
             sending.rehearse(chosen, options.failures)
         if dry_run:
             dry = counted(chosen, concurrency=concurrency) if count_tokens else chosen.cases()
-            sending.preview(chosen, dry, tally)
+            sending.preview(chosen, dry, tally, as_text=options.format_ == "text")
         else:
             with chosen:
                 if batch:
@@ -188,7 +182,6 @@ def _check_options(given: dict[str, Any]) -> None:
 
     is_echo = given["target"] == (DEFAULT,) and shared.is_default("target")
     output, batch, max_cost = given["output"], given["batch"], given["max_cost"]
-    prints_text = given["format_"] == "text" and not shared.is_default("format_") and not batch
     refused = {
         "--targets is for --target; add it": given["targets_file"] is not None and is_echo,
         "--resume continues the file that --output names; add --output": given["resume"]
@@ -199,8 +192,6 @@ def _check_options(given: dict[str, Any]) -> None:
         "--rate limits single requests, not batches; leave it out": batch and given["rate"],
         "--no-wait and --poll are for --batch; add it, or leave them out": not batch
         and (given["no_wait"] or not shared.is_default("poll")),
-        "--dry-run prints lines of JSON; for text, see convert --target": given["dry_run"]
-        and prints_text,
         "--count-tokens is for --dry-run; add it": given["count_tokens"] and not given["dry_run"],
         "--poll takes a number of seconds, such as 60": not given["poll"] < math.inf,
         "--max-cost takes a number of dollars, such as 5": max_cost is not None

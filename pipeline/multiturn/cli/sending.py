@@ -13,7 +13,15 @@ from toolz import groupby
 
 from multiturn.cli import exit_code
 from multiturn.cli.options import on_terminal
-from multiturn.cli.printing import Failures, Progress, echo, estimated_cases, say_line, say_summary
+from multiturn.cli.printing import (
+    Failures,
+    Progress,
+    echo,
+    echo_table,
+    estimated_cases,
+    say_line,
+    say_summary,
+)
 from multiturn.cli.rendering import to_result_text
 from multiturn.documents.output import standard_output
 from multiturn.engine import costs
@@ -106,11 +114,14 @@ def _spending(budget: costs.Budget) -> str:
     words = f"{_many(usage.input)} input tokens{cached}, {_many(usage.output)} output tokens"
     if budget.price is not None and budget.rates is not None:
         words += f": {dollars(budget.cost)} ({budget.price.source})"
-    if budget.estimated and usage.input:
-        off = budget.estimated / usage.input - 1
+    if budget.estimated and budget.compared:
+        off = budget.estimated / budget.compared - 1
         side = "high" if off > 0 else "low"
         near = f"{abs(off):.0%} too {side}" if round(abs(off), 2) else "right"
         words += f"; the estimate of the input was {near}"
+        if budget.uncounted:
+            media = number_of(budget.uncounted, "case")
+            words += f", without {media} with images or other media (not known)"
     return words
 
 
@@ -216,8 +227,8 @@ def rehearse(run: Run, failures: Failures) -> None:
     failures.finish()
 
 
-def preview(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
-    """Print what would be sent, as JSON lines or how it is in parts, and what it would cost."""
+def preview(run: Run, cases: Iterable[RunCase], tally: Tally, *, as_text: bool) -> None:
+    """Print what would be sent, case by case or how it is in parts, and what it would cost."""
     targets = run.targets.items()
     found = {
         name: costs.Estimate(each.budget.price, costs.SharedPrefixes(each.provider))
@@ -234,7 +245,8 @@ def preview(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
                 known.add(request)
             yield case
 
-    (_print_parts if run.is_batch else _print_lines)(run, noted(), tally)
+    show = _print_parts if run.is_batch else _print_table if as_text else _print_lines
+    show(run, noted(), tally)
     counts = tally.actions
     words = "" if run.is_batch else f"{counts['send']:,} to send, "
     words += f"{counts['reuse']:,} to reuse, {counts['refuse']:,} refused; nothing was sent"
@@ -265,6 +277,39 @@ def _print_lines(_: Run, cases: Iterable[RunCase], tally: Tally) -> None:
         line |= {"repeat": result.repeat} if result.repeat else {}
         standard_output().buffer.write(to_json(line))
     standard_output().buffer.flush()
+
+
+def _print_table(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
+    """Print the tokens, their cost and the repairs of each case, the sum, and what repairs did."""
+    of = {name: costs.Estimate(target.budget.price) for name, target in run.targets.items()}
+    names, rows, repairs = [], [], dict[str, str]()
+    for case in cases:
+        tally.add(case)
+        if case.action in ("skip", "unreadable"):
+            continue
+        result, sums = case.result, of[case.result.target]
+        before = sums.input, sums.input_cost
+        sums.add(case)
+        rules = {repair.partition(":")[0]: repair for repair in result.repairs}
+        repairs = {**rules, **repairs}
+        tokens = f"{sums.input - before[0]:,}" if case.action == "send" else f"{case.action}d"
+        cost = dollars(sums.input_cost - before[1]) if case.action == "send" and sums.price else ""
+        names.append((result.suite, result.id, result.target, str(result.repeat or "")))
+        rows.append((tokens, cost, ", ".join(rules)))
+    different = [column for column in zip(*names, strict=True) if len(set(column)) > 1]
+    titles = map(" · ".join, zip(*different, strict=True) if different else names)
+    about = "" if all(each.is_exact for each in of.values()) else "about "
+    tokens = f"{about}{sum(each.input for each in of.values()):,}"
+    cost = dollars(sum(each.input_cost for each in of.values()))
+    table = [
+        ("case", "input tokens", "input cost", "repairs"),
+        *((title, *row) for title, row in zip(titles, rows, strict=True)),
+        (number_of(sum(each.cases for each in of.values()), "request"), tokens, cost, ""),
+    ]
+    has_price = any(each.price for each in of.values())
+    echo_table(table if has_price else [(*row[:2], *row[3:]) for row in table])
+    for repair in repairs.values():
+        echo(in_line(repair))
 
 
 def _print_parts(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:

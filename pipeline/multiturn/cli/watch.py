@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import click
-
-from multiturn.cli.options import MultiturnCommand, SuiteOptions, suite_command
+from multiturn.cli.options import SuiteOptions, suite_command
 from multiturn.cli.printing import echo
 from multiturn.documents.output import standard_output
 from multiturn.errors import AccessError, MultiturnError, OptionError
@@ -18,19 +16,10 @@ from multiturn.text import first_of, in_line, number_of
 
 _WAIT = 100  # milliseconds for which the first conversion waits until all folders are watched
 
-_WORDS = "multiturn.words"
 Prompts = dict[tuple[str, str], bytes]  # the JSON line of each case, by suite and id
 
 
-class _Watch(MultiturnCommand):
-    """Keeps the words of the command line: ``convert`` takes the same."""
-
-    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        context.meta[_WORDS] = [*args]
-        return super().parse_args(context, args)
-
-
-@suite_command(cls=_Watch)
+@suite_command()
 def watch(options: SuiteOptions) -> None:
     """Convert whenever a file changes; show what differs.
 
@@ -43,7 +32,7 @@ def watch(options: SuiteOptions) -> None:
     options.select()  # an error in the command ends it; one in a file does not
     prompts: Prompts | None = None
     for paths in _changes(_folders(options)):
-        found, is_whole = _converted(click.get_current_context().meta[_WORDS])
+        found, is_whole = _converted(sys.argv[2:])
         if prompts is None:
             prompts = found
             echo(f"watching {number_of(len(found), 'prompt')}; Ctrl-C ends")
@@ -97,7 +86,8 @@ def _folders(options: SuiteOptions) -> set[Path]:
 def _converted(words: list[str]) -> tuple[Prompts, bool]:
     """Return the prompts, and whether they are all that there should be.
 
-    A process of its own loads stages anew, and writes errors itself.
+    The words are those of this command: ``convert`` takes the same. A process of its own loads
+    stages anew, and writes errors itself.
     """
     import subprocess
 

@@ -15,7 +15,7 @@ MAX_CASE_LINE = 110_000_000
 # A string, or what stands before a value: a comma, or the beginning of what is not empty. In linear
 # time: a string that does not end matches up to the end, and nothing backtracks.
 _BEFORE_VALUE = r'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)|(,|\[(?!\s*\])|\{(?!\s*\}))'
-_TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
+TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 _HALF = "[\ud800-\udfff]"
 
 
@@ -61,7 +61,7 @@ def read_json_lines(
                 raise ValueError(f"a line of over {MAX_CASE_LINE:,} bytes")
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             if text:
-                value = read_json(text)
+                value = read_value(text)
                 yield node_of(value, Mark(number - 1))
         except UnicodeDecodeError:
             yield InputError("this is not UTF-8; save the file as UTF-8", where=where)
@@ -71,7 +71,7 @@ def read_json_lines(
             yield InputError(str(error), where=where)
 
 
-def read_json(text: str) -> Any:
+def read_value(text: str) -> Any:
     """Return the value of a JSON text; what no case may have is a ValueError."""
     # json has no limit of its own: 40 MB of "[0,0,0" would take a gigabyte. It also keeps the last
     # of several equal keys in silence, and lets half of a character pass, which no file can hold.
@@ -81,17 +81,11 @@ def read_json(text: str) -> Any:
     try:
         value = _DECODER.decode(text)
     except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
+        raise ValueError(TOO_DEEP) from None
+    if is_deeper(value, MAX_DEPTH):
+        raise ValueError(TOO_DEEP)
     if "\\u" in text and (half := re.search(_HALF, json.dumps(value, ensure_ascii=False))):
         raise ValueError(f"\\u{ord(half[0]):x} is half of a character; write both halves")
-    return value
-
-
-def read_value(text: str) -> Any:
-    """Return the value of a JSON text, as ``read_json`` does; too many levels are a ValueError."""
-    value = read_json(text)
-    if is_deeper(value, MAX_DEPTH):
-        raise ValueError(_TOO_DEEP)
     return value
 
 
@@ -117,13 +111,11 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def node_of(value: Any, mark: Mark, levels: int = MAX_DEPTH) -> Node:
-    """Return a value of JSON, all of it at one place; too many levels are a ValueError."""
-    if not levels:
-        raise ValueError(_TOO_DEEP)
+def node_of(value: Any, mark: Mark) -> Node:
+    """Return a value of JSON, all of it at one place."""
     if isinstance(value, dict):
-        children = {name: node_of(child, mark, levels - 1) for name, child in value.items()}
+        children = {name: node_of(child, mark) for name, child in value.items()}
         return Node(None, mark, None, children, mark)
     if isinstance(value, list):
-        return Node(None, mark, None, [node_of(child, mark, levels - 1) for child in value])
+        return Node(None, mark, None, [node_of(child, mark) for child in value])
     return Node(value, mark)

@@ -10,7 +10,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from io import TextIOWrapper
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -60,8 +60,28 @@ _CREATE = open_flags("O_RDWR", "O_CREAT", "O_EXCL", "O_BINARY", "O_NOFOLLOW")
 _READ = open_flags("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK")
 
 
-def create_partial(prefix: str, mode: int, above: int | None = None) -> tuple[int, str]:
-    """Create and lock a file, and return it open, with its path."""
+@contextmanager
+def open_partial(
+    prefix: str, mode: int, take_name: Callable[[str], None], above: int | None = None
+) -> Iterator[BinaryIO]:
+    """Create and lock a file; at the end ``take_name`` renames its path; errors remove it."""
+    descriptor, path = _created(prefix, mode, above)
+    try:
+        with open(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            # Else a power cut could leave the new name with none of its bytes.
+            os.fsync(file.fileno())
+            if os.name == "nt":  # which renames no open file
+                file.close()
+            take_name(path)
+    except BaseException:
+        with suppress(FileNotFoundError):  # an interrupt right after it took its name
+            os.unlink(path, dir_fd=above)
+        raise
+
+
+def _created(prefix: str, mode: int, above: int | None) -> tuple[int, str]:
     while True:
         path = f"{prefix}{os.urandom(8).hex()}"
         descriptor = os.open(path, _CREATE, mode, dir_fd=above)
@@ -150,13 +170,9 @@ def open_output(path: str | None, *, whole: bool = False) -> Iterator[BinaryIO]:
         return
     with nullcontext(standard_output().buffer) if target is None else target.open("wb") as direct:
         if whole:
-            import shutil
-            import tempfile
-
-            with tempfile.TemporaryFile() as held:
-                yield held
-                held.seek(0)
-                shutil.copyfileobj(held, direct)
+            held = BytesIO()
+            yield held
+            direct.write(held.getbuffer())
         else:
             yield direct
         direct.flush()
@@ -187,25 +203,17 @@ def _take_free_name(partial: str, target: Path) -> None:
 
 
 @contextmanager
-def _partial(target: Path, take_name: Callable[[str, Path], None]) -> Iterator[BinaryIO]:
-    """Create a file beside another, which takes its name at the end, and is removed on errors."""
+def _partial(target: Path, rename: Callable[[str, Path], None]) -> Iterator[BinaryIO]:
+    """Create a file beside another, which takes its name at the end."""
     prefix = f".{target.name[:40]}.multiturn-"
     remove_abandoned(str(target.parent), prefix)
-    descriptor, partial = create_partial(os.path.join(target.parent, prefix), 0o600)
-    try:
-        with open(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            # Else a power cut could leave the new name with none of its bytes.
-            os.fsync(file.fileno())
-            os.chmod(partial, _mode_of(target))
-            if os.name == "nt":  # which renames no open file
-                file.close()
-            take_name(partial, target)
-    except BaseException:
-        with suppress(FileNotFoundError):  # an interrupt right after it took its name
-            os.unlink(partial)
-        raise
+
+    def take_name(partial: str) -> None:
+        os.chmod(partial, _mode_of(target))
+        rename(partial, target)
+
+    with open_partial(os.path.join(target.parent, prefix), 0o600, take_name) as file:
+        yield file
 
 
 def _mode_of(target: Path) -> int:

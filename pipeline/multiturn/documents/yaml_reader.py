@@ -211,7 +211,7 @@ def read_documents(
     data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
     reader = Reader(Source(data, name), most_values, repeats)
     for event in reader.roots():
-        yield reader.tree(event)
+        yield reader.node(event)
 
 
 class Reader:
@@ -222,7 +222,7 @@ class Reader:
     ) -> None:
         self.source = source
         self.most_values = most_values
-        self.next: Callable[[], Any] = yaml.CSafeLoader(source.data).get_event
+        self.next_event: Callable[[], Any] = yaml.CSafeLoader(source.data).get_event
         self.original = source.original if source.has_stand_ins else None
         self.anchors: dict[str, Node] = {}
         self.depth = 0
@@ -245,14 +245,7 @@ class Reader:
     def event(self) -> Any:
         """Return the next event; an error of libyaml has its place."""
         try:
-            return self.next()
-        except yaml.YAMLError as error:
-            raise yaml_error(error, self.source) from None
-
-    def tree(self, event: Any) -> Node:
-        """Build the value that begins with an event; an error of libyaml has its place."""
-        try:
-            return self.node(event)
+            return self.next_event()
         except yaml.YAMLError as error:
             raise yaml_error(error, self.source) from None
 
@@ -323,7 +316,7 @@ class Reader:
         """Build a list."""
         if event.tag is not None:
             self.check_tag(event, "seq")
-        next_event, read = self.next, self.node
+        next_event, read = self.event, self.node
         children = []
         while (item := next_event()).__class__ is not SequenceEndEvent:
             children.append(read(item))
@@ -333,7 +326,7 @@ class Reader:
         """Build a mapping with text keys, each there once."""
         if event.tag is not None:
             self.check_tag(event, "map")
-        next_event, read = self.next, self.node
+        next_event, read = self.event, self.node
         children: dict[str, Node] = {}
         merged: list[Node] = []
         while (key := next_event()).__class__ is not MappingEndEvent:

@@ -133,14 +133,8 @@ def _common_length(one: str, other: str) -> int:
     >>> _common_length("prefix", "prepare"), _common_length("", "x")
     (3, 0)
     """
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    lengths = range(min(len(one), len(other)))
+    return bisect_left(lengths, True, key=lambda at: not one.startswith(other[: at + 1]))
 
 
 _MOST_NAMED = 100  # cases that do not fit
@@ -270,7 +264,10 @@ class Budget:
         cases: number of answers whose tokens the vendor has counted.
         usage: the sum of their tokens.
         cost: of these in dollars; 0 without a price.
-        estimated: the input tokens that were estimated for these answers.
+        estimated: the input tokens that were estimated for these answers, but for those of cases
+            with media whose tokens nobody knows.
+        compared: how many input tokens the vendor has counted for the same.
+        uncounted: number of those cases.
     """
 
     def __init__(
@@ -288,7 +285,7 @@ class Budget:
         self.rates = None if price is None else price.batch if batch else price.now
         self.most_cost, self.most_tokens = most_cost, most_tokens
         self.has_limit = most_cost is not None or most_tokens is not None
-        self.cases = self.estimated = 0
+        self.cases = self.estimated = self.compared = self.uncounted = 0
         self.usage, self.cost = Usage(), 0.0
         self._tokens, self._cost = 0, 0.0  # with those of the requests under way
         self._paid: set[str] = set()  # ids; cases of a batch with the same request share one
@@ -354,13 +351,15 @@ class Budget:
         self._cost -= cost
         if "input_tokens" not in counted:
             return
-        names = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
-        usage = Usage(*(counted.get(name, 0) for name in names))
+        usage = Usage.counted(counted)
         paid = self.rates.cost(usage) if self.rates else 0
         self.cases += 1
         self.usage += usage
         self.cost += paid
-        self.estimated += tokens
+        has_unknown = case.tokens is not None and case.tokens.media > 0
+        self.uncounted += has_unknown
+        self.estimated += 0 if has_unknown else tokens
+        self.compared += 0 if has_unknown else usage.input
         self._tokens += usage.input + usage.output
         self._cost += paid
 

@@ -185,8 +185,9 @@ def to_openai(conversion: Conversion) -> dict[str, Any]:
     """
     case = conversion.case
     _settings_for(conversion, {}, "a line for fine-tuning")
-    prompt = (*_prompt(conversion), *expected_turns(case.expected_messages))
-    messages = _repaired(prompt, conversion, is_asked=False)[0]
+    prompt = conversion.sent if conversion.chat is None else conversion.prompt
+    expected = expected_turns(case.expected_messages)
+    messages = _repaired((*prompt, *expected), conversion, is_asked=False)[0]
     if messages[-1].role != "assistant":
         why = "the line does not end with an answer of the assistant's; add expected_messages"
         _warn("answer.missing", case, why)
@@ -325,7 +326,7 @@ def grader_case(conversion: Conversion, *, as_sent: bool = False) -> GraderCase:
     With ``as_sent``, a prompt without a system message gets the one that ``multiturn run`` sends.
     """
     request = request_of(conversion)
-    prompt = conversion.sent if as_sent else _prompt(conversion)
+    prompt = conversion.sent if as_sent or conversion.chat is None else conversion.prompt
     messages, repairs = _repaired(prompt, conversion)
     suite = utf8(request.suite)
     names = ("conversation_id", "outcome", "expected_messages", "execution")
@@ -339,11 +340,6 @@ def grader_case(conversion: Conversion, *, as_sent: bool = False) -> GraderCase:
     said = {key: value for key, value in said.items() if value is not None}
     metadata = {**request.metadata, **said}
     return GraderCase(f"{suite}#{request.eval_id}", messages, _target(request), metadata)
-
-
-def _prompt(conversion: Conversion) -> Turns:
-    """Return the chat prompt; without one, what providers send in its place."""
-    return conversion.sent if conversion.chat is None else conversion.prompt
 
 
 def _repaired(

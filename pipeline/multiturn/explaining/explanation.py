@@ -193,22 +193,16 @@ class _Sent:
             return "lost", "the pipeline gives neither a chat prompt nor a question"
         by = self.conversion.altered
         stage = by.get((message, at)) or by.get((message, None))
-        if stage is None and at is not None:
-            stage = _editor(self.conversion, (message, at))
+        for edit in conversions.edits_of(self.conversion.chat_view) if stage is None else ():
+            below = (part for turn in edit.view(self.conversion) for part in turn.parts)
+            if any((part.message, part.content) == (message, at) for part in below):
+                stage = edit.stage
+                break
         return "lost", f"no rule explains it; {_who(stage)} took it away"
 
 
 def _who(stage: str | None) -> str:
     return f"the stage {stage}" if stage else "a stage"
-
-
-def _editor(conversion: Conversion, segment: _Segment) -> str | None:
-    """Return the stage whose edit of the chat has removed a segment; None if none has."""
-    for edit in conversions.edits_of(conversion.chat_view):
-        parts = (part for turn in edit.view(conversion) for part in turn.parts)
-        if any((part.message, part.content) == segment for part in parts):
-            return edit.stage
-    return None
 
 
 def _fates_of_roles(conversion: Conversion) -> Iterator[Fate]:
@@ -382,16 +376,14 @@ def within(found: Explanation, extent: Extent) -> Explanation | None:
     def held(texts: Spans) -> Spans:
         return tuple(span for span in texts if extent.holds(span.place))
 
-    chat = None
-    if found.chat is not None:
-        messages = (
-            Message(each.role, held(each.spans), held(each.thinking), held(each.calls), each.data)
-            for each in found.chat
-        )
-        chat = tuple(message for message in messages if message.shown)
+    messages = (
+        Message(each.role, held(each.spans), held(each.thinking), held(each.calls), each.data)
+        for each in found.chat or ()
+    )
+    shown = tuple(message for message in messages if message.shown)
     begun = extent._replace(around=frozenset())  # else the first setting is held for all others
     said = {
-        "chat": chat,
+        "chat": None if found.chat is None else shown,
         "system": held(found.system),
         "question": held(found.question),
         "fates": tuple(fate for fate in found.fates if extent.holds(fate.where)),
@@ -465,10 +457,11 @@ def size_of(
     guidelines = {file.resolved_path for file in conversion.input_files if file.guideline}
     turns = preview_of(conversion, provider).messages
     for message in spans.in_spans(conversion.sent if turns is None else turns, conversion.case):
-        for span in (each for each in message.shown if each.media is None):
+        for span in message.shown:
             kind = "guideline" if span.path in guidelines else "file"
             what = f"{kind} {span.path}" if span.path else f"{message.role} messages"
-            found[what] += count(span.text)
+            size = provider.abilities.image_tokens(span.media) if span.media else count(span.text)
+            found[what] += size or 0
     found["tools"] = sum(count(tool.text) for tool in conversion.tools)
     tokens = provider.tokens(provider.wire(request_of(conversion)))
     return tokens, {what: number for what, number in found.most_common() if number}

@@ -332,7 +332,36 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
             TypeError: the function returned something else than a part.
             ValueError: two keys of a call's arguments become one.
         """
-        return _mapped(self, function)
+        notices, prompt = list(self.notices), self.system_prompt
+
+        def stays(turn: Turn, at: int, block: Thinking) -> bool:
+            key = f"thinking[{at}]"
+            thought = Part("thinking", block.text, message=turn.message, line=block.line, key=key)
+            if asked(function, thought) == block.text:
+                return True
+            why = f"the stage {self.stage or 'that ran'} changed its text, which was signed"
+            notices.append(_forgotten(self.case, turn.message, block, why))
+            return False
+
+        def change(turn: Turn) -> Turn:
+            parts = mapped(turn.parts, function)
+            kept = tuple(each for at, each in enumerate(turn.thinking) if stays(turn, at, each))
+            return calls_mapped(structs.replace(turn, parts=parts, thinking=kept), function)
+
+        def describe(path: str, text: str) -> str:
+            return asked(function, Part("description", text, line=tool.line, key=path))
+
+        turns, tools = tuple(map(change, self.turns)), []
+        for at, tool in enumerate(self.tools):
+            tools.append(model.mapped_tool(tool, f"tools[{at}]", describe))
+        return structs.replace(
+            self,
+            turns=turns,
+            guidelines=mapped(self.guidelines, function),
+            system_prompt=None if prompt is None else mapped((prompt,), function)[0],
+            tools=tuple(tools),
+            notices=tuple(notices),
+        )
 
     @property
     def exchanges(self) -> tuple[Turns, ...]:
@@ -438,40 +467,6 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         """Do the same for the question; the function takes and returns the parts of it."""
         view = edited("question", self.question_view, function, options, self.stage)
         return structs.replace(self, question_view=view)
-
-
-def _mapped(conversion: Conversion, function: Callable[[Part], Part]) -> Conversion:
-    """Return a conversion with all texts of the suite and of files changed by a function."""
-    notices, prompt = list(conversion.notices), conversion.system_prompt
-
-    def stays(turn: Turn, at: int, block: Thinking) -> bool:
-        key = f"thinking[{at}]"
-        thought = Part("thinking", block.text, message=turn.message, line=block.line, key=key)
-        if asked(function, thought) == block.text:
-            return True
-        why = f"the stage {conversion.stage or 'that ran'} changed its text, which was signed"
-        notices.append(_forgotten(conversion.case, turn.message, block, why))
-        return False
-
-    def change(turn: Turn) -> Turn:
-        parts = mapped(turn.parts, function)
-        kept = tuple(each for at, each in enumerate(turn.thinking) if stays(turn, at, each))
-        return calls_mapped(structs.replace(turn, parts=parts, thinking=kept), function)
-
-    def describe(path: str, text: str) -> str:
-        return asked(function, Part("description", text, line=tool.line, key=path))
-
-    turns, tools = tuple(map(change, conversion.turns)), []
-    for at, tool in enumerate(conversion.tools):
-        tools.append(model.mapped_tool(tool, f"tools[{at}]", describe))
-    return structs.replace(
-        conversion,
-        turns=turns,
-        guidelines=mapped(conversion.guidelines, function),
-        system_prompt=None if prompt is None else mapped((prompt,), function)[0],
-        tools=tuple(tools),
-        notices=tuple(notices),
-    )
 
 
 def parts_of(conversion: Conversion) -> Iterator[Part]:

@@ -113,9 +113,10 @@ class Tokens(Struct, frozen=True):
     """How many input tokens a request is.
 
     Attributes:
-        count: those of its texts, tools and calls, with what the vendor adds.
+        count: those of its texts, tools and calls, of images whose number the vendor publishes, and
+            what the vendor adds.
         is_exact: whether the vendor counts as many; else the count is about right.
-        media: number of images and other media, which are not in the count.
+        media: number of images and other media that are not in the count, as nobody knows theirs.
         most_output: the limit of the output; None if the request has none.
     """
 
@@ -133,7 +134,7 @@ class Sent(NamedTuple):
         roles: of each text: that of its message, or ``tools``; after media, with a number that
             differs for other media, as no prefix of a request is longer than what is the same.
         messages: their number, with the system message.
-        media: number of images and other media.
+        media: the images and other media.
         has_data: whether some of the texts are tools or calls, which vendors render in ways of
             their own; they are here as JSON.
         most_output: the limit of the output; None if there is none.
@@ -142,7 +143,7 @@ class Sent(NamedTuple):
     texts: tuple[str, ...]
     roles: tuple[str, ...]
     messages: int
-    media: int = 0
+    media: tuple[Media, ...] = ()
     has_data: bool = False
     most_output: int | None = None
 
@@ -162,14 +163,16 @@ def sent_of(request: PreparedRequest) -> Sent:
     """
     texts, roles = [_json(tool) for tool in request.tools], ["tools"] * len(request.tools)
     has_data = bool(texts)
-    media = above = 0  # their number, and a checksum of those before
+    media: list[Media] = []
+    above = 0  # a checksum of the media so far
     for turn in request.spoken:
         data = [*(block.text for block in turn.thinking if block.text), *map(_json, turn.calls)]
         has_data = has_data or bool(data)
         pieces = content_of(turn) if turn.has_media else (turn.content,) if turn.parts else ()
         for piece in (*pieces, *data):
             if isinstance(piece, Media):
-                media, above = media + 1, crc32((piece.digest or piece.name).encode(), above)
+                media.append(piece)
+                above = crc32((piece.digest or piece.name).encode(), above)
             else:
                 texts.append(piece)
                 roles.append(f"{turn.role} {above}" if above else turn.role)
@@ -177,7 +180,7 @@ def sent_of(request: PreparedRequest) -> Sent:
         tuple(texts),
         tuple(roles),
         messages=len(request.spoken),
-        media=media,
+        media=tuple(media),
         has_data=has_data,
         most_output=request.settings.max_output_tokens,
     )

@@ -93,10 +93,10 @@ def check_made(before: Conversion, after: Any, stage: Stage) -> None:
     is_new = any(map(is_not, _texts(after), _texts(before)))
     try:
         if is_new:
-            check_turns(after.turns)
-            check_parts(after.guidelines)
+            check_turns(after.turns, wholly=True)
+            check_parts(after.guidelines, wholly=True)
             if after.system_prompt is not None:
-                check_parts((after.system_prompt,))
+                check_parts((after.system_prompt,), wholly=True)
         if any(map(is_not, _others(after), _others(before))):
             _check_others(after)
     except ValueError as error:

@@ -263,10 +263,11 @@ class TargetProvider:
         """Return how many input tokens a request is; about, where that is not known."""
         sent, texts = self.reads(wire), self.tokenizer
         is_known = self.is_overhead_known and texts.is_exact
+        images = [self.abilities.image_tokens(media) for media in sent.media]
         return Tokens(
-            sent.size(texts.count, self.overhead),
+            sent.size(texts.count, self.overhead) + sum(filter(None, images)),
             is_exact=is_known and not (sent.has_data or sent.media),
-            media=sent.media,
+            media=images.count(None),
             most_output=sent.most_output,
         )
 

@@ -55,15 +55,6 @@ class BatchSearch(Struct, frozen=True):
     undecided: tuple[str, ...] = ()  # ids of batches that may be it: their results will decide
 
 
-class VendorError(Struct):
-    """An error in a line of results; each vendor sets some of these."""
-
-    code: str | int | None = None
-    type: str = ""
-    status: str = ""
-    message: str = ""
-
-
 def may_pass(error: ProviderError) -> bool:
     """Return whether a retry may succeed, or the request may have succeeded without an answer."""
     return error.kind in _MAY_PASS or error.status >= 500 or error.status == 408
@@ -214,9 +205,9 @@ class BatchApi(Protocol):
 
     def error(self, given: Any, kind: str = "") -> ProviderError:
         """Return a ProviderError for an error in a line of results, without secrets."""
-        error = msgspec.convert(given or {}, VendorError)
-        limited = error.type == "rate_limit_error" or error.code in _LIMITED
+        kinds = [(given or {}).get(key) for key in ("type", "status", "code")]
+        limited = kinds[0] == "rate_limit_error" or kinds[2] in _LIMITED
         kind = kind or ("rate_limit" if limited else "http")
-        name = error.type or error.status or error.code
-        what = ": ".join(str(text) for text in (name, error.message) if text)
+        name, message = next(filter(None, kinds), None), (given or {}).get("message")
+        what = ": ".join(str(text) for text in (name, message) if text)
         return provider_error(kind, readable(what, self.provider.secrets) or "without a reason")

@@ -13,6 +13,9 @@ from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.files.media import Media
+from multiturn.files.pixels import pixels_of
+from multiturn.model.image_tokens import ImageRule, ImageRules
 from multiturn.model.settings import SETTINGS, RequestSettings
 from multiturn.model.tokens import Tokenizer
 from multiturn.providers.settings import in_words
@@ -91,6 +94,7 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         whole: whether the source of a tokenizer says what messages add, too.
         estimate: about how many tokens they make of each that o200k_base makes, if there is no
             published tokenizer.
+        image_tokens: how many tokens an image is, by how closely the model looks.
         cache_minimum: from how many tokens on a prefix is cached.
         when: the settings of requests that it holds for: for each its values, `set` or `unset`.
         rule: the id of the rule that a refusal names.
@@ -110,6 +114,7 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tokenizer: Literal["cl100k_base", "o200k_base"] | None = None
     whole: bool = False
     estimate: Annotated[float, Meta(gt=0)] | None = None
+    image_tokens: ImageRules | None = None
     cache_minimum: Annotated[int, Meta(gt=0)] | None = None
     when: Mapping[str, tuple[str, ...]] = {}
     rule: str = ""
@@ -273,6 +278,15 @@ class Abilities(NamedTuple):
     def cache_minimum(self) -> int | None:
         """From how many tokens on a prefix is cached, by the most cautious source, if any says."""
         return max((row.cache_minimum or 0 for row in self.rows("cache_minimum")), default=None)
+
+    def image_tokens(self, media: Media) -> int | None:
+        """Return how many tokens an image is; None if that is not known, or of other media."""
+        rules = next((row.image_tokens for row in self.rows("image_tokens")), None)
+        rule: ImageRule | None = getattr(rules, media.detail or "auto", None)
+        if rule is None or not media.has_bytes:
+            return None
+        size = pixels_of(media.data, media.media_type)
+        return None if size is None else rule.tokens(*size)
 
     def other_versions(self) -> Iterable["Abilities"]:
         """Yield the same for each other version of the API that is known."""

@@ -4,10 +4,10 @@ Prices go by the name of the model, whatever the address. A model without a know
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from operator import add
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from msgspec import Meta, Struct, structs
 from msgspec.structs import astuple
@@ -37,6 +37,12 @@ class Usage(Struct, frozen=True):
     output: int = 0
     cached: int = 0
     written: int = 0
+
+    @classmethod
+    def counted(cls, counted: Mapping[str, int]) -> Self:
+        """Return the tokens of a result, as a vendor has counted them."""
+        names = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
+        return cls(*(counted.get(name, 0) for name in names))
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(*map(add, astuple(self), astuple(other)))

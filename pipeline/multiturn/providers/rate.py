@@ -1,6 +1,5 @@
 """The rate of requests to a target."""
 
-import asyncio
 from collections import deque
 from time import monotonic
 
@@ -25,6 +24,8 @@ class Rate:
 
     async def turn(self) -> None:
         """Wait until another request may go, and count it."""
+        import asyncio  # takes 4 MB, which snapshots and reports do not need
+
         self._last = max(self._last + _PERIOD / self._most, monotonic())
         await asyncio.sleep(self._last - monotonic())
         # Where something has blocked the event loop, several turns are late, and come at once.

@@ -153,6 +153,13 @@ def read_tool(given: Mapping[str, Any], schema: str = "parameters") -> Tool:
     )
 
 
+def write_tool(tool: Tool, schema: str, parameters: Any) -> Values:
+    """Return the definition of a tool as ``read_tool`` reads it, without what is empty."""
+    found = {"name": tool.name, "description": tool.description, schema: parameters}
+    found["strict"] = tool.strict
+    return {key: each for key, each in found.items() if each not in _EMPTY}
+
+
 def texts(pieces: Iterable[Any]) -> list[str]:
     """Return those of some pieces that are texts."""
     return [each for each in pieces if isinstance(each, str)]

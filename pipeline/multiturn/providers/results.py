@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache, partial
-from typing import Any, BinaryIO, Literal, Self
+from typing import Any, BinaryIO, Literal, Self, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from multiturn.documents.input import lines_of, open_regular
 from multiturn.documents.output import lock, open_locked, open_output
 from multiturn.errors import AccessError, MultiturnError, Place, option
-from multiturn.model.request import ChatMessage, InputFile
+from multiturn.model.request import ChatMessage, InputFile, turn_of
 from multiturn.model.settings import RequestSettings
-from multiturn.model.turns import Call, Tool
+from multiturn.model.turns import Call, Part, Tool, Turn, Turns
 from multiturn.text import brief
 
 
@@ -37,6 +37,14 @@ class RawRequest(Struct, frozen=True):
     tools: tuple[Tool, ...] | UnsetType = UNSET
     input_files: tuple[InputFile, ...] | UnsetType = UNSET
     settings: RequestSettings | UnsetType = UNSET
+
+    @property
+    def turns(self) -> Turns:
+        """The messages; without a chat prompt, the system message and the transcript."""
+        if self.chat_prompt:
+            return tuple(map(turn_of, self.chat_prompt))
+        system = (Turn("system", (Part("text", self.system),)),) if self.system else ()
+        return *system, Turn("user", (Part("text", self.question),))
 
 
 class Made(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -144,7 +152,7 @@ class Stored(Struct, frozen=True):
     repeat: int = 1
 
 
-_decode = msgspec.json.Decoder(Stored).decode
+_Line = TypeVar("_Line", bound=Stored)
 _BEGINNING = b'{"suite":'
 
 
@@ -206,7 +214,7 @@ class ResultsFile:
                 what = f"{path!r} exists; add {option('resume')} to continue it"
                 raise MultiturnError(f"{what}, or name another file")
             whole, line = 0, b""
-            for line, stored in _read(path):
+            for line, stored in read_results(path, Stored):
                 self.untouched.add(_store(self.stored, stored))
                 whole += len(line)
             self._file.truncate(whole)
@@ -237,7 +245,7 @@ class ResultsFile:
         """Return the ids of the untouched results that have a suite and a target of this run."""
         strays: dict[bytes, Stored] = {}
         touched = set()
-        for _, stored in _read(self.path) if self.untouched else ():
+        for _, stored in read_results(self.path, Stored) if self.untouched else ():
             key = key_of(stored)
             # A case that is now asked less often is no stray.
             if key in self.untouched and key_of(replace(stored, repeat=1)) in self.untouched:
@@ -286,12 +294,13 @@ class ResultsFile:
             raise MultiturnError(f"{what}; its results are in {self.path!r}, move that back")
         if not self._resumed:
             return  # no case has two lines
-        last = {key_of(stored): number for number, (_, stored) in enumerate(_read(self.path))}
+        lines = enumerate(read_results(self.path, Stored))
+        last = {key_of(stored): number for number, (_, stored) in lines}
         kept = set(last.values())
         if len(kept) == max(kept, default=-1) + 1:
             return
         with open_output(self.path) as new:
-            for number, (line, _) in enumerate(_read(self.path)):
+            for number, (line, _) in enumerate(read_results(self.path, Stored)):
                 if number in kept:
                     new.write(line)
 
@@ -314,7 +323,7 @@ class StoredResults:
         self._places: dict[bytes, int] = {}  # of the last line of each case
         place = 0
         try:
-            for line, stored in _read(path) if path else ():
+            for line, stored in read_results(path, Stored) if path else ():
                 self._places[_store(self.stored, stored)] = place
                 place += len(line)
         except OSError as error:
@@ -352,12 +361,17 @@ def _lock(file: BinaryIO, path: str) -> None:
         raise MultiturnError(what) from None
 
 
-def _read(path: str) -> Iterator[tuple[bytes, Stored]]:
-    """Yield each complete line of a results file with its result."""
+def read_results(path: str, type_: type[_Line]) -> Iterator[tuple[bytes, _Line]]:
+    """Yield each complete line of a results file, and what a struct takes of its result.
+
+    Raises:
+        MultiturnError: a line is not a result, or the file cannot be read.
+    """
+    decode = msgspec.json.Decoder(type_).decode
     with open_regular(path, path) as file:
         for number, line in enumerate(lines_of(file, path), 1):
             try:
-                stored = _decode(line)
+                stored = decode(line)
             except (ValueError, RecursionError):
                 stored = None
             if stored is None:

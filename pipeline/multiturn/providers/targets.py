@@ -215,14 +215,13 @@ def read_target(
     if name not in nodes:
         raise MultiturnError(f"no target {name!r}; {did_you_mean(name, nodes)}", where=where)
     node = nodes[name]
-    kind = _text(node, "provider", where)
+    kind = node.children["provider"].value
     is_custom, kind = ":" in kind, ALIASES.get(kind, kind)
     rules_by = KINDS[kind].provider.rules_by if kind in KINDS else ()
     known = {**(variables or {}), **environment(path)}
     values = Values(where=where, environment=known, typed=is_custom, sends=sends, needed=rules_by)
     settings = {key: values.read(child, key) for key, child in node.children.items()}
     if is_custom:
-        settings["name"] = name  # as text
         return _custom_provider(settings, node, path, values.secrets)
     provider = _provider(settings, node, where, values.secrets)
     if isinstance(provider, HttpProvider):
@@ -258,18 +257,26 @@ def _rows(documents: list[Node], where: str) -> tuple[Row, ...]:
     return tuple(chain.from_iterable(read_rows(node, where) for node in listed))
 
 
+class _Named(Struct):
+    name: str
+    provider: str
+
+
 def _nodes(documents: list[Node], where: str) -> dict[str, Node]:
     """Return the targets of a file, by name."""
     nodes: dict[str, Node] = {}
-    for node in chain.from_iterable(_targets(document, where) for document in documents):
-        found = _text(node, "name", where)
-        if found in nodes:
-            what = f"duplicate target {found!r}, first used on line {nodes[found].line}"
-            raise MultiturnError(what, where=node.place(where))
-        if found == DEFAULT:
-            what = f"{DEFAULT!r} is the target that sends nothing; give this one another name"
-            raise MultiturnError(what, where=node.place(where))
-        nodes[found] = node
+    for document in documents:
+        keys = document.children if isinstance(document.children, dict) else {}
+        listed = keys.get("targets", document)
+        read = read_as(listed, list[_Named], where=where, called=lambda path: f"targets{path}")
+        for node, found in zip(listed.children, (each.name for each in read), strict=True):
+            if found in nodes:
+                what = f"duplicate target {found!r}, first used on line {nodes[found].line}"
+                raise MultiturnError(what, where=node.place(where))
+            if found == DEFAULT:
+                what = f"{DEFAULT!r} is the target that sends nothing; give this one another name"
+                raise MultiturnError(what, where=node.place(where))
+            nodes[found] = node
     return nodes
 
 
@@ -291,27 +298,6 @@ def find_targets(file: str | None) -> Path | None:
         if (above / ".git").exists():
             break
     return None
-
-
-def _targets(document: Node, where: str) -> list[Node]:
-    """Return the nodes of a document's targets: a list, or the one at the key ``targets``."""
-    listed = document
-    if isinstance(document.children, dict):
-        listed = document.children.get("targets", document)
-    if not isinstance(listed.children, list):
-        what = 'a targets file has "targets:", a list of name, provider and settings'
-        raise MultiturnError(what, where=listed.place(where))
-    return listed.children
-
-
-def _text(node: Node, key: str, where: str) -> str:
-    """Return the text of a key that every target must have."""
-    if not isinstance(node.children, dict):
-        raise MultiturnError("a target is a mapping", where=node.place(where))
-    child = node.children.get(key)
-    if child is None or child.value is None or not isinstance(child.source or child.value, str):
-        raise MultiturnError(f"a target has a {key}; add one", where=node.place(where))
-    return child.source or str(child.value)
 
 
 def _custom_provider(

@@ -23,6 +23,7 @@ from multiturn.providers.base import TargetProvider
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.models import FEATURES
 from multiturn.providers.targets import KINDS
+from multiturn.report.answers import AnswerReport
 from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, ReportChanges, titled
 from multiturn.report.images import Images
 from multiturn.report.sides import spans_shown
@@ -33,7 +34,7 @@ from multiturn.text import unseen
 _HERE = Path(__file__).parent
 _LEVEL = 5  # of zlib: level 6 takes twice the time, for a page that is a tenth smaller
 _SCRIPTS = (
-    *("words.js", "texts.js", "split.js", "views.js"),
+    *("words.js", "texts.js", "split.js", "views.js", "answers.js"),
     *("list.js", "search.js", "viewed.js", "overview.js", "keys.js", "page.js"),
 )
 
@@ -71,8 +72,11 @@ def to_html(report: Report, *, all_texts: bool = False) -> bytes:
         report: the comparisons.
         all_texts: whether to show the texts of cases that are the same, too.
     """
+    return _page(_Data(report, all_texts=all_texts or not report.against).packed())
+
+
+def _page(data: str) -> bytes:
     script = "".join(map(_read, _SCRIPTS))
-    data = _Data(report, all_texts=all_texts or not report.against).packed()
     parts = {"STYLE": _read("page.css"), "SCRIPT": script, "DATA": data}
     for name in ("STYLE", "SCRIPT"):
         digest = hashlib.sha256(parts[name].encode()).digest()
@@ -87,7 +91,30 @@ def _read(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
 
 
-class _Data:
+def answers_to_html(report: AnswerReport) -> bytes:
+    """Render a report of answers, on the page that shows prompts."""
+    lines, cases = _Lines(), []
+    for case in report.cases:
+        sides = ((name, case.texts(at), case.sides[at]) for at, name in enumerate(("then", "now")))
+        lines.write(
+            {
+                name: {
+                    "roles": [title for title, _ in texts],
+                    "texts": [[], *([lines.number(t), *[lines.number("")] * 2] for _, t in texts)],
+                    "facts": {t: report.facts(a, texts[: -len(said)]) for t, a in said.items()},
+                }
+                for name, texts, said in sides
+                if said
+            }
+        )
+        shown = {name: getattr(case, name) for name in ("suite", "id", "status", "scores")}
+        cases.append({"shown": True, **shown})
+    known = hashlib.blake2b(b"".join(lines.lines), digest_size=16).hexdigest()
+    head = {"comparison": f"multiturn {known}", "against": report.before or "", "cases": cases}
+    return _page(lines.ended({"summary": report.summary, "totals": [*report.totals()], **head}))
+
+
+class _Lines:
     """What the script of a page reads: lines of JSON, compressed.
 
     The last line has the names of the cases and the differences. The others are strings, which
@@ -95,14 +122,37 @@ class _Data:
     cases.
     """
 
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}  # of strings
+        self.lines: list[bytes] = []
+
+    def write(self, value: Any) -> None:
+        """Add a line."""
+        self.lines.append(to_json(value))
+
+    def number(self, text: str) -> int:
+        """Return the number of a string, which is written when it is first asked for."""
+        if text not in self.numbers:
+            self.numbers[text] = len(self.numbers)
+            self.write(text)
+        return self.numbers[text]
+
+    def ended(self, head: dict[str, Any]) -> str:
+        """Add the last line, and return all lines in base 64."""
+        self.write({"unseen": unseen(*self.numbers).pattern, **head})
+        return base64.b64encode(zlib.compress(b"".join(self.lines), _LEVEL)).decode()
+
+
+class _Data(_Lines):
+    """The lines of a report of prompts."""
+
     def __init__(self, report: Report, *, all_texts: bool) -> None:
+        super().__init__()
         self.report = report
         self.all_texts = all_texts
         self.providers = sample_providers()
         self.places = {each.case.key: at for at, each in enumerate(report.comparisons)}
-        self.numbers: dict[str, int] = {}  # of strings
         self.images = Images(report.image)
-        self.lines: list[bytes] = []
 
     def packed(self) -> str:
         """Return the lines in base 64."""
@@ -119,14 +169,12 @@ class _Data:
         media = (each for each in found.files.contents() if isinstance(each, Media))
         if records := self.images.records(media, self.number):
             head["media"] = records
-        self.write(head)
-        return base64.b64encode(zlib.compress(b"".join(self.lines), _LEVEL)).decode()
+        return self.ended(head)
 
     def head(self, changes: list[Change], growth: str) -> dict[str, Any]:
         """Return what the page knows without the texts."""
         report, target = self.report, self.report.now.pipeline.target
         return {
-            "unseen": unseen(*self.numbers).pattern,
             "pipeline": report.shown,
             "against": report.against,
             "sample": report.sample,
@@ -143,17 +191,6 @@ class _Data:
             "providers": [target] if target else [*self.providers],
             "cases": list(map(self.case, report.comparisons)),
         }
-
-    def write(self, value: Any) -> None:
-        """Add a line."""
-        self.lines.append(to_json(value))
-
-    def number(self, text: str) -> int:
-        """Return the number of a string, which is written when it is first asked for."""
-        if text not in self.numbers:
-            self.numbers[text] = len(self.numbers)
-            self.write(text)
-        return self.numbers[text]
 
     def is_shown(self, comparison: Comparison) -> bool:
         """Return whether the texts of a case are in the page."""

@@ -76,7 +76,7 @@ const LETTERS = {
   n: () => stepChange(1),
   p: () => stepChange(-1),
   v: toggleViewed,
-  o: () => data.against && goHome("title"),
+  o: () => hasOverview() && goHome("title"),
   e: unfoldAll,
   "/": () => byId("search").focus(),
   "?": () => byId("help").showModal(),

@@ -12,7 +12,7 @@ function showList() {
     groups.get(title).push(at);
   });
   for (const [title, cases] of groups) {
-    const isNamed = data.against || title === "failed";
+    const isNamed = hasOverview() || title === "failed";
     const count = make("span", { class: "number" }, ` ${cases.length.toLocaleString("en")}`);
     // What all of a group have is said once, above them.
     const areAll = isNamed && cases.every((at) => data.cases[at].privileges);
@@ -33,8 +33,8 @@ function showSidebar(isListed) {
 const showPrivilege = () => make("small", { class: "privilege" }, PRIVILEGE);
 
 function listLink(at, isSaid) {
-  const { id, suite, privileges } = data.cases[at];
-  return makeLink(at, visible(id), make("small", {}, visible(suite)), privileges && !isSaid ? showPrivilege() : null);
+  const { id, suite, privileges, scores } = data.cases[at];
+  return makeLink(at, visible(id), make("small", {}, visible(suite)), scores ? make("small", {}, visible(scores)) : null, privileges && !isSaid ? showPrivilege() : null);
 }
 
 function makeLink(at, ...content) {
@@ -65,5 +65,5 @@ function step(by) {
   if (links[at]) {
     choose({ at }, "title");
     showFirstChange();
-  } else if (at < 0 && data.against && !state.isOverview) goHome("title");
+  } else if (at < 0 && hasOverview() && !state.isOverview) goHome("title");
 }

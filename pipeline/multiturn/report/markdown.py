@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
+from multiturn.report.answers import AnswerReport
 from multiturn.report.causes import SEVERAL
 from multiturn.report.comparison import (
     MOST_PRIVILEGES,
@@ -16,6 +17,7 @@ from multiturn.report.comparison import (
     titled,
 )
 from multiturn.snapshots.changes import Change, name_cases
+from multiturn.snapshots.text_diff import unified_diff
 from multiturn.text import first_of, number_of, unseen, utf8
 
 MAX_SIZE = 65_000  # characters; a comment on GitHub holds 65,536, and begins with a marker
@@ -63,6 +65,23 @@ def to_markdown(report: Report) -> bytes:
         comment.add("difference", heading + lines, *shorter, reserved=reserved)
     for table in (table for status, table in tables if status != "failed"):
         comment.add("table", table)
+    return comment.text.encode()
+
+
+def answers_to_markdown(report: AnswerReport) -> bytes:
+    """Render a report of answers as GitHub's Markdown: the totals, and the lines that changed."""
+    heading, *rows = (" | ".join(map(_code, row)) for row in report.totals())
+    rule = " | ".join(["---"] * len(heading.split(" | ")))
+    table = "".join(f"| {row} |\n" for row in (heading, rule, *rows))
+    comment = _Comment(f"## Answers\n\n{_code(report.summary)}\n\n{table}")
+    for case in report.cases:
+        old, new = ("\n".join(f"{t}:\n{text}\n" for t, text in case.texts(at)) for at in (0, 1))
+        lines = [*unified_diff(old, new, "", "")][2:]
+        if lines and old and new:
+            said = ", ".join(filter(None, (case.status, case.scores)))
+            words = f"### {_code(case.id)}\n\n{_code(said)}\n"
+            diff = _fenced(_shown("\n".join(lines)), "diff", _LONGEST_PROMPT)
+            comment.add("case", f"{words}\n{diff}\n", words)
     return comment.text.encode()
 
 

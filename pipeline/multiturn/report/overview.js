@@ -17,9 +17,9 @@ function showOverview() {
   const cases = new Set(shown.flatMap((number) => all[number].cases.filter((at) => state.left.has(at))));
   const of = shown.length < all.length ? `${shown.length.toLocaleString("en")} of ` : "";
   byId("case").replaceChildren(
-    make("h2", { id: "title", tabindex: "-1" }, all.length ? of + counted(all.length, "difference") : "No prompt is different"),
-    make("p", { class: "about" }, shown.length ? `in ${counted(cases.size, "case")}, each shown once` : ""),
-    showDangers(), showContents(shown), cards, make("div", { id: "others" }, showFailed()));
+    make("h2", { id: "title", tabindex: "-1" }, all.length ? of + counted(all.length, "difference") : data.totals ? (data.against ? "No answer is different" : "Answers") : "No prompt is different"),
+    make("p", { class: "about" }, shown.length && !data.totals ? `in ${counted(cases.size, "case")}, each shown once` : ""),
+    showTotals(), showDangers(), showContents(shown), cards, make("div", { id: "others" }, showFailed()));
   addCards(cards, shown);
   showProgress();
 }
@@ -109,7 +109,7 @@ function showContent(kind, path, at) {
   const isHidden = (span) => isOfFile(span) && files.has(span.path) && kind === "changed";
   const [old, now] = [sides.then?.chat || [], sides.now?.chat || []];
   const rows = rowsOf(old, now).flatMap(({ pair, same }) => (same ? [] : showPair(pair, isHidden)));
-  if (rows.length) return [heads(), make("ol", { class: "content" }, rows)];
+  if (rows.length) return [heads(), make("ol", { class: "content", tabindex: data.totals ? "0" : null }, rows)];
   const question = showSplit(sides.then?.question || [], sides.now?.question || [], isHidden);
   const isSame = !question.some((row) => row.matches(".changed"));
   return isSame ? make("p", { class: "about" }, NOT_IN_CHAT) : [heads(), make("div", { class: "turn content" }, make("h3", {}, "transcript"), question)];
@@ -191,6 +191,6 @@ function showContents(numbers) {
   return safe.length < 2 ? "" : make("ul", { id: "contents" }, safe.map((number) => {
     const { title, share, cases, growth } = data.differences[number];
     return make("li", {}, cardLink(number, title + share), showWords(number),
-      make("small", {}, growth.includes(" in ") ? ` ${growth}` : ` in ${counted(cases.length, "case")}${growth ? `, ${growth}` : ""}`));
+      make("small", {}, data.totals ? (growth && `, ${growth}`) : growth.includes(" in ") ? ` ${growth}` : ` in ${counted(cases.length, "case")}${growth ? `, ${growth}` : ""}`));
   }));
 }

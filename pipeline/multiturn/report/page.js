@@ -17,7 +17,7 @@ function showCase() {
   const viewed = data.against && isReviewed(entry) ? showTick("c", state.at) : null;
   article.replaceChildren(
     make("div", { class: "title" }, make("h2", { id: "title", tabindex: "-1" }, visible(entry.id)), viewed),
-    make("p", { class: "about" }, visible(place), data.against ? [` · ${entry.status}`, was] : []),
+    make("p", { class: "about" }, visible(place), hasOverview() ? [` · ${entry.status}`, was, entry.scores ? ` · ${entry.scores}` : ""] : []),
     make("ul", { class: "causes" },
       (entry.causes || []).map((cause) => make("li", {}, visible(cause))),
       (entry.privileges || []).map((privilege) => make("li", { class: "privilege" }, visible(privilege)))));
@@ -35,10 +35,10 @@ function showCase() {
   const view = [showChat, showQuestion][state.view] || ((shown) => showPayload(shown, state.view - 2));
   article.append(
     make("div", { class: "bar" },
-      make("div", { role: "tablist", "aria-label": "What to show" }, tabs),
+      VIEWS.length > 1 ? make("div", { role: "tablist", "aria-label": "What to show" }, tabs) : null,
       state.view ? null : make("div", { role: "group", "aria-label": "Roles to show" }, ROLES.map(showRole)),
       sides.then && sides.now ? showSteps() : null),
-    make("div", { id: "panel", role: "tabpanel", "aria-labelledby": `tab-${state.view}`, tabindex: "0" }, view(sides)));
+    make("div", { id: "panel", role: "tabpanel", "aria-label": VIEWS[state.view], tabindex: "0" }, view(sides)));
   filterRoles();
   highlight(state.query);
   sayChange();
@@ -87,9 +87,11 @@ function choose({ at = state.at, view = state.view }, focus, stay = false) {
   if (focus || inside) (byId(name) || byId("panel") || byId("title")).focus();
 }
 
+const hasOverview = () => Boolean(data.against || data.totals);
+
 /** Show what the page begins with: what is different, or the first case if nothing is compared. */
 function showHome() {
-  if (data.against) showOverview();
+  if (hasOverview()) showOverview();
   else choose({ at: 0 }, "", location.hash !== "");
 }
 
@@ -142,7 +144,7 @@ function statusButton([status, cases]) {
     target.setAttribute("aria-pressed", String(pressed));
     filterCases();
   };
-  const name = data.against || status === "failed" ? status : "converted";
+  const name = hasOverview() || status === "failed" ? status : "converted";
   return make("button", { type: "button", "aria-pressed": "false", onclick }, `${cases.toLocaleString("en")} ${name}`);
 }
 
@@ -152,9 +154,9 @@ async function start() {
   VIEWS.push(...data.providers);
   const counts = new Map();  // in the order of the cases
   for (const { status } of data.cases) counts.set(status, (counts.get(status) || 0) + 1);
-  byId("summary").replaceChildren(...visible(summary(counts)));
+  byId("summary").replaceChildren(...visible(data.summary || summary(counts)));
   if (counts.size > 1) byId("statuses").append(...[...counts].map(statusButton));
-  byId("home").hidden = !data.against;
+  byId("home").hidden = !hasOverview();
   byId("errors").append(...data.errors.map((error) => make("p", {}, visible(error))));
   showList();
   filterCases();

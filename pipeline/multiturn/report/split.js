@@ -64,8 +64,11 @@ function pairsOf(then, now, keyOf, areBeside) {
   return pairs;
 }
 
-/** Put the messages of two sides beside each other. */
-const rowsOf = (then, now) => pairsOf(then, now, ({ role, spans }) => `${role}\0${textOf(spans)}`, true);
+/** Put the messages of two sides beside each other, and below them the answers. */
+function rowsOf(then, now) {
+  const prompts = [then, now].map((turns) => turns.filter((turn) => !isAnswer(turn)));
+  return [...pairsOf(...prompts, ({ role, spans }) => `${role}\0${textOf(spans)}`, true), ...answerRows(then, now)];
+}
 
 /** Return where the lines of a text begin, and where it ends. */
 function lineStarts(text) {
@@ -189,7 +192,7 @@ function showPair(pair, isHidden = null) {
   if (isHidden && !isMoved && !shown.some((element) => element.matches(".row.changed, :has(.row.changed)"))) return [];
   const title = isMoved ? moved(was, is)
     : [visible(is || was), then && now ? null : make("small", {}, then ? " removed" : " new")];
-  return [make("li", { class: `turn ${roleOf(is || was)}` }, make("h3", { class: isMoved ? "changed" : null }, title), shown)];
+  return [make("li", { class: `turn ${roleOf(is || was)}` }, make("h3", { class: isMoved ? "changed" : null }, title), shown, showKnown(pair))];
 }
 
 /** Show two roles, of a text that has another one than before. */

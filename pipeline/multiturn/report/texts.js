@@ -21,6 +21,7 @@ async function load() {
   data = parse(texts.pop());
   unseen = new RegExp(`(${data.unseen})`, "u");
   let shown = 0;
+  completeAnswers();
   data.cases.forEach((entry) => { if (entry.shown) entry.texts = shown++; });
 }
 
@@ -64,7 +65,7 @@ function sidesOf(entry) {
   const raw = parse(texts[entry.texts]);
   const sides = {};
   for (const side of SIDES.filter((name) => raw[name])) {
-    const { roles, lacksChat, texts: numbers, payloads, media = [] } = raw[side];
+    const { roles, lacksChat, texts: numbers, payloads, media = [], facts = {} } = raw[side];
     const spans = numbers.map((list) => {
       const found = [];
       for (let at = 0; at < list.length; at += 3) {
@@ -74,7 +75,7 @@ function sidesOf(entry) {
       return found;
     });
     for (const [text, at, number] of media) spans[text][at].media = data.media[number];
-    const chat = roles.map((role, at) => ({ role, spans: spans[at + 1] }));
+    const chat = roles.map((role, at) => ({ role, spans: spans[at + 1], facts: facts[role] }));
     sides[side] = { chat, lacksChat, question: spans[0], payloads, spans };
   }
   return sides;
@@ -83,7 +84,7 @@ function sidesOf(entry) {
 /** Return the classes of a message by its title, which is a role, or a role and what it answers. */
 function roleOf(title) {
   const role = ROLES.find((each) => title === each || title.startsWith(`${each},`)) || "other";
-  return title.startsWith("tool,") ? `${role} result` : role;
+  return title.startsWith("tool,") ? `${role} result` : isAnswer({ role: title }) ? "answer" : role;
 }
 
 /** Yield each text of a payload's body, in its order, with the role of its message. */

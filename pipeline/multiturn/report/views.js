@@ -6,23 +6,27 @@ const box = (content) => make("div", { class: "text" }, content);
 const showAll = (spans) => box(spans.map((span) => showSpan(span, "")));
 
 /** Show a message of one side, or one that both have; in a system message, files are folded. */
-function showTurn({ role, spans }, showText) {
+function showTurn({ role, spans }, showText, ...sides) {
   const shown = groupsOf(spans, role === "system").map(({ path, spans: group }) =>
     (path ? showFile(path, group, "", showText(group)) : showText(group)));
-  return make("li", { class: `turn ${roleOf(role)}` }, make("h3", {}, visible(role)), shown);
+  return make("li", { class: `turn ${roleOf(role)}` }, make("h3", {}, visible(role)), shown, showKnown(sides));
 }
 
 const NO_CHAT = "The pipeline gives no chat prompt; these messages are sent in its place.";
 const absent = (what) => make("div", { class: "absent" }, what);
-const heads = () => make("div", { class: "heads", "aria-hidden": "true" }, make("span", {}, `at ${data.against}`), make("span", {}, "now"));
+const nameThen = () => (data.totals ? data.against : `at ${data.against}`);
+const heads = () => make("div", { class: "heads", "aria-hidden": "true" }, make("span", {}, nameThen()), make("span", {}, "now"));
 
 function showChat({ then, now }) {
   if (!then || !now) {
     const { chat, lacksChat } = then || now;
-    return [lacksChat ? absent(NO_CHAT) : "", make("ol", { class: "turns" }, chat.map((turn) => showTurn(turn, showAll)))];
+    const list = (turns, style) => make("ol", { class: style }, turns.map((turn) => showTurn(turn, showAll, turn)));
+    const answers = chat.filter(isAnswer);
+    return [lacksChat ? absent(NO_CHAT) : "", list(chat.filter((turn) => !isAnswer(turn)), "turns"),
+      answers.length ? list(answers, "answers") : null];
   }
   const notes = [then, now].map(({ lacksChat }) => make("div", {}, lacksChat ? absent(NO_CHAT) : ""));
-  const rows = rowsOf(then.chat, now.chat).flatMap(({ pair, same }) => (same ? showTurn(pair[1], showOnce) : showPair(pair)));
+  const rows = rowsOf(then.chat, now.chat).flatMap(({ pair, same }) => (same ? showTurn(pair[1], showOnce, ...pair) : showPair(pair)));
   return [heads(), then.lacksChat || now.lacksChat ? make("div", { class: "columns" }, notes) : "", make("ol", {}, rows)];
 }
 
@@ -67,7 +71,7 @@ function showPayload(sides, number) {
     const next = () => left.shift();
     const text = body === null ? null
       : body.$ !== undefined ? next().map((span) => showSpan(span, side)) : showJson(body, side, next);
-    return make("div", { "data-side": side === "then" ? `at ${data.against}` : "now" }, list, text && make("div", { class: "turn" }, box(text)));
+    return make("div", { "data-side": side === "then" ? nameThen() : "now" }, list, text && make("div", { class: "turn" }, box(text)));
   });
   return bodies.length === 1 ? bodies : [heads(), make("div", { class: "columns" }, bodies)];
 }

@@ -5,8 +5,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
-from multiturn.documents.output import create_partial, lock, remove_abandoned
+from multiturn.documents.output import lock, open_partial, remove_abandoned
 from multiturn.errors import MultiturnError, option
 from multiturn.files.paths import FILE, FOLDER, open_below
 from multiturn.snapshots.locations import Key, location_of
@@ -66,19 +67,9 @@ class SnapshotFolder:
                 if os.path.dirname(name) not in self._tidied:
                     remove_abandoned(beside, _PARTIAL, folder)
                     self._tidied.add(os.path.dirname(name))
-                descriptor, partial = create_partial(os.path.join(beside, _PARTIAL), 0o666, folder)
-                try:
-                    with open(descriptor, "wb") as opened:
-                        opened.write(text.encode())
-                        opened.flush()
-                        os.fsync(opened.fileno())
-                        if folder is None:  # Windows, which renames no open file
-                            opened.close()
-                        os.replace(partial, file, src_dir_fd=folder, dst_dir_fd=folder)
-                except BaseException:
-                    with suppress(FileNotFoundError):  # an interrupt right after it took its name
-                        os.unlink(partial, dir_fd=folder)
-                    raise
+                take = partial(os.replace, dst=file, src_dir_fd=folder, dst_dir_fd=folder)
+                with open_partial(os.path.join(beside, _PARTIAL), 0o666, take, folder) as opened:
+                    opened.write(text.encode())
 
     def remove(self, name: str) -> None:
         """Remove a file, and the folders that it leaves empty."""

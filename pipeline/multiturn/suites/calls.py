@@ -1,6 +1,6 @@
 """Tools, their calls and results, and thinking, as a suite has them in our own form."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import takewhile
 from typing import Any
 
@@ -61,12 +61,11 @@ def read_answers(message: Message, check: KeyCheck) -> tuple[str | None, bool]:
     return None, False
 
 
-def leading_thinking(
-    segments: Mapping[str, Node], role: str, check: KeyCheck, label: str
-) -> tuple[Thinking, ...]:
+def leading_thinking(message: Message, check: KeyCheck) -> tuple[Thinking, ...]:
     """Return the blocks of thinking that a message's content begins with."""
-    thinking = takewhile(lambda each: is_thinking(each[1]), segments.items())
-    return tuple([_block(block, role, check, f"{label}.{key}") for key, block in thinking])
+    role, thinking = message.children["role"].scalar, takewhile(is_thinking, message.segments)
+    blocks = enumerate(thinking)
+    return tuple([_block(each, role, check, message.segment_label(at)) for at, each in blocks])
 
 
 def check_calls(

@@ -21,10 +21,10 @@ MAX_GLOBS = 100  # of a suite; each is matched against each file
 _GLOB = re.compile(r"[*?\[]|\{[^{}]*,")
 
 
-def files_below(top: str, *, depth: int | None = None) -> Iterator[str]:
+def files_below(top: str) -> Iterator[str]:
     """Yield the path of each file below a folder, except in hidden folders and ``node_modules``.
 
-    Links to folders are not followed. With a ``depth``, neither are folders that many levels below.
+    Links to folders are not followed.
 
     Raises:
         MultiturnError: a folder cannot be read.
@@ -33,10 +33,7 @@ def files_below(top: str, *, depth: int | None = None) -> Iterator[str]:
     def refuse(error: OSError) -> None:
         raise AccessError(f"cannot read the folder {error.filename!r}: {error.strerror}")
 
-    levels = top.count(os.sep)
     for folder, folders, names in os.walk(top, onerror=refuse):
-        if depth is not None and folder.count(os.sep) - levels >= depth:
-            folders.clear()
         folders[:] = [name for name in folders if name[0] != "." and name != "node_modules"]
         yield from (os.path.join(folder, name) for name in names)
 
@@ -67,14 +64,13 @@ class Globs:
         matches = guideline_matcher((written,), called="the glob")
         names = [name for name in written.split("/") if name not in ("", ".")]
         named = next(n for n, name in enumerate(names) if re.search(r"[*?\[{]", name))
-        depth = None if "**" in names else len(names) - named - 1
-        found = self._below("/".join(names[:named]), depth)
+        found = self._below("/".join(names[:named]))
         files = sorted(path for path in found if matches(path))
         if not files:
             raise InputError(f"no file of cases matches {quoted(written)}")
         return files
 
-    def _files_below(self, named: str, depth: int | None) -> list[str]:
+    def _files_below(self, named: str) -> list[str]:
         """Return the paths of all files below a folder, which itself may be a link."""
         try:
             top = real_path(os.path.join(self._folder, named))
@@ -84,7 +80,7 @@ class Globs:
             raise outside_root(named, self._root)
         if not os.path.isdir(top):
             return []
-        found = (os.path.relpath(path, top) for path in files_below(top, depth=depth))
+        found = (os.path.relpath(path, top) for path in files_below(top))
         return [os.path.join(named, path).replace(os.sep, "/") for path in found]
 
 

@@ -21,7 +21,7 @@ from multiturn.suites import calls
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.media import check_segment, size_of_data
-from multiturn.suites.messages import PROMPT_FILE, Message, path_as_written
+from multiturn.suites.messages import Message, path_as_written
 from multiturn.suites.schema import CaseKeys, MetadataKeys
 
 _PATH_AS_TEXT = "suite.path_as_text"
@@ -102,10 +102,6 @@ class CaseReader:
         """Read one case; it may have the keys of ``places`` besides its own."""
         label = f"case {quoted(case_id)}"
         node, key = self.dialect.case(node, label)
-        folder = self.files.folders[0]
-        if "input_messages" not in node.children and os.path.exists(f"{folder}/{PROMPT_FILE}"):
-            what = f"{PROMPT_FILE} is not read as the input; write its text as input"
-            raise InputError(what, where=node.place(self.name, label))
         called = partial(path_as_written, node, key)
         case = read_as(node, CaseKeys, where=self.name, label=label, called=called)
         if not case.input_messages:
@@ -190,25 +186,24 @@ class CaseReader:
             what = f"there is no role {quoted(role.scalar)}; {did_you_mean(role.scalar, ROLES)}"
             raise InputError(what, where=role.place(self.name, node.label))
         is_list = isinstance(content.children, list)
-        written = node.segments
-        thinking = calls.leading_thinking(written, role.scalar, self.keys, node.label)
-        segments = [*written.items()][len(thinking) :]
-        for key, segment in segments:
-            self._segment(segment, f"{node.label}.{key}")
+        thinking = calls.leading_thinking(node, self.keys)
+        segments = node.segments[len(thinking) :]
+        for at, segment in enumerate(segments, len(thinking)):
+            self._segment(segment, node.segment_label(at))
         answers, is_error = calls.read_answers(node, self.keys)
-        values = [segment.value for _, segment in segments]
+        values = [segment.value for segment in segments]
         return TestMessage(
             role.scalar,
             values[0] if values and not is_list else values,
             node.line,
-            tuple([segment.line for _, segment in segments]),
+            tuple([segment.line for segment in segments]),
             "" if node.name == f"input_messages[{index}]" else node.name,
             calls.read_calls(node, self.keys),
             answers,
             is_error,
             thinking,
             node.first + len(thinking),
-            tuple([segment.mark.column + 1 for _, segment in segments]),
+            tuple([segment.mark.column + 1 for segment in segments]),
         )
 
     def _segment(self, segment: Node, label: str) -> None:

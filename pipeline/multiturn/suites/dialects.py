@@ -5,7 +5,7 @@ places, so that errors name the line that somebody wrote.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from typing import NamedTuple
 
@@ -67,27 +67,22 @@ def template_in(text: str) -> str | None:
 
 def _texts(keys: Mapping[str, Node]) -> list[Template]:
     """Return each text of a suite or a case, those of keys too, that may have a template."""
-    found: list[Template] = []
-    for key in ("input", "input_messages", "guidelines", "expected_messages"):
-        if key in keys:
-            _add_texts(keys[key], found)
-    for key in ("systemPrompt", "system_prompt") if "metadata" in keys else ():
-        if key in keys["metadata"].members:
-            _add_texts(keys["metadata"].members[key], found)
-    return found
+    asked = ("input", "input_messages", "guidelines", "expected_messages")
+    nodes = [keys[key] for key in asked if key in keys]
+    metadata = keys["metadata"].members if "metadata" in keys else {}
+    nodes += [metadata[key] for key in ("systemPrompt", "system_prompt") if key in metadata]
+    return [text for node in nodes for text in _texts_in(node)]
 
 
-def _add_texts(node: Node, found: list[Template]) -> None:
-    children: Iterable[Node] = node.children or [node]
+def _texts_in(node: Node) -> Iterator[Template]:
+    children: Iterable[Node] = node.children or ()
     if isinstance(children, dict):
-        if "{" in "".join(children):
-            found += [(node, key) for key in children if "{" in key]
+        yield from ((node, key) for key in children if "{" in key)
         children = children.values()
-    for child in children:  # most are texts: to call a function takes longer than to read them
-        if child.children:
-            _add_texts(child, found)
-        elif isinstance(child.scalar, str) and "{" in child.scalar:
-            found.append((child, child.scalar))
+    for child in children:
+        yield from _texts_in(child)
+    if isinstance(node.scalar, str) and "{" in node.scalar:
+        yield node, node.scalar
 
 
 def _template_of(texts: Iterable[Template]) -> Template | None:
@@ -105,9 +100,7 @@ def _check_texts(
 ) -> None:
     """Refuse what other tools fill in; warn of what AgentV fills in in some versions only."""
     texts = _texts(keys)
-    said = list(texts)
-    if "outcome" in keys:
-        _add_texts(keys["outcome"], said)
+    said = [*texts, *(_texts_in(keys["outcome"]) if "outcome" in keys else ())]
     for node, text in said:
         if "${{" not in text and (variable := _ENVIRONMENT.search(text)) is not None:
             what = (

@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 import msgspec
 from msgspec import structs
 
-from multiturn.documents.json_lines import node_of, read_json, read_value, values_in_json
+from multiturn.documents.json_lines import node_of, read_value, values_in_json
 from multiturn.documents.node import Node, Repeats, list_of, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
@@ -18,7 +18,6 @@ from multiturn.suites.media import as_segment, is_of_other_tool
 _OF_TEXTS = {"role", "content"}
 _MESSAGES = r"input_messages(?:\[(\d+)\](?:\.content\[(\d+)\])?)?"
 _HALF = r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
-PROMPT_FILE = "PROMPT.md"
 _NO_OBJECT = "arguments are not a JSON object"
 _MISPLACED = {  # among text
     "tool_use": "a call comes after text and thinking; write it last",
@@ -35,14 +34,17 @@ class Message(Node, gc=False):
     calls_at: int | None = None  # index of its first call there; None if calls have a key
 
     @property
-    def segments(self) -> dict[str, Node]:
-        """Its segments, by what errors call them."""
+    def segments(self) -> list[Node]:
+        """The segments of its content."""
         content = self.members.get("content")
         if content is None or content.is_null:
-            return {}
-        if not isinstance(content.children, list):
-            return {"content": content}
-        return {f"content[{at}]": each for at, each in enumerate(content.children, self.first)}
+            return []
+        return content.children if isinstance(content.children, list) else [content]
+
+    def segment_label(self, at: int) -> str:
+        """Return what errors call a segment of its content."""
+        is_list = isinstance(self.children["content"].children, list)
+        return f"{self.label}.content" + (f"[{self.first + at}]" if is_list else "")
 
     def call_label(self, at: int) -> str:
         """Return what errors call a call in it."""
@@ -91,7 +93,7 @@ def message_nodes(given: Node, files: Node | None, check: KeyCheck, label: str) 
         return given  # an error, as for input_messages
     if _are_messages_in(given.scalar):
         try:
-            read = node_of(read_json(given.scalar), mark)
+            read = node_of(read_value(given.scalar), mark)
         except ValueError as error:
             raise InputError(str(error), where=given.place(check.name, label)) from None
         return message_nodes(read, files, check, label)
@@ -123,11 +125,8 @@ def take_tools(keys: dict[str, Node], key: str, check: KeyCheck, label: str) -> 
 
 def needs_text(files: Node, suite: str, label: str) -> MultiturnError:
     """Return the error for files beside what is not a text."""
-    paths = [path for path in files.value if isinstance(path, str)]
     what = "input_files stand before an input that is text"
     what += "; attach files in the messages, as {type: file, value: PATH}"
-    if any(path.rpartition("/")[2] == PROMPT_FILE for path in paths):
-        what = f"{PROMPT_FILE} is not read as the input; write its text as input"
     return InputError(what, where=files.key_place(suite, label))
 
 
@@ -144,7 +143,7 @@ def _are_messages(given: Node | None) -> TypeGuard[Node]:
 
 def _are_messages_in(text: str) -> bool:
     """Return whether a text is a JSON list of messages."""
-    # msgspec refuses half of a character, which is for ``read_json`` to say.
+    # msgspec refuses half of a character, which is for ``read_value`` to say.
     for known in (text, re.sub(_HALF, "", text)) if text.lstrip()[:1] == "[" else ():
         with suppress(msgspec.MsgspecError, RecursionError):
             return bool(msgspec.json.decode(known, type=list[_Message]))
@@ -233,9 +232,9 @@ class Rewriter:
         if isinstance(role, str) and role in ROLE_NAMES:
             self.read_as[f"role {role}"] = ROLE_NAMES[role]
             keys["role"] = structs.replace(keys["role"], scalar=ROLE_NAMES[role])
-        for key, part in message.segments.items():
+        for at, part in enumerate(message.segments):
             if isinstance(part.children, dict) and is_of_other_tool(part):
-                segment = as_segment(part, self.check, f"{message.label}.{key}")
+                segment = as_segment(part, self.check, message.segment_label(at))
                 self.read_as[f"type {part.value['type']}"] = segment.children["type"].value
                 part.children = segment.children
 

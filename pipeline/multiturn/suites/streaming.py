@@ -107,7 +107,7 @@ class _Stream(Reader):
             elif kind is yaml.SequenceStartEvent and event.anchor is None and lists:
                 yield Document(Node(None, event.start_mark, None, {}), self.items(event))
             else:
-                yield Document(self.tree(event))
+                yield Document(self.node(event))
             if self.broken:
                 return
 
@@ -124,12 +124,12 @@ class _Stream(Reader):
             name = self.new_key(key, known)
             value = self.event()
             if name is MERGE:
-                merged += self.mappings(self.tree(value))
+                merged += self.mappings(self.node(value))
                 continue
             known.add(name)
             is_list = value.__class__ is yaml.SequenceStartEvent and not value.anchor
             streams = name in CASES and is_list and not streamed
-            child = Node(None, value.start_mark, None, []) if streams else self.tree(value)
+            child = Node(None, value.start_mark, None, []) if streams else self.node(value)
             child.key_mark = key.start_mark
             head.children[name] = child
             if streams:
@@ -155,7 +155,7 @@ class _Stream(Reader):
         self.depth += 1
         while (item := self.event()).__class__ is not yaml.SequenceEndEvent:
             values = self.values
-            yield self.tree(item)
+            yield self.node(item)
             self.values = values
         self.depth -= 1
         self.broken = False

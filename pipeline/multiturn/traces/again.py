@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from multiturn.documents.json_lines import node_of
-from multiturn.documents.node import MAX_DEPTH, Mark
+from multiturn.documents.json_lines import TOO_DEEP, node_of
+from multiturn.documents.node import MAX_DEPTH, Mark, is_deeper
 from multiturn.errors import MultiturnError, ProviderError, cut
 from multiturn.files.finding import Files
 from multiturn.model.case import Case
@@ -82,13 +82,11 @@ def case_in(given: Values, name: str, folder: Path | None = None) -> Case:
     Raises:
         MultiturnError: no suite can have such a case.
     """
-    try:
-        node = node_of(given, Mark(0), MAX_DEPTH - _ABOVE)
-    except ValueError as error:
-        raise MultiturnError(str(error)) from None
+    if is_deeper(given, MAX_DEPTH - _ABOVE):
+        raise MultiturnError(TOO_DEEP)
     folder = folder or _NOWHERE
     reader = CaseReader(Files(folder, folder), Dialect(name))
-    return reader.case(node, given["id"], reader.shared("", ()))
+    return reader.case(node_of(given, Mark(0)), given["id"], reader.shared("", ()))
 
 
 def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:

@@ -18,7 +18,7 @@ from multiturn.documents.output import open_new, open_output
 from multiturn.errors import AttachmentError, MultiturnError, Place, cut
 from multiturn.files.media import EXTENSIONS, Media, given_media, no_room
 from multiturn.logs import Notice
-from multiturn.model.request import part_of, turn_of
+from multiturn.model.request import part_of
 from multiturn.model.settings import RequestSettings
 from multiturn.model.turns import Call, Part, Turn
 from multiturn.providers.reading import Segment, mappings
@@ -273,10 +273,7 @@ def _case_of_answer(found: Body, ids: Ids) -> Imported | Notice:
         what = f"case {result.id!r} has no answer; it is left out"
         return Notice("import.no_answer", where, what)
     unread = {file.path for file in asked.input_files or () if not file.resolved_path}
-    turns = [*map(turn_of, asked.chat_prompt or ())]
-    if not turns:
-        turns = [Turn("system", (Part("text", asked.system),))] if asked.system else []
-        turns.append(Turn("user", (Part("text", asked.question),)))
+    turns = [*asked.turns]
     parts = (Part("text", said),) if said.strip() else ()
     blocks = [(form, block) for block in mappings(result.thinking) for _, form in traces.forms()]
     thinking = tuple(thought for form, block in blocks for thought in form.thoughts(block))

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from multiturn.files.media import Base64, Media
 from multiturn.model.request import PreparedRequest, pieces_of
 from multiturn.model.settings import Choice, JsonSchema
-from multiturn.model.turns import Thinking, Tool, Turn
+from multiturn.model.turns import Thinking, Turn
 from multiturn.providers import reading, settings
 from multiturn.providers.reading import BodyForm, MediaReader, Piece
 from multiturn.providers.settings import Key, Values
@@ -85,7 +85,11 @@ def write_message(request: PreparedRequest) -> dict[str, Any]:
         "model": request.model,
         "system": system,
         "temperature": written.pop("temperature", None),
-        "tools": [_tool(tool) for tool in request.tools] or None,
+        "tools": [
+            reading.write_tool(tool, "input_schema", {"type": "object", **tool.parameters})
+            for tool in request.tools
+        ]
+        or None,
     }
     return settings.with_body({**body, **written}, request.settings)
 
@@ -140,15 +144,6 @@ def _source(media: Media) -> dict[str, Any]:
     if media.url:
         return {"type": "url", "url": media.url}
     return {"type": "base64", "media_type": media.media_type, "data": Base64(media)}
-
-
-def _tool(tool: Tool) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        **({"description": tool.description} if tool.description else {}),
-        "input_schema": {"type": "object", **tool.parameters},
-        **({"strict": tool.strict} if tool.strict is not None else {}),
-    }
 
 
 def _choice(choice: Choice) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from multiturn.errors import MultiturnError
 from multiturn.files.media import EXTENSIONS, Base64, Media, kind_of_type
 from multiturn.model.request import PreparedRequest, pieces_of
 from multiturn.model.settings import Choice, JsonSchema
-from multiturn.model.turns import Call, Thinking, Tool, Turn
+from multiturn.model.turns import Call, Thinking, Turn
 from multiturn.providers import reading, settings
 from multiturn.providers.reading import BodyForm, MediaReader, Piece
 from multiturn.providers.settings import Key, Values
@@ -33,7 +33,8 @@ def write_content(request: PreparedRequest) -> dict[str, Any]:
         config["responseMimeType"] = "application/json"
     if isinstance(form, JsonSchema):
         config["responseJsonSchema"] = form.schema
-    declared = [_declaration(tool) for tool in request.tools]
+    tools = (structs.replace(tool, strict=None) for tool in request.tools)
+    declared = [reading.write_tool(t, "parametersJsonSchema", t.parameters) for t in tools]
     body: dict[str, Any] = {
         "contents": _contents(request.messages),
         "systemInstruction": system and {"parts": [{"text": system.content}], "role": "user"},
@@ -89,14 +90,6 @@ def _data(media: Media) -> dict[str, Any]:
         return {"fileData": {"fileUri": media.url, **named}}
     media_type = _NAMES_OF_TYPES.get(media.media_type, media.media_type)
     return {"inlineData": {"mimeType": media_type, "data": Base64(media)}}
-
-
-def _declaration(tool: Tool) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        **({"description": tool.description} if tool.description else {}),
-        **({"parametersJsonSchema": tool.parameters} if tool.parameters else {}),
-    }
 
 
 def _choice(choice: Choice) -> dict[str, Any]:

@@ -2,12 +2,10 @@
 
 import asyncio
 import os
-from functools import partial
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.providers import batch_api as api
@@ -19,11 +17,6 @@ from multiturn.providers.replies import error_of, readable
 
 _UNPROCESSED = ("notRunning", "pending", "running")  # Azure refuses a batch of such a file
 _ENDED = ("completed", "failed", "expired", "cancelled")
-
-
-class _File(Struct):
-    id: str
-    status: str | None = None
 
 
 class OpenAIBatchApi(BatchApi):
@@ -51,16 +44,22 @@ class OpenAIBatchApi(BatchApi):
     async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Upload a file for batches, and wait until it is processed."""
         upload = Upload(file, 0, file.seek(0, os.SEEK_END), *_form(part.token))
-        found = await self._file("POST", "/files", upload, part.token)
-        while found.status in _UNPROCESSED:
+        name, status = await self._file("POST", "/files", upload, part.token)
+        while status in _UNPROCESSED:
             await asyncio.sleep(1)
-            found = await self._file("GET", f"/files/{quote(found.id, safe='')}")
-        return replace(part, file=found.id)
+            name, status = await self._file("GET", f"/files/{quote(name, safe='')}")
+        return replace(part, file=name)
 
-    async def _file(self, method: str, path: str, body: Any = None, boundary: str = "") -> _File:
+    async def _file(
+        self, method: str, path: str, body: Any = None, boundary: str = ""
+    ) -> tuple[str, Any]:
+        """Return the id and the status of a file."""
         headers = {"content-type": f"multipart/form-data; boundary={boundary}"} if boundary else {}
         path = self.provider.versioned(path)
-        read = partial(msgspec.convert, type=_File)
+
+        def read(file: Any) -> tuple[str, Any]:
+            return msgspec.convert(file["id"], str), file.get("status")
+
         return await self.provider.call(method, path, read, body, headers=headers)
 
     def creation(self, part: BatchPart, file: BinaryIO | None) -> tuple[str, Any]:

@@ -178,14 +178,7 @@ def chat_tool(tool: Tool) -> dict[str, Any]:
     >>> chat_tool(Tool("now", "The time."))
     {'type': 'function', 'function': {'name': 'now', 'description': 'The time.'}}
     """
-    function: dict[str, Any] = {"name": tool.name}
-    if tool.description:
-        function["description"] = tool.description
-    if tool.parameters:
-        function["parameters"] = tool.parameters
-    if tool.strict is not None:
-        function["strict"] = tool.strict
-    return {"type": "function", "function": function}
+    return {"type": "function", "function": reading.write_tool(tool, "parameters", tool.parameters)}
 
 
 _OLD = ("functions", "function_call")
