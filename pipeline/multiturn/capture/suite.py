@@ -32,7 +32,7 @@ from multiturn.traces.trace import forms
 
 _SHORTEST_LINE, _SHORTEST_TEXT = 12, 20  # characters that are looked for in files
 _LARGEST_FILE, _MOST_FILES = 1_000_000, 20_000
-_QUOTES = re.compile(r"""["`]+|(?<!\w)'+|'+(?!\w)""")
+_QUOTES = r"""["`]+|(?<!\w)'+|'+(?!\w)"""
 _TEXTS = ("text", "content", "instructions", "output")  # keys of texts, which may be joined
 _SNAPSHOT = "\nchat_prompt:"
 
@@ -144,10 +144,11 @@ class _Sources:
             with open(os.path.join(self._files.root, path), "rb") as file:
                 data = file.read(_LARGEST_FILE)
             text = data.decode("utf-8-sig").replace("\r\n", "\n").rstrip("\n")
-            lines = [
-                next(iter(wanted.intersection(map(str.strip, _QUOTES.split(line)))), line.strip())
-                for line in text.split("\n")
-            ]
+            lines = [line.strip() for line in text.split("\n")]
+            for at, line in enumerate(lines):  # code has a text in quotes
+                if line not in wanted and re.search(_QUOTES, line):
+                    quoted = (each.strip() for each in re.split(_QUOTES, line))
+                    lines[at] = next(filter(wanted.__contains__, quoted), line)
             if (found := wanted.intersection(lines)) and _SNAPSHOT not in text:
                 self._files.find(f"/{path}")  # which refuses what may hold keys
                 self._lines[path] = lines, found

@@ -1,11 +1,11 @@
 """The command that captures the requests of a program."""
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from threading import Event
 from typing import TYPE_CHECKING
 
 import click
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 @shared.flag("--forward", help="Send the requests on to the vendors, and record the answers.")
 @shared.flag("--check", help="Write nothing; compare the requests with those of --output.")
 @shared.flag("--redact", help="Replace what looks like a key by ***; without it, it is an error.")
-@shared.debug_option
-@shared.verbose_option
 def capture(
     command: tuple[str, ...],
     output: str | None,
@@ -48,8 +46,6 @@ def capture(
     forward: bool,
     check: bool,
     redact: bool,
-    debug: bool,
-    verbose: bool,
 ) -> None:
     """Capture what any program sends to LLM APIs.
 
@@ -64,7 +60,7 @@ def capture(
     from multiturn.engine.project import project_masks
     from multiturn.suites.discovery import CAPTURED
 
-    shared.start_log(verbose)
+    shared.start_log(verbose=False)
     if not command and port is None:
         raise click.UsageError("name a COMMAND after --, or a --port")
     if output is None and (answers is None or check):
@@ -74,7 +70,7 @@ def capture(
     if forward and answers is not None:
         raise click.UsageError("--forward and --answers are two sources of answers; leave out one")
     recording = Recording(project_masks(), redact=redact, answers=answers)
-    failures = Failures(debug=debug)
+    failures = Failures()
     with CaptureServer(recording.take, port=port or 0, forward=forward) as server:
         code = _run(command, server) if command else _wait(server)
     if not code and not recording.requests:
@@ -100,7 +96,7 @@ def _wait(server: "CaptureServer") -> int:
     """Wait until Ctrl-C, or SIGTERM."""
     say(f"capturing at {server.url}; Ctrl-C ends")
     with suppress(KeyboardInterrupt, SystemExit):
-        signal.pause()
+        Event().wait()
     return 0
 
 
