@@ -90,6 +90,6 @@ def test_the_wheel_works_beside_nothing_but_the_packages_that_it_needs(
     assert version is not None
     assert run(program, "--version", cwd=tmp_path) == f"multiturn, version {version[1]}\n"
     shown = dict(sessions((ROOT / "README.md").read_text(encoding="utf-8")))
-    for command in ("init", "convert --format text"):
-        said = run(program, *command.split(), cwd=tmp_path)
+    for command, options in {"init": (), "convert": ("--format", "text")}.items():  # no terminal
+        said = run(program, command, *options, cwd=tmp_path)
         assert said.startswith(shown[f"multiturn {command}"])

@@ -269,8 +269,16 @@ def test_an_error_of_many_cases_is_said_of_three_and_counted(tmp_path: Path) -> 
     done = run("check", "a.eval.yaml", "--target", "claude", "--debug", folder=tmp_path)
     assert done.stderr.count("case 'c8'") == 1
     assert "more errors" not in done.stderr
-    done = run("check", "a.eval.yaml", "--target", "claude", "--format", "json", folder=tmp_path)
-    assert len(done.stdout.splitlines()) == 9
+    words = ("a.eval.yaml", "--target", "claude", "--format")
+    assert len(run("check", *words, "json", folder=tmp_path).stdout.splitlines()) == 9
+    done = run("check", *words, "github", folder=tmp_path)
+    assert len(done.stdout.splitlines()) == 3
+    assert done.stderr == f"{more}\n"
+    run("snapshot", "a.eval.yaml", folder=tmp_path)
+    done = run("snapshot", *words, "github", "--check", folder=tmp_path)
+    (annotation,) = (line for line in done.stdout.splitlines() if "A4" in line)
+    assert "a.eval.yaml,line=2::case 'c0': A4" in annotation
+    assert annotation.endswith(" (and 8 more with the same words)")
 
 
 @pytest.mark.parametrize("command", ["check", "convert", "convert --workers 2", "explain"])

@@ -111,7 +111,7 @@ def test_the_name_of_a_file_tells_nothing(attach: Callable[..., Any]) -> None:
         (
             b"BM\xff\x00",
             (10, 10),
-            "is neither UTF-8 text nor PNG, JPEG, GIF, WebP, PDF, WAV or MP3",
+            "is neither UTF-8 text (byte 2) nor PNG, JPEG, GIF, WebP, PDF, WAV or MP3",
         ),
     ],
 )
@@ -440,7 +440,7 @@ def uri(data: bytes, media_type: str = "image/gif") -> str:
         ({"type": "audio", "value": uri(GIF)}, "the audio is an image, by its first bytes"),
         ({"type": "image", "value": "data:image/png,x"}, "not in base64"),
         ({"type": "image", "value": "data:image/png;base64,QUJ"}, "not in base64: "),
-        ({"type": "image", "value": uri(b"<svg/>")}, "the image is text; write it as"),
+        ({"type": "image", "value": uri(b"<svg/>")}, "the image is not PNG, JPEG, GIF"),
         ({"type": "image", "value": "http://example.org/a.png"}, "write an https: address"),
         ({"type": "image", "value": "file:///etc/passwd"}, "write an https: address"),
         ({"type": "image", "value": "https://a b"}, "write an https: address"),
@@ -448,7 +448,7 @@ def uri(data: bytes, media_type: str = "image/gif") -> str:
         ({"type": "file", "value": "https://example.org/a.png"}, "write type: image, document"),
         ({"type": "image"}, "a segment of type image needs a value that is text; write one"),
         ({"type": "image", "value": 5}, "a segment of type image needs a value that is text"),
-        ({"type": "image", "value": uri(GIF), "name": "x" * 256}, "x…' has over 255 characters"),
+        ({"type": "image", "value": uri(GIF), "name": "x" * 256}, "x…' has a control"),
         ({"type": "image", "value": "none.png"}, "no file 'none.png'"),
     ],
 )

@@ -111,6 +111,11 @@ def test_the_settings_are_its_arguments_and_it_is_opened_and_closed(module: str)
     assert __import__(module).CALLS == ["enter", "exit"]
 
 
+def test_its_name_is_text(module: str) -> None:
+    Path("targets.yaml").write_text(f"[{{name: 007, provider: '{module}:Echoes'}}]")
+    assert load_target("007").name == "007"
+
+
 def test_the_digest_has_the_settings_and_never_a_key(
     module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

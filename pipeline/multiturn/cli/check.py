@@ -122,6 +122,8 @@ class _Findings(Failures):
         from multiturn.explaining.record import to_json
 
         where, what = error.where, message_without_place(error)
+        if self.format == "github" and not self.is_example(severity, error.what):
+            return
         if self.format == "json":
             place = where.file or None, where.line or None, where.column or None
             echo(to_json(CheckLine(severity, *place, error.case_id, what)), nl=False)

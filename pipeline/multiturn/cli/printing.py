@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _EXAMPLES = 3  # of many errors, or warnings, with the same words
+_MOST_WORDS = 10_000  # that are counted
 
 
 class Failures:
@@ -38,19 +39,21 @@ class Failures:
     def add(self, error: MultiturnError, trace: str = "") -> None:
         """Say why a case, or the rest of a suite, was skipped; another process has the trace."""
         self.count += 1
-        if self._is_example("error", error.what):
+        if self.is_example("error", error.what):
             say(indented((trace or trace_of(error)).rstrip() if self.debug else str(error)))
 
     def warn(self, notice: "Notice") -> None:
         """Say a warning."""
         from multiturn.logs import warn, warnings_to
 
-        if self._is_example("warning", notice.why):
+        if self.is_example("warning", notice.why):
             with warnings_to(None):
                 warn(notice)
 
-    def _is_example(self, kind: str, words: str) -> bool:
-        self._same[kind, words] += 1
+    def is_example(self, kind: str, words: str) -> bool:
+        """Count an error or a warning, and return whether it is to be said."""
+        if (kind, words) in self._same or len(self._same) < _MOST_WORDS:
+            self._same[kind, words] += 1
         return self.debug or self._same[kind, words] <= _EXAMPLES
 
     def say(self, message: str) -> None:

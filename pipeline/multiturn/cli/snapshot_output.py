@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from operator import attrgetter
 from typing import Literal
 
 import click
@@ -230,11 +231,7 @@ def snapshot_annotations(
     def at(where: Place, message: str, severity: Severity = "error") -> str:
         return annotation(where, message, title="multiturn snapshot --check", severity=severity)
 
-    found = [
-        *_of_findings(update),
-        *((error.where, message_without_place(error)) for error in errors),
-    ]
-    found += _of_changes(update)
+    found = [*_of_findings(update), *_of_errors(errors), *_of_changes(update)]
     found.sort(key=lambda each: not each[1].startswith(_PRIVILEGE))
     yield from (at(where, message) for where, message in found[:_MOST])
     if len(found) > _MOST:
@@ -243,6 +240,13 @@ def snapshot_annotations(
     for notice in warnings:
         error = MultiturnError(notice.why, where=notice.where)
         yield at(notice.where, message_without_place(error), "warning")
+
+
+def _of_errors(errors: Iterable[MultiturnError]) -> Iterator[tuple[Place, str]]:
+    """Yield the first of the errors with the same words, and how many others there are."""
+    for error, *others in groupby(attrgetter("what"), errors).values():
+        more = f" (and {len(others):,} more with the same words)" * bool(others)
+        yield error.where, message_without_place(error) + more
 
 
 def _of_findings(update: SnapshotUpdate) -> Iterator[tuple[Place, str]]:

@@ -108,7 +108,8 @@ def _reword(what: str, key: str, node: Node, type_: Any) -> str:
         known = _keys_at(type_, f".{key}")
         return f'unknown key "{cut(names[0])}"; {did_you_mean(names[0], known)}'
     if what.startswith("Invalid enum value"):
-        choices = choices_of(typing.get_type_hints(type_)[key])
+        hints = typing.get_type_hints(type_) if isinstance(type_, type) else {}
+        choices = [*dict.fromkeys(choices_of(hints.get(key, type_)))]
         if choices == ["omit"]:
             return f"{key} must be a number or omit"
         return f"there is no {key} {what.split()[-1]}; {did_you_mean('', choices)}"
@@ -124,7 +125,7 @@ def _reword(what: str, key: str, node: Node, type_: Any) -> str:
     message = f"{key or 'this'} {must_be(expected, got)}"
     if node.source is None or "str" not in expected:
         return message
-    if got == "null":
+    if got == "null" and not key.endswith("]"):
         return f'{message}; write a text ("" is an empty one)'
     name = "" if key.endswith("]") else f"{key.rpartition('.')[2]}: "
     return f'{message}; quote it: {name}"{node.source}"'

@@ -297,18 +297,12 @@ class Reader:
         self.values += values
         if self.values > self.most_values:
             raise self.too_many(event)
-        if self.repeats.add(values):
+        self.aliased += size
+        if self.repeats.add(values) or self.aliased > MAX_ALIASED:
             raise RepeatsError(
-                f"with the alias *{name}, this document repeats too many values;"
+                f"with the alias *{name}, this document repeats too many values or characters;"
                 f" write less below &{name}",
                 where=place_of(self.source.name, event.start_mark),
-            )
-        self.aliased += size
-        if self.aliased > MAX_ALIASED:
-            raise self.error(
-                f"the alias *{name} makes this document too large:"
-                f" aliases may add {MAX_ALIASED:,} characters in all",
-                event.start_mark,
             )
         return structs.replace(node, mark=event.start_mark, key_mark=None)
 

@@ -47,6 +47,7 @@ class Files:
         self.root = real_path(root)
         self._texts = Texts() if texts is None else texts
         self.warned = self._texts.warned
+        self.store = self._texts.store  # of the bytes of media
         self._found: dict[str, str] = {}
         self._folder = folder_path = real_path(folder)
         self.folders = []
@@ -154,11 +155,6 @@ class Files:
             raise too_large(shown, limit, "max_media_bytes")
         return known if known.path == written else known.replace(path=written)
 
-    @property
-    def store(self) -> Store:
-        """Where the bytes of media lie, as long as anything needs them."""
-        return self._texts.store
-
     def warn_of_conflict(self, resolved_path: str, text: str) -> None:
         """Warn of the lines of a merge conflict in a file, once in a run."""
         path = self._path(resolved_path)
@@ -252,9 +248,6 @@ def outside_root(written: str, root: str) -> OutsideRootError:
     )
 
 
-_BINARY = rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]"
-
-
 def read_regular(
     root: str, resolved_path: str, shown: str, max_bytes: int, max_media_bytes: int = 0
 ) -> bytes:
@@ -270,10 +263,9 @@ def read_regular(
                 is_media = max_media_bytes and type_of(data)
                 most = max_media_bytes if is_media else max_bytes
                 option = "max_media_bytes" if is_media else "max_file_bytes"
-                if opened.st_size > most:
-                    raise too_large(shown, most, option)
+                size = opened.st_size
                 # Not with the limit as a size: read takes that much memory at once.
-                while len(data) <= most and (piece := file.read(max(opened.st_size, 2**16))):
+                while max(size, len(data)) <= most and (piece := file.read(max(size, 2**16))):
                     data += piece
         finally:
             os.close(descriptor)
@@ -281,7 +273,7 @@ def read_regular(
         if error.errno == errno.ELOOP:
             raise OutsideRootError(f"{shown} became a symbolic link while it was read") from None
         raise AttachmentError(f"cannot read {shown}: {error.strerror}") from None
-    if len(data) > most:
+    if max(size, len(data)) > most:
         raise too_large(shown, most, option)
     return data
 
@@ -291,10 +283,7 @@ def entry_of(data: bytes, shown: str) -> tuple[int, str, str]:
     try:
         whole = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        is_text = data.startswith((b"\xff\xfe", b"\xfe\xff")) or not re.search(_BINARY, data)
-        what = f"{shown} is not UTF-8 text (byte {error.start}); save the file as UTF-8"
-        if not is_text:
-            what = f"{shown} is neither UTF-8 text nor {TYPES}; convert it to one of these"
+        what = f"{shown} is neither UTF-8 text (byte {error.start}) nor {TYPES}; convert it"
         raise AttachmentError(what) from None
     whole = whole.replace("\r\n", "\n")
     text = whole.rstrip("\n")

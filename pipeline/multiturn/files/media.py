@@ -4,7 +4,6 @@ import binascii
 import os
 import pickle
 import re
-from contextlib import suppress
 from threading import RLock
 from typing import IO, Any, Literal, get_args
 
@@ -301,10 +300,9 @@ def given_media(
                 "an address does not tell what is there; write type: image, document or audio"
             )
         return Media(kind, path=None, url=value, detail=detail)  # type: ignore[arg-type]
-    if name and len(name) > _LONGEST_NAME:
-        raise AttachmentError(f"the name {quoted(name)} has over {_LONGEST_NAME} characters")
-    if name and re.search(CONTROL, name):
-        raise AttachmentError(f"the name {quoted(name)} has a control character")
+    if name and (len(name) > _LONGEST_NAME or re.search(CONTROL, name)):
+        what = f"has a control character, or over {_LONGEST_NAME} characters"
+        raise AttachmentError(f"the name {quoted(name)} {what}")
     shown = quoted(name) if name else f"the {kind}"
     declared, data = _decoded(value, shown)
     media = Media.of(data, name, detail=detail, store=store, max_bytes=max_bytes)
@@ -328,11 +326,7 @@ def _decoded(uri: str, shown: str) -> tuple[str, bytes]:
     except binascii.Error as error:
         raise AttachmentError(f"{shown} is not in base64: {error}") from None
     if type_of(data[:HEAD]) is None:
-        what = f"is not {TYPES}"
-        with suppress(UnicodeDecodeError):
-            data.decode()
-            what = "is text; write it as text, or attach its file" if data else "has no bytes"
-        raise AttachmentError(f"{shown} {what}")
+        raise AttachmentError(f"{shown} is not {TYPES}; write text as text, or attach its file")
     return found[1].lower(), data
 
 

@@ -169,18 +169,11 @@ class HttpProvider(ChatProvider):
         """The key of models.yaml under which the models are."""
         return self.kind
 
-    @property
-    def api_version(self) -> str | None:
-        """The version of the API, where what is known of models depends on it."""
-        return getattr(self.settings, "api_version", None)
-
     @cached_property
     def abilities(self) -> Abilities:
-        """What is known of the model."""
-        settings = self.settings
-        return Abilities(
-            self.vendor, settings.model, settings.model_takes, self.rows, self.api_version
-        )
+        """What is known of the model; for some vendors, it depends on the version of the API."""
+        settings, version = self.settings, getattr(self.settings, "api_version", None)
+        return Abilities(self.vendor, settings.model, settings.model_takes, self.rows, version)
 
     @property
     def has_cache(self) -> bool | None:

@@ -222,6 +222,7 @@ def read_target(
     values = Values(where=where, environment=known, typed=is_custom, sends=sends, needed=rules_by)
     settings = {key: values.read(child, key) for key, child in node.children.items()}
     if is_custom:
+        settings["name"] = name  # as text
         return _custom_provider(settings, node, path, values.secrets)
     provider = _provider(settings, node, where, values.secrets)
     if isinstance(provider, HttpProvider):
@@ -258,7 +259,7 @@ def _rows(documents: list[Node], where: str) -> tuple[Row, ...]:
 
 
 class _Named(Struct):
-    name: str
+    name: str | float  # which is read as text
     provider: str
 
 
@@ -268,8 +269,10 @@ def _nodes(documents: list[Node], where: str) -> dict[str, Node]:
     for document in documents:
         keys = document.children if isinstance(document.children, dict) else {}
         listed = keys.get("targets", document)
-        read = read_as(listed, list[_Named], where=where, called=lambda path: f"targets{path}")
-        for node, found in zip(listed.children, (each.name for each in read), strict=True):
+        read_as(listed, list[_Named], where=where, called=lambda path: f"targets{path}")
+        for node in listed.children:
+            name = node.children["name"]
+            found = name.source or name.value
             if found in nodes:
                 what = f"duplicate target {found!r}, first used on line {nodes[found].line}"
                 raise MultiturnError(what, where=node.place(where))

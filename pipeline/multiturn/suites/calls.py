@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import takewhile
-from typing import Any
+from typing import Any, Literal
 
 from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import check_finite, read_as
@@ -16,12 +16,12 @@ from multiturn.text import in_line
 
 MAX_NAMED = 20  # tools that an error lists
 _BLOCKS = ("thinking", "redacted_thinking")
-_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _SCHEMA_NAMES = ("input_schema", "inputSchema")  # what Anthropic and MCP call parameters
-_LISTS: dict[str, Any] = {"required": list[str], "enum": list[Any]}
+_Type = Literal["array", "boolean", "integer", "null", "number", "object", "string"]
+_PLAIN: dict[str, Any] = {"type": _Type | list[_Type], "required": list[str], "enum": list[Any]}
 _SCHEMAS = ("additionalProperties", "items", "not")  # each is a schema
 _OF_SCHEMAS = {  # of the others, each value or item is one
-    **_LISTS,
+    **_PLAIN,
     **dict.fromkeys(("properties", "$defs", "definitions", "patternProperties"), dict[str, Any]),
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), list[Any]),
     **dict.fromkeys(_SCHEMAS, bool | dict[str, Any] | list[Any]),
@@ -216,8 +216,6 @@ def _check_schema(node: Node, key: str, name: str, label: str) -> None:
     """Refuse what no JSON Schema has; a key that is not known here is left to the vendor."""
     _check_is(bool | dict[str, Any], node, key, name, label)
     keys = node.members
-    if "type" in keys:
-        _check_type(keys["type"], f"{key}.type", name, label)
     for each in keys.keys() & _OF_SCHEMAS.keys():
         path, value = f"{key}.{each}", keys[each]
         _check_is(_OF_SCHEMAS[each], value, path, name, label)
@@ -227,22 +225,10 @@ def _check_schema(node: Node, key: str, name: str, label: str) -> None:
         elif isinstance(value.children, dict):
             for step, child in value.children.items():
                 _check_schema(child, f"{path}.{step}", name, label)
-        elif each not in _LISTS:
+        elif each not in _PLAIN:
             for at, child in enumerate(value.children):
                 _check_schema(child, f"{path}[{at}]", name, label)
 
 
 def _check_is(type_: Any, node: Node, key: str, name: str, label: str) -> None:
     read_as(node, type_, where=name, label=label, called=lambda path: f"{key}{path}")
-
-
-def _check_type(node: Node, key: str, name: str, label: str) -> None:
-    for each in node.children if isinstance(node.value, list) else [node]:
-        if each.value not in _TYPES:
-            written = each.source or each.value
-            is_text = isinstance(written, str)
-            advice = did_you_mean(written if is_text else "", _TYPES)
-            advice = f'write "{written}" in quotes' if written in _TYPES else advice
-            shown = quoted(written) if is_text else "of that kind"
-            what = f"{key}: JSON Schema has no type {shown}; {advice}"
-            raise MultiturnError(what, where=each.place(name, label))

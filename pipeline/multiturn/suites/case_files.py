@@ -3,7 +3,6 @@
 import io
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
@@ -157,11 +156,8 @@ def _rows(text: str, name: str, has_vars: bool) -> Iterator[Node | MultiturnErro
 
 def _columns(row: list[str], name: str) -> list[str]:
     columns = [column.strip() for column in row]
-    counts = Counter(columns)
-    wrong = next((each for each, count in counts.items() if not each or count > 1), None)
-    if wrong is not None:
-        what = f"two columns are {quoted(wrong)}" if wrong else "a column has no name"
-        raise InputError(what, where=Place(name, 1))
+    if "" in columns or len({*columns}) < len(columns):
+        raise InputError("each column needs a name of its own", where=Place(name, 1))
     if len(columns) == 1 and re.search("[;\t]", columns[0]):
         what = "its fields are separated by semicolons or tabs; separate them by commas"
         raise InputError(what, where=Place(name, 1))

@@ -91,11 +91,10 @@ class CaseReader:
         case_id = as_written(given)
         if given is None or case_id is None:
             return None
-        if isinstance(case_id, int) and not isinstance(case_id, bool):
-            return str(case_id)
-        if isinstance(case_id, str) and case_id.strip():
-            return case_id
-        what = "the id is blank; write one" if isinstance(case_id, str) else "id must be text"
+        text = str(case_id) if type(case_id) is int else case_id
+        if isinstance(text, str) and text.strip():
+            return text
+        what = "id must be text that is not blank"
         raise InputError(what, where=given.place(self.name, label))
 
     def case(self, node: Node, case_id: str, shared: Case, *places: str) -> Case:

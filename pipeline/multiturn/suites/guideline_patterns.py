@@ -121,10 +121,8 @@ def _names(path: str) -> _Names:
 
 def _check(shown: str, pattern: str, body: str) -> None:
     """Refuse a pattern that cannot be meant as it would be matched."""
-    if not body.strip():
-        raise InputError(f"{shown} is empty")
-    if len(body) > MAX_LENGTH:
-        raise InputError(f"{shown} has over {MAX_LENGTH:,} characters")
+    if not body.strip() or len(body) > MAX_LENGTH:
+        raise InputError(f"{shown} is empty, or has over {MAX_LENGTH:,} characters")
     text = pattern if pattern.startswith("!(") else body
     for glob, what in _REFUSED:
         if re.search(glob, text):

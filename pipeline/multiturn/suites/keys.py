@@ -73,7 +73,9 @@ IRRELEVANT: Mapping[str, frozenset[str]] = {
         ),
         "tool": "_meta annotations cache_control execution icons outputSchema title",
         "call": "index view",
-        "block": "annotations cache_control caller internal logprobs prompt_cache_breakpoint",
+        "block": (
+            "annotations cache_control caller citations internal logprobs prompt_cache_breakpoint"
+        ),
     }.items()
 }
 

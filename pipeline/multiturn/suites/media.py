@@ -4,7 +4,6 @@ Types of media that other tools declare are not believed: the bytes tell.
 """
 
 from collections.abc import Mapping
-from itertools import chain
 from typing import Any
 
 from multiturn.documents.node import Node, with_keys
@@ -32,8 +31,9 @@ def is_of_other_tool(segment: Node) -> bool:
 def as_segment(block: Node, check: KeyCheck, label: str) -> Node:
     """Return text or media of another tool's as a segment of ours, at the same place."""
     place = _form_of(block.value) or ""
-    if "citations" in block.value:
-        block = _without_citations(block, check)
+    if value_at(block.members, "citations") not in _NO_CITATIONS:
+        where, what = block.children["citations"], "citations are not asked for; they are left out"
+        check.warn("suite.citations_left_out", where.key_place(check.name), what, once=True)
     check.check(block, place, "block", label=label)
     read_as(block, block_forms()[place], where=check.name, label=label)
     if place in _NESTED and isinstance(block.value[place], dict):
@@ -63,10 +63,8 @@ def check_segment(segment: Node, check: KeyCheck, label: str) -> None:
 
 def size_of_data(messages: Node) -> int:
     """Return how many characters of messages are in ``data:`` URIs, which have another limit."""
-    contents = [message.children["content"] for message in messages.children]
-    listed = [each.children if isinstance(each.children, list) else [each] for each in contents]
-    given = [each.members for each in chain.from_iterable(listed) if "value" in each.members]
-    values = [keys["value"].scalar for keys in given if value_at(keys, "type") in FILE_TYPES]
+    segments = [each.members for message in messages.children for each in message.segments]
+    values = [value_at(each, "value") for each in segments if value_at(each, "type") in FILE_TYPES]
     return sum(len(value) for value in values if isinstance(value, str) and is_data(value))
 
 
@@ -84,15 +82,6 @@ def _form_of(segment: Mapping[str, Any]) -> str | None:
     if "source" in segment:
         return "named source" if isinstance(segment["source"], str) else "source"
     return str(kind) if kind in segment else None
-
-
-def _without_citations(block: Node, check: KeyCheck) -> Node:
-    """Return a document without its citations, which nobody asks the vendor for."""
-    citations = block.children["citations"]
-    if citations.value not in _NO_CITATIONS:
-        what = "citations are not asked for; they are left out"
-        check.warn("suite.citations_left_out", citations.key_place(check.name), what, once=True)
-    return with_keys(block, {k: each for k, each in block.children.items() if k != "citations"})
 
 
 def _place_of_source(source: Node, check: KeyCheck, label: str) -> str:

@@ -13,7 +13,7 @@ from multiturn.documents.json_lines import Lines, is_json_lines
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
-from multiturn.errors import InputError, MultiturnError, Place, RepeatsError, cut, quoted
+from multiturn.errors import InputError, MultiturnError, Place, RepeatsError, quoted
 from multiturn.files.finding import Files, Texts
 from multiturn.files.paths import path_in, real_path, root_of
 from multiturn.logs import Notice, debug
@@ -29,7 +29,6 @@ from multiturn.text import utf8
 
 STDIN = "<stdin>"
 _FORMS = 'a suite has "evalcases:", a bare case has "input_messages:"'
-_OF_A_LINE = frozenset((*MESSAGES_KEYS, "vars", "input_files"))
 MAX_CASES_FILE = 40_000_000  # bytes of a file of cases that a suite names
 
 SuiteItem = Case | MultiturnError | Notice
@@ -167,8 +166,6 @@ class SuiteReader:
                 where = node.place(reader.name, label)
                 raise duplicate_id(case_id, self.lines[case_id], where)
             self.lines[case_id] = node.line
-            if not label and not shared.id:
-                self.check_line(node, reader)
             known_id = case_id
             found = reader.case(node, case_id, shared, *places)
             if not label and not shared.id:
@@ -179,15 +176,6 @@ class SuiteReader:
         self.unused.see(found)
         yield from reader.keys.warnings()
         yield found
-
-    def check_line(self, node: Node, reader: CaseReader) -> None:
-        """Refuse a line without messages: it may be of any data set."""
-        keys = node.members
-        if keys.keys().isdisjoint(_OF_A_LINE):
-            reader.keys.refuse_misspelled(node, MESSAGES_KEYS)
-            found = ", ".join(f'"{cut(key)}"' for key in [*keys][:5]) or "no keys"
-            what = f'a line has its messages as "messages" or "input"; this has {found}'
-            raise InputError(what, where=node.place(reader.name))
 
     def id_for(self, node: Node, reader: CaseReader, label: str) -> str:
         """Return the id of a case that has none: promptfoo and data sets give their cases none."""

@@ -129,21 +129,15 @@ class Imported(NamedTuple):
     is_same: bool = True  # whether the body that is sent is the one that was read
 
 
-class Ids:
-    """Gives each case an id of its own."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def new(self, name: str) -> str:
-        """Return a name, or a number after it if another case has it."""
-        new, number = name, self._numbers.get(name, 1)
-        while new in self._numbers:
-            number += 1
-            new = f"{name}-{number}"
-        self._numbers[name] = number
-        self._numbers.setdefault(new, 1)
-        return new
+def _unique(name: str, taken: dict[str, int]) -> str:
+    """Return a name, or a number after it if it is taken; ``taken`` has the last ones."""
+    new, number = name, taken.get(name, 1)
+    while new in taken:
+        number += 1
+        new = f"{name}-{number}"
+    taken[name] = number
+    taken.setdefault(new, 1)
+    return new
 
 
 def imported(
@@ -156,7 +150,8 @@ def imported(
     place. What looks like a key is an error; with ``redact``, ``***`` is in its place, which a
     notice says.
     """
-    ids, said, where = Ids(), set[str](), Place()
+    ids: dict[str, int] = {}
+    said, where = set[str](), Place()
     count = bodies = skipped = 0
     for found in (each for path in paths for each in read_bodies(path, as_written=answers)):
         if isinstance(found, MultiturnError):
@@ -174,11 +169,13 @@ def imported(
             if answers:
                 yield _case_of_answer(found, ids)
                 continue
-            case, lost = _case_of(found, ids.new(found.id), attached)
+            case, lost = _case_of(found, _unique(found.id, ids), attached)
             if found.value != written:
                 case = case._replace(is_same=False)
         except MultiturnError as error:
-            yield placed(error, where)
+            label = ": ".join(filter(None, (where.label, error.where.label)))
+            error.where = where._replace(label=label)
+            yield error
             continue
         for what in lost:
             kind = re.sub(r"(: | is sent as ).*|\d+", "", what)
@@ -257,7 +254,7 @@ class _Answered(Struct):
     conversation_id: Any = None
 
 
-def _case_of_answer(found: Body, ids: Ids) -> Imported | Notice:
+def _case_of_answer(found: Body, ids: dict[str, int]) -> Imported | Notice:
     """Return the case that goes on from an answer, with its prompt and its settings.
 
     After the answer the user speaks, or, after calls, each tool answers: messages to fill in.
@@ -280,7 +277,7 @@ def _case_of_answer(found: Body, ids: Ids) -> Imported | Notice:
     turns.append(Turn("assistant", parts, None, thinking, calls))
     number = sum(turn.role == "user" for turn in turns) + 1
     given = {
-        "id": ids.new(f"{re.sub('-turn-[0-9]+$', '', result.id)}-turn-{number}"),
+        "id": _unique(f"{re.sub('-turn-[0-9]+$', '', result.id)}-turn-{number}", ids),
         "conversation_id": result.conversation_id,
         "tools": [*map(traces.suite_tool, asked.tools or ())],
         "execution": msgspec.to_builtins(asked.settings or RequestSettings()),
@@ -305,13 +302,6 @@ def _case_of_answer(found: Body, ids: Ids) -> Imported | Notice:
     for each in to_fill_in:
         each["content"] = None
     return Imported(case, {})
-
-
-def placed(error: MultiturnError, where: Place) -> MultiturnError:
-    """Return an error with the place of the body that it is of."""
-    label = ": ".join(filter(None, (where.label, error.where.label)))
-    error.where = where._replace(label=label)
-    return error
 
 
 def refuse_keys(case: Values) -> None:
@@ -374,8 +364,9 @@ def named_targets(cases: list[Imported]) -> list[tuple[Values, list[int]]]:
     for at, each in enumerate(cases):
         if each.target:
             found.setdefault(json.dumps(each.target), []).append(at)
-    names, targets = Ids(), ((cases[of_cases[0]].target, of_cases) for of_cases in found.values())
-    return [({"name": names.new(each["provider"]), **each}, of_cases) for each, of_cases in targets]
+    names: dict[str, int] = {}
+    targets = ((cases[of_cases[0]].target, of_cases) for of_cases in found.values())
+    return [({"name": _unique(each["provider"], names), **each}, at) for each, at in targets]
 
 
 def suite_text(cases: list[Imported], targets_file: str = "") -> str:
