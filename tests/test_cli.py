@@ -46,7 +46,9 @@ def ids(output: str) -> list[str]:
 # Help and summaries
 
 COMMANDS = {
-    "Suites": ["init", "import", "list", "check", "convert", "watch", "run", "batch"],
+    "Suites": [
+        *("init", "import", "capture", "list", "check", "convert", "watch", "run", "batch"),
+    ],
     "Review": ["snapshot", "report", "explain", "diff"],
     "Pipelines, editors and shells": ["stages", "schema", "completion"],
 }

@@ -25,7 +25,7 @@ from multiturn.pipelines.contract import FACTS
 from multiturn.testing import conversion
 from multiturn_stages.consolidate_system import consolidate_system
 from multiturn_stages.render_question import render_question
-from pages import blocks, printed, program, said, sessions, write_files
+from pages import BIN, blocks, printed, program, said, sessions, write_files
 from repositories import commit, git
 
 ROOT = Path(__file__).parent.parent
@@ -97,6 +97,15 @@ def test_a_page_works_as_it_stands(tmp_path: Path, name: str, commands: int) -> 
     for suite in blocks(page(name), "json"):
         (tmp_path / "greetings.jsonl").write_text(suite)
     assert play(page(name), tmp_path) == commands
+
+
+def test_the_page_of_capture_works_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path.parent))
+    monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
+    assert play(page("capture.md"), tmp_path) == 9
+    assert (tmp_path / "answer.txt").read_text() == "(captured)"
 
 
 def test_the_first_page_works_as_it_stands(

@@ -44,7 +44,8 @@ PUBLIC = {
         *("Result", "explain", "load_pipeline", "load_suite", "load_target", "marker_text"),
     },
     "multiturn.testing": {
-        *("PromptSnapshot", "cases", "conversion", "convert", "file", "reference", "run_stage"),
+        *("PromptSnapshot", "capture", "cases", "conversion", "convert", "file", "reference"),
+        "run_stage",
     },
     "multiturn.distributed": {"convert_bag"},
     "multiturn.inspect": {"answer", "dataset", "suite"},

@@ -192,7 +192,7 @@ def _check_cases(
         if error is None and conversion is not None:
             notes = [each.why for each in conversion.notices if each.event == TEXT_AS_MEDIA]
             try:
-                if provider is not None:
+                if provider is not None and conversion.case.sent is None:
                     preview = preview_of(conversion, provider)
                     provider.warn_once(preview.doubts)
                     notes += preview.repairs

@@ -18,6 +18,7 @@ _GROUPS = {
     "Suites": {
         "init": "init.init",
         "import": "import_.import_",
+        "capture": "capture.capture",
         "list": "list.list_cases",
         "check": "check.check",
         "convert": "convert.convert_suites",

@@ -23,7 +23,7 @@ from multiturn.model.case import Case, segments_of
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, read_pipeline
-from multiturn.suites.discovery import stay_inside
+from multiturn.suites.discovery import CAPTURED, stay_inside
 from multiturn.suites.guideline_patterns import UNUSED_PATTERN
 from multiturn.suites.keys import UnknownKey, unknown_key
 from multiturn.suites.suite_reader import SuiteReader, duplicate_id
@@ -84,6 +84,8 @@ def with_files(conversion: Conversion) -> Conversion:
 
     Most cases attach none, and stay as they are.
     """
+    if conversion.case.sent is not None:
+        return _pipeline()(conversion)
     for message in conversion.case.input_messages:
         for _, segment, _ in segments_of(message):
             if isinstance(segment, dict) and segment.get("type") != "text":
@@ -135,7 +137,12 @@ def read_suite(
     try:
         if suite not in selection.named:
             stay_inside(suite, selection.root)
-        reader = SuiteReader(suite, selection.root, selection.guideline_patterns, texts, name)
+        kind: type[SuiteReader] = SuiteReader
+        if suite.endswith(CAPTURED):
+            from multiturn.capture.suite import CapturedSuite
+
+            kind = CapturedSuite
+        reader = kind(suite, selection.root, selection.guideline_patterns, texts, name)
         for found in reader.read(lines):
             if isinstance(found, Case):
                 yield ConvertedCase(suite, found)

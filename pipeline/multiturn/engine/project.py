@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +28,13 @@ _MOST_BYTES = 1_000_000
 _TABLE = rb"""(?m)tool["'\s]*+\.["'\s]*+multiturn|^[ \t]*+\[*+[ \t]*+["']?tool["']?[ \t]*+[\]=]"""
 
 
+class Mask(Struct, frozen=True, rename={"name": "as"}, forbid_unknown_fields=True):
+    """What changes from run to run in captured requests."""
+
+    pattern: str  # a regular expression
+    name: str  # what is written in braces in its place; the key ``as`` in a file
+
+
 class Defaults(Struct, frozen=True):
     """What ``multiturn.toml``, or ``[tool.multiturn]`` of ``pyproject.toml``, says."""
 
@@ -39,6 +47,7 @@ class Defaults(Struct, frozen=True):
     snapshot_target: str | None = None  # the target whose prompts snapshots record, too
     target: str | None = None  # the name of a target
     default_system: Literal["send", "omit"] | None = None  # of targets that do not say it
+    mask: tuple[Mask, ...] = ()  # what else changes from run to run in captured requests
     max_prompt_tokens: int | None = None  # of suites that do not say it
 
 
@@ -129,6 +138,7 @@ def _read(values: dict[str, Any], folder: Path) -> Defaults:
     except ValidationError as error:
         *types, key = re.findall("`(.*?)`", str(error))
         what = must_be(*types) if len(types) == 2 else "must be send or omit"
+        what = "must have pattern and as, and nothing else" if key.startswith("$.mask[") else what
         raise MultiturnError(f"{key.removeprefix('$.')} {what}") from None
 
     def from_here(written: str | None) -> str | None:
@@ -146,6 +156,14 @@ def _read(values: dict[str, Any], folder: Path) -> Defaults:
         snapshots=from_here(read.snapshots),
         pipeline=read.pipeline if read.pipeline in pipeline_names() else from_here(read.pipeline),
     )
+
+
+def project_masks() -> list[tuple[str, str]]:
+    """Return what changes from run to run in captured requests, for ``Recording``."""
+    from multiturn.capture.recording import usual_masks
+
+    own = [(each.pattern, each.name) for each in find_defaults()[0].mask]
+    return [*own, *usual_masks(date.today())]
 
 
 @contextmanager

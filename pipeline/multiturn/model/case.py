@@ -9,7 +9,7 @@ from multiturn.errors import Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
 from multiturn.files.media import Media
 from multiturn.model.settings import RequestSettings
-from multiturn.model.turns import ROLES, Call, Role, Thinking, Tool
+from multiturn.model.turns import ROLES, Call, Role, Thinking, Tool, Turns
 from multiturn.text import brief, tuple_of_texts
 
 MAX_CASE_SIZE = 10_000_000  # characters: a small suite can attach one large file very often
@@ -90,6 +90,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         max_prompt_tokens: the most tokens that its prompt may have; None for any number.
         files: finds and reads attached files; None where nothing can be attached.
         places: where the suite has each text that is in no message, by its key.
+        sent: of a captured request, the messages, to which no pipeline applies; else None.
     """
 
     id: str
@@ -111,6 +112,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     max_prompt_tokens: int | None = None
     files: Files | None = None
     places: Mapping[str, Place] = {}
+    sent: Turns | None = None
 
     __repr__ = brief
 

@@ -11,7 +11,7 @@ from multiturn.files.media import Media
 from multiturn.logs import Notice
 from multiturn.model import turns as model
 from multiturn.model.case import Case, TestMessage
-from multiturn.model.request import InputFile, as_sent, plain_system
+from multiturn.model.request import DEFAULT, InputFile, as_sent, plain_system
 from multiturn.model.settings import RequestSettings
 from multiturn.model.turns import Call, Part, Parts, Thinking, Tool, Turn, Turns
 from multiturn.text import brief
@@ -88,6 +88,14 @@ def whole_chat(view: Any, conversion: Any) -> Turns | None:
         except ValueError as error:
             raise ValueError(f"its chat_view left out {error}") from None
     return chat
+
+
+class Captured(Struct, frozen=True):
+    """The view of a captured request: the messages as they were sent."""
+
+    def __call__(self, conversion: "Conversion") -> Turns:
+        """Return the messages."""
+        return conversion.turns
 
 
 Said = Mapping[Any, set[str | Media]]  # the texts and the media of parts, by their origins
@@ -270,7 +278,8 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     @property
     def sent(self) -> Turns:
         """The messages that an API is sent, before the repairs that its own rules require."""
-        return as_sent(self.chat, self.system, self.transcript)
+        default = DEFAULT if self.case.sent is None else ()
+        return as_sent(self.chat, self.system, self.transcript, default)
 
     @cached_property
     def input_files(self) -> tuple[InputFile, ...]:

@@ -18,7 +18,7 @@ from multiturn.files.finding import Files
 from multiturn.logs import warn, warnings_to
 from multiturn.model import turns as model
 from multiturn.model.case import Case, TestMessage
-from multiturn.model.conversion import Conversion
+from multiturn.model.conversion import Captured, Conversion
 from multiturn.model.request import Origins, ProviderRequest, message_of
 from multiturn.model.turns import Turn
 from multiturn.pipelines.contract import Stage, contract_of, markers_of, read_options
@@ -123,6 +123,9 @@ class Pipeline:
             given = conversion.case if isinstance(conversion, Conversion) else conversion
             what = f"a pipeline takes a Conversion of a Case, not {model.kind_of(given)};"
             raise TypeError(f"{what} write pipeline.request(case) or pipeline(Conversion(case))")
+        if (sent := conversion.case.sent) is not None:
+            tools = conversion.case.tools
+            return conversion.replace(turns=sent, tools=tools, chat_view=Captured())
         conversion = structs.replace(conversion, markers=self.markers)
         result: Conversion = pipe(conversion, *self.steps)
         try:
@@ -177,7 +180,7 @@ class Pipeline:
         conversion = Conversion(case, markers=self.markers)
         with warnings_to(lambda _: None):
             self(conversion)
-        for step in self.steps:
+        for step in self.steps if case.sent is None else ():
             conversion = step(conversion)
             with suppress(MultiturnError):
                 if step(conversion) == conversion:

@@ -95,7 +95,7 @@ class Client:
         }
         if user:
             self._headers["authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
-        trusted = _trusting(environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR"))
+        trusted = trusting(environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR"))
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=_MOST_CONNECTIONS, ssl=trusted),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -240,7 +240,7 @@ class Client:
 
 
 @cache
-def _trusting(file: str | None, _folder: str | None) -> ssl.SSLContext:
+def trusting(file: str | None, _folder: str | None) -> ssl.SSLContext:
     """Return what trusts the system's certificates and certifi's, or those of SSL_CERT_FILE."""
     context = ssl.create_default_context()  # which reads both variables
     if not file:

@@ -101,7 +101,8 @@ def reviewed_case(conversion: Conversion, provider: TargetProvider | None = None
         files=_files_on_disk(conversion, request.settings.schema_path),
         promoted=frozenset(promotions_of(conversion)),
         shown=frozenset(part.key for part in parts if part.key is not None),
-        sent=None if provider is None else sent_to(provider, conversion),
+        # No target is sent a captured request: it shows what was sent to a vendor already.
+        sent=None if provider is None or case.sent is not None else sent_to(provider, conversion),
     )
 
 

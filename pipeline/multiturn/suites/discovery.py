@@ -14,7 +14,8 @@ from multiturn.suites.case_files import files_below
 from multiturn.suites.keys import CASES
 from multiturn.suites.suite_reader import files_of_cases
 
-_EXTENSIONS = (".eval.yaml", ".eval.yml", ".eval.json", ".eval.jsonl")
+CAPTURED = ".requests.jsonl"  # how files of captured requests end
+_EXTENSIONS = (".eval.yaml", ".eval.yml", ".eval.json", ".eval.jsonl", CAPTURED)
 _SOME = 2**18  # bytes, and those to the end of the line, if that is not longer
 # A quick look at what may name a file of cases, in linear time.
 _CASES_FILE = (

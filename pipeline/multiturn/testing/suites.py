@@ -11,8 +11,16 @@ from syrupy.data import Snapshot, SnapshotCollection, SnapshotCollections
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
+from multiturn.capture.recording import Recording
+from multiturn.capture.server import CaptureServer
 from multiturn.engine.converting import read_suite
-from multiturn.engine.project import chosen_suites, find_defaults, from_project, load_pipeline
+from multiturn.engine.project import (
+    chosen_suites,
+    find_defaults,
+    from_project,
+    load_pipeline,
+    project_masks,
+)
 from multiturn.engine.selection import Selection, select
 from multiturn.engine.target import load_target
 from multiturn.errors import MultiturnError
@@ -102,6 +110,20 @@ def convert(case: Case | BrokenCase, pipeline: str | Path | Pipeline | None = No
     except MultiturnError as error:
         message = visible(str(error))
     pytest.fail(message, pytrace=False)
+
+
+@pytest.fixture
+def capture(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
+    """Take the requests of a test in the place of the vendors, as ``multiturn capture`` does.
+
+    SDKs of the test, and programs that it starts, find the server by variables. ``write`` writes
+    the requests to a file, and ``changes`` yields how they differ from those of one.
+    """
+    recording = Recording(project_masks())
+    with CaptureServer(recording.take) as server:
+        for name, value in server.environment(os.environ).items():
+            monkeypatch.setenv(name, value)
+        yield recording
 
 
 class PromptSnapshot(SingleFileSnapshotExtension):

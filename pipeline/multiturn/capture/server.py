@@ -1,0 +1,163 @@
+"""A server on the loopback interface that takes the requests of programs in the vendors' place."""
+
+import asyncio
+import os
+import re
+import socket
+from collections.abc import Callable, Mapping
+from contextvars import copy_context
+from threading import Thread
+from typing import TYPE_CHECKING, Self
+
+from multiturn.capture.replies import Endpoint, Reply, endpoint_at, vendors
+from multiturn.documents.json_lines import read_value
+from multiturn.errors import AccessError, option
+from multiturn.providers.base import LARGEST_ANSWER
+from multiturn.providers.client import PIECE, trusting
+from multiturn.providers.settings import Values
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+_LARGEST_BODY = 50_000_000  # bytes; of images, OpenAI takes so many
+_SECONDS = 60  # in which a body has come
+_AT_ONCE = 16  # bodies that are read at a time
+_OF_CONNECTION = r"(?i)host|connection|content-(length|encoding)|(accept|transfer)-encoding"
+# Returns the answer to a body; of one that was forwarded, it gets the vendor's.
+Take = Callable[[Endpoint, Values, str | None], Reply]
+
+
+class CaptureServer:
+    """Answers the requests of programs on 127.0.0.1, in a thread, until the block ends.
+
+    A page in a browser gets nowhere: whoever asks must name this server as the host, and no origin.
+
+    Args:
+        take: is given each request, one after the other, by the server's thread.
+        port: where it listens; 0 for any free one.
+        forward: send the requests on to the vendors, with the program's own keys.
+
+    Raises:
+        AccessError: the port is taken.
+    """
+
+    def __init__(self, take: Take, *, port: int = 0, forward: bool = False) -> None:
+        self._take, self._forward = take, forward
+        try:
+            self._socket = socket.create_server(("127.0.0.1", port))
+        except OSError as error:
+            what = f"cannot listen on port {port}: {error.strerror}; name another"
+            raise AccessError(f"{what} ({option('port')})") from None
+        self.port = self._socket.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._loop, self._ended = asyncio.new_event_loop(), asyncio.Event()
+        run = copy_context().run  # whoever takes requests warns, and writes options, as outside
+        self._thread = Thread(target=run, args=(self._loop.run_until_complete, self._serve()))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join()
+        self._loop.close()
+
+    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return variables by which a program finds this server, and no key unless it forwards."""
+        found = dict(given)
+        for each in vendors()["addresses"].values():
+            found |= dict.fromkeys(each["variables"], f"{self.url}{each.get('path', '')}")
+        if not self._forward:
+            known = [*vendors()["keys"], *{"GOOGLE_API_KEY"} & given.keys()]
+            found |= dict.fromkeys(known, "captured-needs-no-key")
+        own = [each for each in (given.get("NO_PROXY"), "127.0.0.1") if each]
+        return found | dict.fromkeys(("NO_PROXY", "no_proxy"), ",".join(own))
+
+    async def _serve(self) -> None:
+        from logging import CRITICAL, Logger
+
+        from aiohttp import web
+
+        app = web.Application(client_max_size=_LARGEST_BODY)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        quiet = Logger("capture", CRITICAL)
+        runner = web.AppRunner(app, access_log=None, logger=quiet, shutdown_timeout=1)
+        await runner.setup()
+        self._reading = asyncio.Semaphore(_AT_ONCE)
+        await web.SockSite(runner, self._socket).start()
+        await self._ended.wait()
+        await runner.cleanup()
+
+    async def _handle(self, request: "web.Request") -> "web.Response":
+        from aiohttp import web
+
+        status, kind, text = await self._reply(request)
+        return web.Response(status=status, content_type=kind, text=text)
+
+    async def _reply(self, request: "web.Request") -> Reply:
+        endpoint = endpoint_at(request.path, request.query_string)
+        if request.host not in (f"127.0.0.1:{self.port}", f"localhost:{self.port}"):
+            return endpoint.refused(403, "the Host is not that of multiturn capture")
+        if "origin" in request.headers or "sec-fetch-site" in request.headers:
+            return endpoint.refused(403, "multiturn capture answers no pages in a browser")
+        if "upgrade" in request.headers:
+            return endpoint.refused(426, "multiturn capture speaks HTTP without WebSockets")
+        if not endpoint.form or request.method != "POST":
+            what = f"multiturn capture answers no {request.method} {request.path}"
+            return endpoint.refused(404, what)
+        try:
+            async with self._reading, asyncio.timeout(_SECONDS):
+                written = await request.read()
+            given = read_value(written.decode())
+        except TimeoutError:
+            return endpoint.refused(408, f"the body did not come within {_SECONDS} s")
+        except ValueError as error:
+            return endpoint.refused(400, f"the body is not JSON: {error}")
+        if not isinstance(given, dict):
+            return endpoint.refused(400, "the body is not a JSON object")
+        body = {**endpoint.address, **given}
+        if self._forward:
+            return await self._forwarded(request, endpoint, body, written)
+        return self._take(endpoint, body, None)
+
+    async def _forwarded(
+        self, request: "web.Request", endpoint: Endpoint, body: Values, written: bytes
+    ) -> Reply:
+        """Return the vendor's answer; one of an error is not recorded."""
+        from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+
+        known = vendors()["addresses"]["azure" if "/openai/" in request.path else endpoint.vendor]
+        named = filter(None, map(os.environ.get, known["variables"]))
+        server = next(named, known.get("server", "")).rstrip("/")
+        trusted = trusting(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+        headers = request.headers.copy()
+        for name in filter(re.compile(_OF_CONNECTION).fullmatch, request.headers):
+            headers.popall(name, None)
+        try:
+            async with (
+                ClientSession(
+                    connector=TCPConnector(ssl=trusted),
+                    cookie_jar=DummyCookieJar(),
+                    timeout=ClientTimeout(),  # its own is five minutes
+                    auto_decompress=False,
+                ) as session,
+                session.post(
+                    server + request.path_qs.removeprefix(known.get("path", "")),
+                    data=written,
+                    headers={**headers, "accept-encoding": "identity"},
+                    allow_redirects=False,
+                ) as reply,
+            ):
+                content = b""
+                async for piece in reply.content.iter_chunked(PIECE):
+                    content += piece
+                    if len(content) > LARGEST_ANSWER:
+                        raise ClientError
+        except (ClientError, OSError, ValueError) as error:
+            what = f"cannot reach {server or known['variables'][0]}: {type(error).__name__}"
+            return endpoint.refused(502, what)
+        text = content.decode("utf-8", "replace")
+        if reply.status == 200:
+            self._take(endpoint, body, text)
+        return reply.status, reply.content_type, text
