@@ -22,11 +22,11 @@ from multiturn.logs import Notice, warn
 from multiturn.model.turns import Call
 from multiturn.providers.secrets import without_keys
 from multiturn.providers.settings import TRANSPORT, Values
+from multiturn.providers.trace import form_of
 from multiturn.suites.discovery import CAPTURED
 from multiturn.text import first_of
 from multiturn.traces.again import differences
 from multiturn.traces.bodies import Body, read_bodies
-from multiturn.traces.trace import form_of
 
 _MOST_BYTES = 500_000_000  # of all bodies and answers
 # Keys of bodies that say who asks, which no model reads.

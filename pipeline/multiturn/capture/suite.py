@@ -24,11 +24,11 @@ from multiturn.model.request import part_of
 from multiturn.model.turns import Part
 from multiturn.providers.reading import BodyForm, Segment
 from multiturn.providers.settings import Values
+from multiturn.providers.trace import forms
 from multiturn.suites.case_files import files_below
 from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.streaming import open_suite
 from multiturn.suites.suite_reader import SuiteItem, SuiteReader
-from multiturn.traces.trace import forms
 
 _SHORTEST_LINE, _SHORTEST_TEXT = 12, 20  # characters that are looked for in files
 _LARGEST_FILE, _MOST_FILES = 1_000_000, 20_000
