@@ -174,7 +174,8 @@ def gives_an_iterator(function: object) -> bool:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         return True
     found = getattr(function, "__annotations__", {}).get("return")
-    return typing.get_origin(found) in (Iterator, AsyncIterator)
+    origins = {typing.get_origin(each) for each in (found, *typing.get_args(found))}
+    return not origins.isdisjoint((Iterator, AsyncIterator))
 
 
 def test_these_are_all_public_generators() -> None:
@@ -186,4 +187,4 @@ def test_these_are_all_public_generators() -> None:
         if gives_an_iterator(getattr(module, name))
     }
     tested = {name.partition(",")[0] for name in SYNCHRONOUS} | {"run"}
-    assert found == tested
+    assert found - {"capture"} == tested  # a fixture, which pytest ends

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from multiturn.cli.lines import CheckLine, DiffLine, ExplainLine, ReportLine, SnapshotLine
 from multiturn.documents.imports import IMPORT_PATH
+from multiturn.model.image_tokens import ImageRule
 from multiturn.model.settings import ChosenKeys, FormatKeys, SettingsKeys
 from multiturn.model.turns import ROLES
 from multiturn.pipelines.contract import options_of, summary_of
@@ -357,7 +358,7 @@ def targets_schema() -> Schema:
         "allOf": choices,
     }
     targets = {"type": "array", "items": {"$ref": "#/$defs/target"}}
-    models = {"type": "array", "items": struct_schema(Row)}
+    models, image = {"type": "array", "items": struct_schema(Row)}, struct_schema(ImageRule)
     return {
         **DRAFT,
         "title": "Targets of multiturn",
@@ -368,7 +369,7 @@ def targets_schema() -> Schema:
             "models": {"description": "what is known of models, beside what ships", **models},
         },
         "required": ["targets"],
-        "$defs": {"target": target, **kinds, **_of_settings()},
+        "$defs": {"target": target, **kinds, **_of_settings(), "ImageRule": image},
     }
 
 

@@ -798,7 +798,7 @@ def dry_run(
 ) -> Iterator[RunCase]: ...
 def dry_run(
     cases: Any, pipeline: Any, provider: Any, *, count_tokens: bool = False, **options: Any
-) -> Any:
+) -> Iterator[RunCase] | AsyncIterator[RunCase]:
     """Return an iterator over what ``run`` would do with each case; nothing is sent or written.
 
     It is an async one where the cases come from an async iterable.

@@ -104,7 +104,7 @@ class Values(Struct):
             return [self.read(child, label) for child in node.children]
         is_typed = self.typed or label.partition(".")[0] == "body"
         place, written = node.place(self.where, label), node.source or node.value
-        if not isinstance(node.value if is_typed else written, str):
+        if node.is_null or not isinstance(node.value if is_typed else written, str):
             return node.value
         is_unlike = not is_typed and _UNLIKE.fullmatch(written)
         if is_unlike or "${{" in VARIABLE.sub("", written):
