@@ -655,6 +655,14 @@ def test_the_exit_code_is_the_programs(tmp_path: Path) -> None:
     assert done.stderr.startswith("the program sent no request here; ")
 
 
+def test_a_program_that_fails_before_it_asks_replaces_no_capture(tmp_path: Path) -> None:
+    capture(tmp_path, "ask('Hi')", *OUTPUT)
+    before = captured(tmp_path)
+    assert len(before) == 1
+    assert capture(tmp_path, "sys.exit(7)", *OUTPUT).returncode == 7
+    assert captured(tmp_path) == before
+
+
 def test_what_a_program_leaves_behind_is_ended(tmp_path: Path) -> None:
     program = """
     ask("Hi")

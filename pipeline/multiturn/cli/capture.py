@@ -81,7 +81,7 @@ def capture(
     if check and output is not None:
         for what in recording.changes(output):
             failures.add(MultiturnError(what, where=output))
-    elif output is not None and not failures.count:
+    elif output is not None and recording.requests and not failures.count:
         with writing(output):
             recording.write(output)
     masked = ", ".join(f"{name} {count}" for name, count in recording.masked.items() if count)
