@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from multiturn.capture.replies import Answer, Endpoint, Reply
+from multiturn.capture.replies import Endpoint, GivenAnswer, Reply
 from multiturn.documents.json_lines import read_value
 from multiturn.documents.output import open_output
 from multiturn.errors import InputError, MultiturnError, Place, cut, option, quoted
@@ -94,17 +94,17 @@ def _lines_of(path: str) -> Iterator[Body]:
         yield found
 
 
-def _known_in(path: str) -> Iterator[tuple[Request, str | Answer]]:
+def _known_in(path: str) -> Iterator[tuple[Request, str | GivenAnswer]]:
     """Yield each request of a file with its answer."""
     for line in _lines_of(path):
         match line.value:
             case _ if path.endswith(CAPTURED):
                 request = request_in(line.value, line.where)
-                yield request, request.answer or Answer()
+                yield request, request.answer or GivenAnswer()
             case {"wire": str(wire), "id": str(name), "response": str(text), **rest}:
                 calls = msgspec.convert(rest.get("tool_calls", ()), tuple[Call, ...])
                 body = read_value(wire)
-                yield Request(name, form_of(body)[0], body), Answer(text, calls)
+                yield Request(name, form_of(body)[0], body), GivenAnswer(text, calls)
             case _:
                 what = "this result has no answer, or no wire; add --record-wire to the run"
                 raise InputError(what, where=line.where)
@@ -147,14 +147,14 @@ class Recording:
         self.masked = Counter[str]()  # how often each mask has matched
         self.errors: list[MultiturnError] = []  # what is wrong with requests
         self._known: list[Request] = []
-        self._answers: dict[str, list[str | Answer]] = {}
+        self._answers: dict[str, list[str | GivenAnswer]] = {}
         for request, said in _known_in(answers) if answers is not None else ():
             self._known.append(request)
             self._answers.setdefault(self._key(request), []).append(said)
 
     def take(self, endpoint: Endpoint, body: Values, answer: str | None) -> Reply:
         """Note a request, and return its answer; ``answer`` is the vendor's, if that was asked."""
-        number, said = len(self.requests) + 1, Answer()
+        number, said = len(self.requests) + 1, GivenAnswer()
         if "stream" not in endpoint.form:  # it only counts tokens
             return endpoint.answer(body, said, number)
         request = self._request(Request(str(number), endpoint.vendor, body, answer))
@@ -170,7 +170,7 @@ class Recording:
                 like = f"; it is like {near.id}, but there {first_of(differ)}" if near else ""
                 return self._refused(endpoint, 404, what + like)
             known = found.pop(0) if len(found) > 1 else found[0]
-            if isinstance(known, Answer):
+            if isinstance(known, GivenAnswer):
                 said = known
             else:
                 request = self.requests[-1] = structs.replace(request, answer=known)

@@ -15,7 +15,7 @@ from multiturn.providers.settings import Values
 Reply = tuple[int, str, str]  # status, type and text
 
 
-class Answer(NamedTuple):
+class GivenAnswer(NamedTuple):
     """What a program is answered."""
 
     text: str = "(captured)"
@@ -48,7 +48,7 @@ class Endpoint(NamedTuple):
         """Whose API it is; nobody's is in OpenAI's form."""
         return str(self.form.get("vendor", "openai"))
 
-    def answer(self, body: Values, said: Answer, number: int) -> Reply:
+    def answer(self, body: Values, said: GivenAnswer, number: int) -> Reply:
         """Return the answer to a body; ``number`` makes its id."""
         sizes = [round(estimated_tokens(each)) for each in (json.dumps(body), said.text)]
         values: Values = dict(zip(("sent", "said"), sizes, strict=True))

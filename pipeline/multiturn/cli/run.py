@@ -170,7 +170,7 @@ def run_suites(
                 if batch:
                     sending.send_batch(chosen, tally, poll=poll, wait=not no_wait)
                 else:
-                    sending.send(chosen, tally, concurrency=concurrency, order=order)
+                    sending.send_cases(chosen, tally, concurrency=concurrency, order=order)
     if (against := run_options["against"]) is not None:
         unchanged = number_of(tally.actions["skip"], "unchanged case")
         say_summary(f"{unchanged} skipped (compared with {against})", err=True)

@@ -326,7 +326,7 @@ def _print_parts(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
         echo(f"{requests} in {number_of(len(parts), 'part')}, {size:,} bytes, to {where}")
 
 
-def send(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
+def send_cases(run: Run, tally: Tally, *, concurrency: int, order: Order) -> None:
     """Send the cases of a run, and print what becomes of each."""
     ended_by, stopped = signal.SIGINT, None
 

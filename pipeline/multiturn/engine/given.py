@@ -132,7 +132,7 @@ def _line_of(body: dict[str, Any]) -> Mapping[str, Any]:
     kind, form = traces.form_of(body)
     if "messages" in body:  # suites read them in all forms, and errors name the key
         line |= {key: body.pop(key) for key in ("messages", "tools") if key in body}
-    trace = traces.Trace(provider=kind, request=form.read(body, traces.media_in), form=form)
+    trace = traces.Trace(provider=kind, request=form.read(body, traces.media_part), form=form)
     found = traces.suite_case(trace, traces.suite_media)
     if "messages" in line and (system := found.pop("input_messages")):
         found["metadata"] = {"systemPrompt": system[0]["content"]}

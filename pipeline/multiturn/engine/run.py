@@ -498,22 +498,8 @@ class Run:
             if each.name in self.targets:
                 what = f"the target {each.name!r} is given twice, and results have only its name"
                 raise MultiturnError(f"{what}; give it once")
-            model = costs.model_of(each) or None
             where = f"target {each.name!r}" if len(providers) > 1 else ""
-            budget = costs.Budget(
-                costs.price_for(each, options.get("prices")) if model else None,
-                most_cost=_limit("max_cost", options.get("max_cost")),
-                most_tokens=_limit("max_tokens", options.get("max_tokens")),
-                batch=batch,
-                where=where,
-            )
-            # Without a limit, a run only says how far an estimate was off. What a published
-            # tokenizer counts is no estimate, and its tables take 70 MB.
-            with_tokens = is_dry or budget.has_limit or not each.tokenizer.encoding
-            made = replace(made, provider=each.kind or each.settings.provider, model=model)
-            rate = _limit("rate", options.get("rate"), int)
-            each.turn = at_once if rate is None else Rate(rate).turn
-            self.targets[each.name] = RunTarget(each, where, made, budget, with_tokens)
+            self.targets[each.name] = self._target(each, where, made, is_dry=is_dry)
         limits = [each for each in self.targets.values() if each.budget.has_limit]
         if self.arriving is not None and (batch or limits):
             raise ValueError("batches and limits take no async iterable; give a list of cases")
@@ -539,6 +525,26 @@ class Run:
     def __exit__(self, *error: Any) -> None:
         if self.results is not None:
             self.results.__exit__(*error)
+
+    def _target(
+        self, provider: TargetProvider, where: str, made: Made, *, is_dry: bool
+    ) -> RunTarget:
+        """Return a target with its limits, and what makes its results."""
+        options, model = self.options, costs.model_of(provider) or None
+        budget = costs.Budget(
+            costs.price_for(provider, options.get("prices")) if model else None,
+            most_cost=_limit("max_cost", options.get("max_cost")),
+            most_tokens=_limit("max_tokens", options.get("max_tokens")),
+            batch=self.is_batch,
+            where=where,
+        )
+        # Without a limit, a run only says how far an estimate was off. What a published
+        # tokenizer counts is no estimate, and its tables take 70 MB.
+        with_tokens = is_dry or budget.has_limit or not provider.tokenizer.encoding
+        made = replace(made, provider=provider.kind or provider.settings.provider, model=model)
+        rate = _limit("rate", options.get("rate"), int)
+        provider.turn = at_once if rate is None else Rate(rate).turn
+        return RunTarget(provider, where, made, budget, with_tokens)
 
     def _digests_at(self, revision: str, is_default: bool) -> dict[bytes, str]:
         """Return the digest of each request as it was at a revision, by the key of its result."""

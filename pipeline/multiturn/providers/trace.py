@@ -86,7 +86,7 @@ def suite_message(turn: Turn, piece_of: Callable[[Media], Values]) -> Values:
     return {key: each for key, each in given.items() if each or key in needed}
 
 
-def media_in(segment: Segment) -> Part:
+def media_part(segment: Segment) -> Part:
     """Return media of a body, which has them in it or names their address, as a part.
 
     Raises:

@@ -156,7 +156,7 @@ def file_lines(old: Attached | None, new: Attached) -> tuple[bool, int, tuple[st
     return is_compared, first, tuple(lines)
 
 
-def key_of(*values: object) -> str:
+def change_key(*values: object) -> str:
     """Return the key of a change that some values make."""
     key = hashlib.blake2b(digest_size=8)
     _add(key, *values)

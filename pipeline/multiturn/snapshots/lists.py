@@ -321,7 +321,7 @@ class FoundFiles:
             is_compared, first, lines = changes.file_lines(old, new.file if new else "")
             yield Change(
                 kind="file",
-                key=changes.key_of(path, *(_known_of(chain(*each)) for each in (was, wanted))),
+                key=changes.change_key(path, *(_known_of(chain(*each)) for each in (was, wanted))),
                 path=path,
                 what=change.words if change else what,
                 privileges=(change.words,) if change else (),

@@ -60,7 +60,7 @@ class Attached:
             return None
 
     def _settled(self, segment: Segment) -> Part:
-        part, name = traces.media_in(segment), segment.get("name")
+        part, name = traces.media_part(segment), segment.get("name")
         media = part.media
         if media is None or media.url is not None or self.folder is None:
             return part
