@@ -40,9 +40,6 @@ _SNAPSHOT = "\nchat_prompt:"
 class CapturedSuite(SuiteReader):
     """Reads a file of captured requests."""
 
-    def check_line(self, node: Node, reader: CaseReader) -> None:
-        """Do nothing: the reader checks all of a line."""
-
     def read(self, lines: Lines | None = None) -> Iterator[SuiteItem]:
         """Yield what the suite has, once its texts are found in the files of the root."""
         with open_suite(self.source, self.name) as file:

@@ -229,7 +229,6 @@ def vocabulary(*places: str) -> Vocabulary:
 
 
 OF_CASES = vocabulary("case").known
-OF_MESSAGES = vocabulary("message").known
 
 
 # Text under another spelling of these would be missing from the prompt.
