@@ -13,7 +13,7 @@ from multiturn.capture.replies import Endpoint, Reply, endpoint_at, vendors
 from multiturn.documents.json_lines import read_value
 from multiturn.errors import AccessError, option
 from multiturn.providers.base import LARGEST_ANSWER
-from multiturn.providers.client import PIECE, trusting
+from multiturn.providers.client import PIECE, new_session
 from multiturn.providers.settings import Values
 
 if TYPE_CHECKING:
@@ -125,23 +125,17 @@ class CaptureServer:
         self, request: "web.Request", endpoint: Endpoint, body: Values, written: bytes
     ) -> Reply:
         """Return the vendor's answer; one of an error is not recorded."""
-        from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+        from aiohttp import ClientError
 
         known = vendors()["addresses"]["azure" if "/openai/" in request.path else endpoint.vendor]
         named = filter(None, map(os.environ.get, known["variables"]))
         server = next(named, known.get("server", "")).rstrip("/")
-        trusted = trusting(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
         headers = request.headers.copy()
         for name in filter(re.compile(_OF_CONNECTION).fullmatch, request.headers):
             headers.popall(name, None)
         try:
             async with (
-                ClientSession(
-                    connector=TCPConnector(ssl=trusted),
-                    cookie_jar=DummyCookieJar(),
-                    timeout=ClientTimeout(),  # its own is five minutes
-                    auto_decompress=False,
-                ) as session,
+                new_session() as session,
                 session.post(
                     server + request.path_qs.removeprefix(known.get("path", "")),
                     data=written,

@@ -24,6 +24,8 @@ from multiturn.providers.replies import error_of
 from multiturn.providers.secrets import hide, passwords_in
 
 if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
     from multiturn.providers.http import HttpProvider
 
 PIECE = 2**16  # bytes that are sent or received at a time
@@ -74,8 +76,6 @@ class Client:
     """
 
     def __init__(self, provider: "HttpProvider") -> None:
-        import aiohttp  # takes 30 MB and a tenth of a second
-
         self._provider, self._settings = provider, provider.settings
         parts = urlsplit(provider.server)  # it may have a user and a password
         user, _, host = parts.netloc.rpartition("@")
@@ -95,13 +95,7 @@ class Client:
         }
         if user:
             self._headers["authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
-        trusted = trusting(environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR"))
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=_MOST_CONNECTIONS, ssl=trusted),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(),  # ours limits a whole attempt
-            auto_decompress=False,  # which has no limit
-        )
+        self._session = new_session()
 
     async def send(
         self,
@@ -237,6 +231,19 @@ class Client:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._session.close()
+
+
+def new_session() -> "ClientSession":
+    """Return what holds connections: without cookies, limits of time, and unpacking."""
+    import aiohttp  # takes 30 MB and a tenth of a second
+
+    trusted = trusting(environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR"))
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=_MOST_CONNECTIONS, ssl=trusted),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(),  # ours limits a whole attempt
+        auto_decompress=False,  # which has no limit
+    )
 
 
 @cache
