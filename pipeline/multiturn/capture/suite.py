@@ -18,13 +18,12 @@ from multiturn.documents.json_lines import Lines, read_json_lines
 from multiturn.documents.node import Node
 from multiturn.errors import AttachmentError, InputError, MultiturnError, did_you_mean
 from multiturn.files.finding import Files
-from multiturn.files.media import Store, given_media, with_bytes
+from multiturn.files.media import with_bytes
 from multiturn.model.case import Case, TestMessage
-from multiturn.model.request import part_of
 from multiturn.model.turns import Part
 from multiturn.providers.reading import BodyForm, Segment
 from multiturn.providers.settings import Values
-from multiturn.providers.trace import forms
+from multiturn.providers.trace import forms, media_part
 from multiturn.suites.case_files import files_below
 from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.streaming import open_suite
@@ -91,8 +90,7 @@ class _CapturedReader(CaseReader):
 
 def _media(segment: Segment) -> Part | None:
     with suppress(AttachmentError):  # what is no media is shown with all else that is not read
-        named = segment.get("name"), segment.get("detail")
-        return part_of(given_media(segment["value"], segment["type"], *named, Store()))
+        return media_part(segment)
     return None
 
 
