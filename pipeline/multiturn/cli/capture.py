@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from multiturn.capture.server import CaptureServer
 
 
-@click.command(cls=shared.MultiturnCommand)
+@click.command("capture", cls=shared.MultiturnCommand)
 @click.argument("command", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
 @shared.output_option("Write the requests to this file, whose name ends in .requests.jsonl.")
 @click.option(
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @shared.flag("--forward", help="Send the requests on to the vendors, and record the answers.")
 @shared.flag("--check", help="Write nothing; compare the requests with those of --output.")
 @shared.flag("--redact", help="Replace what looks like a key by ***; without it, it is an error.")
-def capture(
+def capture_requests(
     command: tuple[str, ...],
     output: str | None,
     port: int | None,

@@ -18,7 +18,7 @@ _GROUPS = {
     "Suites": {
         "init": "init.init",
         "import": "import_.import_",
-        "capture": "capture.capture",
+        "capture": "capture.capture_requests",
         "list": "list.list_cases",
         "check": "check.check",
         "convert": "convert.convert_suites",

@@ -237,8 +237,9 @@ async def send(case: Given, pipeline: Pipeline, provider: Provider) -> ProviderR
     Raises:
         ProviderError: there is no answer; its ``kind`` says why.
     """
-    wire: Any = prepare(case, pipeline, provider, with_tokens=False).wire
-    return await complete(provider).send(wire)
+    whole = complete(provider)
+    wire: Any = prepare(case, pipeline, whole, with_tokens=False).wire
+    return await whole.send(wire)
 
 
 Order = Literal["prefixes", "suite"]
