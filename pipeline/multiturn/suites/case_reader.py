@@ -188,7 +188,7 @@ class CaseReader:
             what = f"there is no role {quoted(role.scalar)}; {did_you_mean(role.scalar, ROLES)}"
             raise InputError(what, where=role.place(self.name, node.label))
         is_list = isinstance(content.children, list)
-        thinking = calls.leading_thinking(node, self.keys)
+        thinking = calls.leading_thinking(node, self.keys) if content.children else ()
         segments = node.segments[len(thinking) :]
         for at, segment in enumerate(segments, len(thinking)):
             self._segment(segment, node.segment_label(at))
