@@ -19,7 +19,6 @@ from multiturn.model.turns import Tool, Turns, check_parts, check_turns, kind_of
 from multiturn.pipelines.contract import Stage, contract_of, ordered_facts
 from multiturn.pipelines.registry import find_stage, pickled_stage
 
-
 # The module of a stage or a view that ships: tests hold it to its word, not every run.
 SHIPPED = "multiturn_stages."
 
