@@ -14,7 +14,7 @@ from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, causes, pipeli
 from multiturn.report.sides import CaseSummary, ReportSide
 from multiturn.snapshots import attached_files, changes, privilege, snapshot_file
 from multiturn.snapshots.changes import Change, ChangeGroups, FileChange
-from multiturn.snapshots.lists import TARGET, FoundFiles, RecordedLists, body_privileges
+from multiturn.snapshots.lists import FILES, PROMOTED, TARGET, FoundFiles, body_privileges
 from multiturn.snapshots.locations import Key, location_of
 from multiturn.snapshots.privilege import PrivilegeChange
 from multiturn.snapshots.renames import renames
@@ -202,7 +202,7 @@ def _renames(now: ReportSide, then: ReportSide) -> dict[Key, Key]:
 
 def files_of(then: ReportSide, now: ReportSide) -> FoundFiles:
     """Return the attached files of a side, beside those of another one."""
-    found = FoundFiles(RecordedLists())
+    found = FoundFiles({PROMOTED: {}, FILES: {}})
     for side in (then, now):
         found = FoundFiles(found.found)
         for case in side.cases.values():

@@ -249,7 +249,7 @@ class SnapshotUpdate:
         if file.old_name or not file.new:
             self.folder.remove(file.old_location)
 
-    def uncovered_suites(self, wanted: Set[tuple[str, str]] | None) -> lists.OtherSuites:
+    def uncovered_suites(self, wanted: Set[tuple[str, str]] | None) -> lists.Suites:
         """Return the files of suites that this run does not cover, as ``other_suites`` does."""
         covered = set(self.run.scope.names.values()) - self._broken
         return lists.other_suites(self.folder, covered, self.stale, wanted)
@@ -484,12 +484,12 @@ class Acceptance(SnapshotUpdate):
         yield from _files_of(chosen)  # the lists are compared after these are written
         yield from self.lists.changes(self._left(), {each.path for each in self.pending})
 
-    def _left(self) -> lists.OtherSuites:
+    def _left(self) -> lists.Suites:
         """Return the files of other suites, and of snapshots that are left as they were."""
         others = self.uncovered_suites(self.lists.left())
         for file in _files_of(self.pending):
             if file.case:
-                others.add(file.case[0], file.old)
+                lists.add_files(others, file.case[0], file.old)
         return others
 
     def _refuse_changed(self, chosen: Iterable[Change]) -> None:
@@ -499,11 +499,8 @@ class Acceptance(SnapshotUpdate):
                 if (self.folder.read(name) or "") != text:
                     raise _changed(self.folder.shown(name))
         for each in chosen:
-            before, now = (
-                (known.promoted.get(each.path), known.files.get(each.path))
-                for known in (self._recorded, self.lists.recorded)
-            )
-            if before != now:
+            then, now = self._recorded, self.lists.recorded
+            if any(then[name].get(each.path) != now[name].get(each.path) for name in now):
                 raise _changed(each.path)
 
 
