@@ -222,7 +222,7 @@ class ChangeGroups:
         found = {each.path: each for each in attached}
         files: dict[str, list[FileChange]] = {path: [] for path in found}
         for file in self._same_text:
-            was, now = map(snapshot_file.named_media_in, (file.old, file.new))
+            was, now = (snapshot_file.read_snapshot(text).named for text in (file.old, file.new))
             paths = (path for path in now if path in found and was.get(path) != now[path])
             if (path := next(paths, None)) is None:
                 self._group(file, *file.texts)

@@ -34,11 +34,7 @@ from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, digest, folder_of, location_of
 from multiturn.snapshots.privilege import PrivilegeChange, Promotion, in_order
 from multiturn.snapshots.reviewed_case import HI, ReviewedCase
-from multiturn.snapshots.snapshot_file import (
-    attached_and_promoted,
-    recorded_case,
-    recorded_settings,
-)
+from multiturn.snapshots.snapshot_file import read_snapshot, recorded_case
 from multiturn.text import utf8
 
 PROMOTED, FILES, TARGET = "promoted.lock", "files.lock", "target.lock"
@@ -149,7 +145,8 @@ def other_suites(
 
 def add_files(suites: Suites, suite: str, text: str) -> None:
     """Add the files of a recorded snapshot of a suite."""
-    for name, paths in zip((FILES, PROMOTED), attached_and_promoted(text), strict=True):
+    read = read_snapshot(text)
+    for name, paths in ((FILES, [*read.named, *read.in_full]), (PROMOTED, read.promoted)):
         for path in paths:
             suites[name].setdefault(path, set()).add(suite)
 
@@ -417,7 +414,9 @@ def target_text(provider: TargetProvider) -> str:
 
 def body_privileges(old: str, new: str) -> Iterator[PrivilegeChange]:
     """Yield what `body` changes between two snapshots, or two texts of ``target.lock``."""
-    return privilege.body_changes(*(recorded_settings(text).get("body") for text in (old, new)))
+    return privilege.body_changes(
+        *(read_snapshot(text).settings.get("body") for text in (old, new))
+    )
 
 
 def _settings(settings: Any) -> dict[str, Any]:

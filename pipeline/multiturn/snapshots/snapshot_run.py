@@ -295,8 +295,7 @@ class SnapshotUpdate:
         for at, file in enumerate(self.files):
             if file.case:
                 # All that is asked of a snapshot is asked here, so that it is read once.
-                self.lists.known |= dict.fromkeys(snapshot_file.named_files_in(file.old))
-                self.lists.known |= snapshot_file.named_media_in(file.old)
+                self.lists.known |= snapshot_file.read_snapshot(file.old).named
             elif file.location != lists.TARGET:  # the other lists have digests, which say nothing
                 continue
             words = list[str]()
@@ -333,7 +332,7 @@ class SnapshotUpdate:
         # A file whose old text is not shown may be as it was, and only attached in another way.
         case = self.cases.get(change.cases[0])
         if case and (change.kind == "changed" or (change.path and not change.is_compared)):
-            old = self.folder.read(location_of(*case.key)) or ""
+            old = snapshot_file.read_snapshot(self.folder.read(location_of(*case.key)) or "")
             found = (place for place in new_lines(case, old, self.run.pipeline) if place.line)
             where = next(found, where if change.path else Place())
         return replace(change, place=where)
@@ -348,10 +347,10 @@ class SnapshotUpdate:
         """
         if self.run.check and file.old and file.new:
             yield from lists.body_privileges(file.old, file.new)
-            before = snapshot_file.recorded_messages(file.old)
+            before = snapshot_file.read_snapshot(file.old).messages
             for each in privilege_changes(before, now, listed):
                 # An inline snapshot does not say whether a guideline was in a system message.
-                if each.role or each.path not in snapshot_file.inline_guidelines_in(file.new):
+                if each.role or each.path not in snapshot_file.read_snapshot(file.new).guidelines:
                     yield each
 
     @property
@@ -396,13 +395,13 @@ class SnapshotUpdate:
 
 def _growth(file: FileChange, case: ReviewedCase | None) -> float | None:
     """Return by how much the prompt of a changed, new or removed case grows."""
-    before = snapshot_file.recorded_messages(file.old)
-    if file.old and not before:  # somebody has edited it
+    old = snapshot_file.read_snapshot(file.old)
+    if file.old and not old.messages:  # somebody has edited it
         return None
     # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
-    inline = dict.fromkeys(snapshot_file.inline_guidelines_in(file.old), "")
+    inline = dict.fromkeys(old.guidelines, "")
     now, files = (case.judged, case.files) if case else ((), {})
-    return prompt_growth(before, now, {}, {**files, **inline})
+    return prompt_growth(old.messages, now, {}, {**files, **inline})
 
 
 class Acceptance(SnapshotUpdate):
@@ -440,7 +439,7 @@ class Acceptance(SnapshotUpdate):
         case = self.cases.get(change.cases[0]) if change.cases else None
         if change.path or case is None:
             return list(change.causes)
-        found = new_spans(case, change.files[0].old)
+        found = new_spans(case, snapshot_file.read_snapshot(change.files[0].old))
         return list(dict.fromkeys(span.origin for _, span, _ in found))[:_ORIGINS]
 
     def accept(self, chosen: Sequence[Change]) -> None:

@@ -33,7 +33,7 @@ from multiturn.snapshots import lists
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import digest, folder_of, location_of, name_in_root, suite_of
 from multiturn.snapshots.reviewed_case import reviewed_case
-from multiturn.snapshots.snapshot_file import named_files_in, plain_text, snapshot_text
+from multiturn.snapshots.snapshot_file import plain_text, read_snapshot, snapshot_text
 from multiturn.snapshots.text_diff import compare_texts
 from multiturn.text import visible
 
@@ -215,7 +215,9 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         if text is None or case is None:
             return text
         recorded = _recorded_files(folder)
-        text = _with_files(text, {path: recorded.get(path, ()) for path in named_files_in(text)})
+        text = _with_files(
+            text, {path: recorded.get(path, ()) for path in read_snapshot(text).named}
+        )
         has_target = find_defaults()[0].snapshot_target
         return text + (folder.read(lists.TARGET) or "") if has_target else text
 
