@@ -8,7 +8,7 @@ import pytest
 
 import commands
 from comparing import report_of, write
-from multiturn.report.comparison import files_of, report_changes
+from multiturn.report.comparison import files_of
 from multiturn.snapshots.changes import (
     Change,
     ChangeGroups,
@@ -103,7 +103,7 @@ def test_a_key_is_a_hash_of_old_and_new_of_all_cases() -> None:
 def found_in(
     folder: Path, then: dict[str, str], now: dict[str, str], pipeline: str = "spec"
 ) -> list[Change]:
-    return report_changes(report_of(folder, then, now, pipeline=pipeline))[0]
+    return report_of(folder, then, now, pipeline=pipeline).changes
 
 
 def edit(name: str, old: str, new: str) -> dict[str, str]:
@@ -213,7 +213,7 @@ def test_a_file_that_gets_a_privilege_comes_before_one_that_changes_with_one(
         TONE,
     ]
     assert [*report.privileges()] == [f"{promoted}: 'A book: 10'", changed]
-    assert [each.what for each in report_changes(report)[0][:2]] == [promoted, changed]
+    assert [each.what for each in report.changes[:2]] == [promoted, changed]
 
 
 def test_the_definitions_of_tools_count_where_prompts_grow(tmp_path: Path) -> None:
