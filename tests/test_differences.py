@@ -11,8 +11,8 @@ from comparing import report_of, write
 from multiturn.report.comparison import files_of
 from multiturn.snapshots.changes import (
     Change,
-    ChangeGroups,
     FileChange,
+    group_changes,
     growth_in_words,
     total_in_words,
 )
@@ -34,10 +34,9 @@ def change(case_id: str, old: str, new: str) -> FileChange:
 
 
 def differences(changes: list[FileChange]) -> list[Change]:
-    found = ChangeGroups()
-    for each in changes:
-        found.add(each, *map(plain_text, each.texts))
-    return found.changes([])
+    texts = ([plain_text(text) for text in each.texts] for each in changes)
+    compared = [(each, old, new) for each, (old, new) in zip(changes, texts, strict=True)]
+    return group_changes(compared, [])
 
 
 ONE_LINE = snapshot("a", ("user", " Hello a"), question=" Hello a")

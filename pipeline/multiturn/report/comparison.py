@@ -14,7 +14,7 @@ from multiturn.providers.base import TargetProvider
 from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, causes, pipeline_changes
 from multiturn.report.sides import CaseSummary, ReportSide
 from multiturn.snapshots import attached_files, changes, privilege, snapshot_file
-from multiturn.snapshots.changes import Change, ChangeGroups, FileChange
+from multiturn.snapshots.changes import Change, FileChange
 from multiturn.snapshots.lists import FILES, PROMOTED, TARGET, FoundFiles, body_privileges
 from multiturn.snapshots.locations import Key, location_of
 from multiturn.snapshots.privilege import PrivilegeChange
@@ -133,8 +133,8 @@ def compare(
         provider: of the target whose prompts are compared; None for those of the pipeline.
     """
     if then is None or pipeline is None:
-        found = [Comparison("failed" if c.error else "same", c) for c in now.cases.values()]
-        return Report(now, then, against, (), _in_order(found), list(now.errors))
+        cases = [Comparison("failed" if c.error else "same", c) for c in now.cases.values()]
+        return Report(now, then, against, (), _in_order(cases), list(now.errors))
     undoing = Undoing(pipeline, pipeline_changes(then.pipeline, now.pipeline), provider)
     sides = _Sides(now, then, undoing, provider)
     comparisons = _in_order([*sides.comparisons()])
@@ -142,15 +142,12 @@ def compare(
     words = [change.words for change in undoing.changes]
     if now.pipeline.name != then.pipeline.name:
         words.insert(0, f"{now.pipeline.name} in place of {then.pipeline.name}")
-    groups, new_cases = ChangeGroups(), set[Key]()
-    for each in comparisons:
-        if each.change:
-            groups.add(each.change, each.change.old, each.change.new)
-            new_cases |= set() if each.change.old else {each.case.key}
-    found_changes = groups.changes(sides.files.changed_files(sides.promoted, new_cases))
-    growth = changes.total_in_words(each.growth for each in found_changes)
+    changed = [(c.change, c.change.old, c.change.new) for c in comparisons if c.change]
+    new_cases = {file.case for file, old, _ in changed if not old}
+    found = changes.group_changes(changed, sides.files.changed_files(sides.promoted, new_cases))
+    growth = changes.total_in_words(each.growth for each in found)
     return Report(
-        *(now, then, against, tuple(words), comparisons, [*now.errors, *others], found_changes),
+        *(now, then, against, tuple(words), comparisons, [*now.errors, *others], found),
         growth="; ".join(filter(None, (growth, sides.kept.in_words if sides.kept else ""))),
         media=tuple(each for each in sides.files.contents() if isinstance(each, Media)),
     )
@@ -227,14 +224,12 @@ class _Sides:
             if then is not None:
                 found = list(causes(now, then, new, old, self.undoing))
                 privileges += self._other_privileges(new, old, [c.words for c in found], paths)
-        comparison = Comparison(
-            *(status, now, then, tuple(each.words for each in found), tuple(privileges))
-        )
         before, after = ((*side.tools, *side.prompt) if side else () for side in (old, new))
         if old and new and self.kept:
             self.kept.add(new.suite, before, after)
-        change = self._snapshot_change(comparison, old, new)
-        if change is None:
+        why = tuple(each.words for each in found)
+        comparison = Comparison(status, now, then, why, tuple(privileges))
+        if (change := self._snapshot_change(comparison, old, new)) is None:
             return comparison
         # A file that changed has a change of its own, with its cause and its privilege.
         changed = [p for p in files if was.get(p) != files[p] or p in paths]
@@ -243,7 +238,7 @@ class _Sides:
         change = replace(
             change,
             privileges=tuple(str(each) for each in privileges if each.identity not in own),
-            causes=others or comparison.causes,
+            causes=others or why,
             growth=changes.prompt_growth(before, after, was, {**was, **files}),
         )
         return replace(comparison, change=change)

@@ -247,7 +247,7 @@ class FoundFiles:
         return attached_files.change_in_words(path, "" if old is None else old, new.file)
 
     def changed_files(
-        self, promoted: Iterable[PrivilegeChange], new_cases: Container[Key]
+        self, promoted: Iterable[PrivilegeChange], new_cases: Container[Key | None]
     ) -> Iterator[Change]:
         """Yield each file whose entries are not the recorded ones, for a reviewer to decide on."""
         found = self.found

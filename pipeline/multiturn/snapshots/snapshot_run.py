@@ -15,13 +15,12 @@ from multiturn.engine.converting import ConvertedCase
 from multiturn.engine.prompt_limit import PromptLimit
 from multiturn.engine.selection import Selection, suite_names
 from multiturn.errors import MultiturnError, Place, option
-from multiturn.explaining.spans import Message
 from multiturn.files.paths import root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.snapshots import lists, snapshot_file
 from multiturn.snapshots.changed_line import new_lines, new_spans
-from multiturn.snapshots.changes import Change, ChangeGroups, FileChange, State, prompt_growth
+from multiturn.snapshots.changes import Change, FileChange, State, group_changes, prompt_growth
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, folder_of, legal_path, location_of, name_in_root
 from multiturn.snapshots.privilege import PrivilegeChange, privilege_changes
@@ -284,14 +283,14 @@ class SnapshotUpdate:
     def _judge(self) -> None:
         """Find what is to be said of the files, and, for a check, what a reviewer decides on."""
         check, is_partial = self.run.check, self.run.selection.is_partial
-        promoted, groups = self.lists.privileges(), ChangeGroups()
-        listed = dict[str, set[Key]]()
+        promoted, listed = self.lists.privileges(), dict[str, set[Key]]()
         named = {(each.words, each.path): [*cases] for each, cases in promoted.items()}
         new_files: dict[Key | None, list[str]] = {}
         for change, cases in promoted.items():
             listed.setdefault(change.path, set()).update(cases)
             for case in cases if change.is_new else ():
                 new_files.setdefault(case, []).append(change.words)
+        compared: list[tuple[FileChange, str, str]] = []
         for at, file in enumerate(self.files):
             if file.case:
                 # All that is asked of a snapshot is asked here, so that it is read once.
@@ -299,15 +298,15 @@ class SnapshotUpdate:
             elif file.location != lists.TARGET:  # the other lists have digests, which say nothing
                 continue
             words = list[str]()
-            reviewed = self.cases.get(file.case)
-            for each in self._privileges(file, reviewed.judged if reviewed else (), listed):
+            for each in self._privileges(file, listed) if check else ():
                 words.append(each.words)
                 named.setdefault((each.words, each.path), []).extend(filter(None, [file.case]))
-            growth = _growth(file, reviewed) if check and file.case else None
             words += new_files.get(file.case, ())
+            growth = self._growth(file) if check and file.case else None
             self.files[at] = replace(file, privileges=tuple(words), growth=growth)
             if check:
-                groups.add(self.files[at], *map(snapshot_file.plain_text, file.texts))
+                old, new = map(snapshot_file.plain_text, file.texts)
+                compared.append((self.files[at], old, new))
         self.findings = [
             Change(kind="privilege", what=words, cases=tuple(cases), path=path, privileges=(words,))
             for (words, path), cases in named.items()
@@ -315,10 +314,9 @@ class SnapshotUpdate:
         self.findings += self.lists.unrecorded(listed, with_new=is_partial)
         self.findings = list(map(self._placed, self.findings))
         if check:
-            new = {file.case for file in self.files if file.case and file.state == "new"}
-            changed = self.lists.changed_files(promoted, new)
-            found = groups.changes(() if is_partial else changed)
-            self.changes = list(map(self._placed, found))
+            new_cases = {file.case for file in self.files if file.case and file.state == "new"}
+            changed = () if is_partial else self.lists.changed_files(promoted, new_cases)
+            self.changes = list(map(self._placed, group_changes(compared, changed)))
 
     def _placed(self, change: Change) -> Change:
         """Return a change with the first line that has made it; nowhere if it has none."""
@@ -337,21 +335,28 @@ class SnapshotUpdate:
             where = next(found, where if change.path else Place())
         return replace(change, place=where)
 
-    def _privileges(
-        self, file: FileChange, now: Sequence[Message], listed: Container[str]
-    ) -> Iterator[PrivilegeChange]:
+    def _privileges(self, file: FileChange, listed: Container[str]) -> Iterator[PrivilegeChange]:
         """Yield the changes of privilege in a changed case, or in what a target says of all.
 
-        ``now`` are its messages; ``listed`` are the files that are new or changed on the list of
-        promoted files.
+        ``listed`` are the files that are new or changed on the list of promoted files.
         """
-        if self.run.check and file.old and file.new:
+        if file.old and file.new:
             yield from lists.body_privileges(file.old, file.new)
-            before = snapshot_file.read_snapshot(file.old).messages
-            for each in privilege_changes(before, now, listed):
+            before, case = snapshot_file.read_snapshot(file.old).messages, self.cases.get(file.case)
+            for each in privilege_changes(before, case.judged if case else (), listed):
                 # An inline snapshot does not say whether a guideline was in a system message.
                 if each.role or each.path not in snapshot_file.read_snapshot(file.new).guidelines:
                     yield each
+
+    def _growth(self, file: FileChange) -> float | None:
+        """Return by how much the prompt of a changed, new or removed case grows."""
+        old, case = snapshot_file.read_snapshot(file.old), self.cases.get(file.case)
+        if file.old and not old.messages:  # somebody has edited it
+            return None
+        # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
+        inline = dict.fromkeys(old.guidelines, "")
+        now, files = (case.judged, case.files) if case else ((), {})
+        return prompt_growth(old.messages, now, {}, {**files, **inline})
 
     @property
     def summary(self) -> str:
@@ -391,17 +396,6 @@ class SnapshotUpdate:
             others = ", for all cases," if self.findings else ""
             how = others if is_partial else ", or with --review,"
             yield f"if intended, {first}run snapshot without --check{how} and commit the result"
-
-
-def _growth(file: FileChange, case: ReviewedCase | None) -> float | None:
-    """Return by how much the prompt of a changed, new or removed case grows."""
-    old = snapshot_file.read_snapshot(file.old)
-    if file.old and not old.messages:  # somebody has edited it
-        return None
-    # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
-    inline = dict.fromkeys(old.guidelines, "")
-    now, files = (case.judged, case.files) if case else ((), {})
-    return prompt_growth(old.messages, now, {}, {**files, **inline})
 
 
 class Acceptance(SnapshotUpdate):
