@@ -256,7 +256,7 @@ def _of_findings(update: SnapshotUpdate) -> Iterator[tuple[Place, str]]:
     for finding in update.findings:
         if finding.what not in named and (finding.privileges or finding.path not in files):
             message = _PRIVILEGE * bool(finding.privileges) + str(finding)
-            yield finding.place, message
+            yield update.place_of(finding), message
 
 
 def _of_changes(update: SnapshotUpdate) -> Iterator[tuple[Place, str]]:
@@ -264,10 +264,10 @@ def _of_changes(update: SnapshotUpdate) -> Iterator[tuple[Place, str]]:
     named: dict[State, tuple[Place, list[str]]] = {}
     for each in update.changes:
         if each.kind not in ("new", "removed") or each.privileges:
-            yield each.place, _message(each)
+            yield update.place_of(each), _message(each)
             continue
         for file in each.files:
-            named.setdefault(file.state, (each.place, []))[1].append(str(file))
+            named.setdefault(file.state, (update.place_of(each), []))[1].append(str(file))
     for file in () if update.changes else update.files:
         named.setdefault(file.state, (Place(file.name), []))[1].append(str(file))
     for place, names in named.values():

@@ -24,7 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from toolz import groupby, unique
 
-from multiturn.errors import Place, quoted
+from multiturn.errors import quoted
 from multiturn.explaining.record import to_json
 from multiturn.explaining.spans import Message, Span
 from multiturn.files.media import Media
@@ -103,7 +103,6 @@ class Change(Struct, frozen=True, kw_only=True):
     what: str = ""  # in words; empty if only the lines say it
     path: str = ""  # of the attached file, from the root; empty for cases
     line: int = 0  # the first of the file that has changed; 0 if that is not known
-    place: Place = Place()  # of the file and line to show it at, from the current folder
     lines: tuple[str, ...] = ()  # of a diff, without file names; of new or unknown ones, all lines
     privileges: tuple[str, ...] = ()  # the changes of privilege that it has, in words
     causes: tuple[str, ...] = ()  # in words; empty if they are not known

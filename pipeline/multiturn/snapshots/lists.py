@@ -6,16 +6,15 @@ line is between them. So each digest has a line of its own, and a blank line end
 ``target.lock`` has what a target is sent of every case.
 """
 
-import os
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Set
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from typing import Any
 
 import msgspec
 from msgspec import Struct, to_builtins
-from toolz import groupby, interleave, merge_with, valmap
+from toolz import merge_with, valmap
 
 from multiturn.documents.dump import dump
 from multiturn.documents.node import MAX_VALUES
@@ -31,10 +30,10 @@ from multiturn.snapshots import attached_files, changes, privilege
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.changes import Change, FileChange
 from multiturn.snapshots.folder import SnapshotFolder
-from multiturn.snapshots.locations import Key, digest, folder_of, location_of
+from multiturn.snapshots.locations import Key, digest
 from multiturn.snapshots.privilege import PrivilegeChange, Promotion, in_order
 from multiturn.snapshots.reviewed_case import HI, ReviewedCase
-from multiturn.snapshots.snapshot_file import read_snapshot, recorded_case
+from multiturn.snapshots.snapshot_file import read_snapshot
 from multiturn.text import utf8
 
 PROMOTED, FILES, TARGET = "promoted.lock", "files.lock", "target.lock"
@@ -113,34 +112,6 @@ def conflicts_in(folder: SnapshotFolder) -> Iterator[FileChange]:
         text = folder.read(name)
         if text is not None and _CONFLICT.search(text):
             yield FileChange(folder.shown(name), None, *sides_of(text))
-
-
-def other_suites(
-    folder: SnapshotFolder,
-    covered: Iterable[str],
-    stale: Iterable[Key],
-    wanted: Set[tuple[str, str]] | None,
-) -> Suites:
-    """Return the suites that a run does not cover, and that have a file, by recorded snapshots.
-
-    These are neither of covered suites nor stale. It finds one suite for each of the wanted
-    entries, by list and path; for None, all suites.
-    """
-    found: Suites = {PROMOTED: {}, FILES: {}}
-    known, gone, left = {folder_of(suite) for suite in covered}, set(stale), wanted
-    names = () if wanted == set() else folder.snapshots("", below=True)
-    folders = groupby(os.path.dirname, names)
-    # The first ones of all suites often have all files.
-    for name in interleave(folders[each] for each in folders.keys() - known):
-        if left == set():
-            break
-        text = folder.read(name) or ""
-        case = recorded_case(text)
-        if case is not None and case not in gone and location_of(*case) == name:
-            add_files(found, case[0], text)
-            if wanted is not None:
-                left = {(list_, path) for list_, path in wanted if path not in found[list_]}
-    return found
 
 
 def add_files(suites: Suites, suite: str, text: str) -> None:

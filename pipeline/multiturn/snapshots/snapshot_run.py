@@ -10,6 +10,7 @@ from contextlib import nullcontext
 
 from msgspec import Struct
 from msgspec.structs import replace
+from toolz import groupby, interleave
 
 from multiturn.engine.converting import ConvertedCase
 from multiturn.engine.prompt_limit import PromptLimit
@@ -249,9 +250,25 @@ class SnapshotUpdate:
             self.folder.remove(file.old_location)
 
     def uncovered_suites(self, wanted: Set[tuple[str, str]] | None) -> lists.Suites:
-        """Return the files of suites that this run does not cover, as ``other_suites`` does."""
-        covered = set(self.run.scope.names.values()) - self._broken
-        return lists.other_suites(self.folder, covered, self.stale, wanted)
+        """Return the suites that this run does not cover, and that have a file, by their snapshots.
+
+        It finds one suite for each of the wanted entries, by list and path; for None, all suites.
+        """
+        found: lists.Suites = {lists.PROMOTED: {}, lists.FILES: {}}
+        covered = {folder_of(suite) for suite in {*self.run.scope.names.values()} - self._broken}
+        names, left = () if wanted == set() else self.folder.snapshots("", below=True), wanted
+        folders = groupby(os.path.dirname, names)
+        # The first ones of all suites often have all files.
+        for name in interleave(folders[each] for each in folders if each not in covered):
+            if left == set():
+                break
+            text = self.folder.read(name) or ""
+            case = snapshot_file.recorded_case(text)
+            if case is not None and case not in self.stale and location_of(*case) == name:
+                lists.add_files(found, case[0], text)
+                if wanted is not None:
+                    left = {(list_, path) for list_, path in wanted if path not in found[list_]}
+        return found
 
     def _stale(self) -> Iterator[tuple[Key, str]]:
         """Yield the snapshots of cases that are gone; none of a suite that has an error."""
@@ -312,17 +329,16 @@ class SnapshotUpdate:
             for (words, path), cases in named.items()
         ]
         self.findings += self.lists.unrecorded(listed, with_new=is_partial)
-        self.findings = list(map(self._placed, self.findings))
         if check:
             new_cases = {file.case for file in self.files if file.case and file.state == "new"}
             changed = () if is_partial else self.lists.changed_files(promoted, new_cases)
-            self.changes = list(map(self._placed, group_changes(compared, changed)))
+            self.changes = group_changes(compared, changed)
 
-    def _placed(self, change: Change) -> Change:
-        """Return a change with the first line that has made it; nowhere if it has none."""
+    def place_of(self, change: Change) -> Place:
+        """Return the first line that has made a change; nowhere if it has none."""
         where = self._places.get(location_of(*change.cases[0])) if change.cases else None
         if where is None:
-            return replace(change, place=Place())
+            return Place()
         suite = os.path.realpath(where.file)
         root = suite.removesuffix(change.cases[0][0])
         if change.path and root != suite:
@@ -332,8 +348,8 @@ class SnapshotUpdate:
         if case and (change.kind == "changed" or (change.path and not change.is_compared)):
             old = snapshot_file.read_snapshot(self.folder.read(location_of(*case.key)) or "")
             found = (place for place in new_lines(case, old, self.run.pipeline) if place.line)
-            where = next(found, where if change.path else Place())
-        return replace(change, place=where)
+            return next(found, where if change.path else Place())
+        return where
 
     def _privileges(self, file: FileChange, listed: Container[str]) -> Iterator[PrivilegeChange]:
         """Yield the changes of privilege in a changed case, or in what a target says of all.
