@@ -388,30 +388,26 @@ class SnapshotUpdate:
             clauses.append(f"{number_of(len(gone), 'suite')} removed: {', '.join(gone)}")
         if self.failures:
             clauses.append(f"{self.failures:,} failed")
-        clauses += self._of_check() if self.run.check else self._of_run()
-        return "; ".join(clauses)
-
-    def _of_run(self) -> Iterator[str]:
-        """Yield the clauses about the lists, after a run that writes."""
-        names = [file.location for file in self.files if file.case is None]
-        if names:
+        is_partial = self.run.selection.is_partial
+        if self.run.check:
+            if self.changes and not is_partial:  # with --case, nothing is accepted
+                clauses.append(f"{number_of(len(self.changes), 'difference')} to decide on")
+            if self.files or self.findings:
+                first = "fix the errors, " if self.failures else ""
+                others = ", for all cases," if self.findings else ""
+                how = others if is_partial else ", or with --review,"
+                what = f"run snapshot without --check{how} and commit the result"
+                clauses.append(f"if intended, {first}{what}")
+            return "; ".join(clauses)
+        if names := [file.location for file in self.files if file.case is None]:
             others = f", also for {number_of(self._others, 'other suite')}" * bool(self._others)
             changed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-            yield f"{changed} changed{others}"
+            clauses.append(f"{changed} changed{others}")
         outdated = {lists.PROMOTED if each.privileges else lists.FILES for each in self.findings}
         if outdated:
-            yield f"to update {' and '.join(sorted(outdated, reverse=True))}, run it for all cases"
-
-    def _of_check(self) -> Iterator[str]:
-        """Yield the clauses that say how many differences there are, and what to do."""
-        is_partial = self.run.selection.is_partial
-        if self.changes and not is_partial:  # with --case, nothing is accepted
-            yield f"{number_of(len(self.changes), 'difference')} to decide on"
-        if self.files or self.findings:
-            first = "fix the errors, " if self.failures else ""
-            others = ", for all cases," if self.findings else ""
-            how = others if is_partial else ", or with --review,"
-            yield f"if intended, {first}run snapshot without --check{how} and commit the result"
+            listed = " and ".join(sorted(outdated, reverse=True))
+            clauses.append(f"to update {listed}, run it for all cases")
+        return "; ".join(clauses)
 
 
 class Acceptance(SnapshotUpdate):
