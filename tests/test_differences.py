@@ -14,7 +14,7 @@ from multiturn.snapshots.changes import (
     FileChange,
     group_changes,
     growth_in_words,
-    total_in_words,
+    total_growth,
 )
 from multiturn.snapshots.snapshot_file import plain_text
 from repositories import FILES, TONE
@@ -243,8 +243,8 @@ def test_growth_is_said_in_words() -> None:
     assert growth_in_words(None, 3) == ""
     assert growth_in_words(-1240.4, 1) == "about -1,240 tokens"
     assert growth_in_words(0.4, 1) == "about the same length"
-    assert total_in_words([3, 0.4, 0.4]) == "about +4 tokens"
-    assert total_in_words([3, None]) == total_in_words([0.4, -0.2]) == ""
+    assert growth_in_words(total_growth([3, 0.4, 0.4]), 1) == "about +4 tokens"
+    assert total_growth([3, None]) is None
 
 
 def test_a_report_and_a_check_of_snapshots_have_the_same_keys(tmp_path: Path) -> None:

@@ -145,7 +145,8 @@ def compare(
     changed = [(c.change, c.change.old, c.change.new) for c in comparisons if c.change]
     new_cases = {file.case for file, old, _ in changed if not old}
     found = changes.group_changes(changed, sides.files.changed_files(sides.promoted, new_cases))
-    growth = changes.total_in_words(each.growth for each in found)
+    tokens = changes.total_growth(each.growth for each in found)
+    growth = changes.growth_in_words(tokens, 1) if tokens and round(tokens) else ""
     return Report(
         *(now, then, against, tuple(words), comparisons, [*now.errors, *others], found),
         growth="; ".join(filter(None, (growth, sides.kept.in_words if sides.kept else ""))),

@@ -156,13 +156,15 @@ def file_lines(old: Attached | None, new: Attached) -> tuple[bool, int, tuple[st
 
 
 def change_key(*values: object) -> str:
-    """Return the key of a change that some values make."""
+    """Return a hash of values, each with its length, so that no two lists give the same."""
     key = hashlib.blake2b(digest_size=8)
-    _add(key, *values)
+    for value in values:
+        text = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
+        key.update(b"%d " % len(text) + text)
     return key.hexdigest()
 
 
-_Group = tuple[list[str], list[FileChange], hashlib.blake2b]  # lines, files, hash
+_Group = tuple[list[str], list[FileChange], list[object]]  # lines, files, what makes the key
 
 
 def group_changes(
@@ -196,11 +198,11 @@ def group_changes(
         else:
             files[path].append(file)
     changes = [replace(each, files=tuple(files[path])) for path, each in found.items()]
-    for lines, those, key in groups.values():
+    for lines, those, values in groups.values():
         first, cases = those[0], tuple(each.case for each in those if each.case)
         changes.append(
             Change(
-                key=key.hexdigest(),
+                key=change_key(*values),
                 kind=first.state,
                 cases=cases,
                 lines=tuple(lines),
@@ -216,13 +218,13 @@ def group_changes(
 
 def _add_to_group(groups: dict[Hashable, _Group], file: FileChange, old: str, new: str) -> None:
     identity, lines = _compare(file, old, new)
-    group: _Group = snapshot_file.with_short_digests(lines), [], hashlib.blake2b(digest_size=8)
-    _, files, key = groups.setdefault(identity, group)
+    group: _Group = snapshot_file.with_short_digests(lines), [], []
+    _, files, values = groups.setdefault(identity, group)
     files.append(file)
     # A report has target.lock for each case that it changes.
     case = None if file.name.endswith(".lock") else file.case
     if case or len(files) == 1:
-        _add(key, case, *((old, new) if old != new else ()))
+        values += (case, old, new) if old != new else (case,)
 
 
 def _rank(change: Change) -> tuple[bool, int, bool, int]:
@@ -255,14 +257,6 @@ def name_cases(cases: Sequence[Key], most: int = _NAMED) -> str:
     suites = groupby(itemgetter(0), cases[:most]).items()
     names = "; ".join(f"{suite}: {', '.join(id_ for _, id_ in those)}" for suite, those in suites)
     return names if len(cases) <= most else f"{len(cases):,} cases, such as {names}"
-
-
-def _add(key: "hashlib.blake2b", *values: object) -> None:
-    """Add values to a hash, each with its length, so that no two lists give the same."""
-    for value in values:
-        text = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
-        key.update(b"%d " % len(text))
-        key.update(text)
 
 
 def prompt_growth(
@@ -305,22 +299,10 @@ def _size_of_data(message: Message) -> float:
     return estimated_tokens(to_json(message.data).decode().rstrip()) if message.data else 0
 
 
-def occurrences(path: str, text: str, messages: Iterable[Message]) -> int:
-    """Return how often messages have the text of an attached file in full."""
-    spans = (span for message in messages for span in message.spans)
-    return sum(span.path == path and span.stage is None and span.text == text for span in spans)
-
-
 def total_growth(growths: Iterable[float | None]) -> float | None:
     """Return the sum, or None if one is not known."""
     known = list(growths)
     return None if None in known else sum(filter(None, known))
-
-
-def total_in_words(growths: Iterable[float | None]) -> str:
-    """Return by how much all prompts grow together; empty if they do not, or it is not known."""
-    growth = total_growth(growths)
-    return growth_in_words(growth, 1) if growth and round(growth) else ""
 
 
 def growth_in_words(growth: float | None, cases: int) -> str:

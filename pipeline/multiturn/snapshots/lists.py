@@ -138,7 +138,7 @@ class _NewFile(Struct):
 
     root: str
     file: Attached
-    occurrences: dict[Key, int]  # in the prompt of each case
+    occurrences: dict[Key, int]  # of a text in full, in the prompt of each case
 
 
 class FoundFiles:
@@ -173,9 +173,11 @@ class FoundFiles:
             path = utf8(resolved_path)
             if path in promoted or digest(file) not in self._digests(path):
                 new = self._new.setdefault(path, _NewFile(case.request.root, file, {}))
-                shown = attached_files.text_to_review(file)
-                number = changes.occurrences(resolved_path, shown, case.prompt)
-                new.occurrences[case.key] = number
+                spans = (span for message in case.prompt for span in message.spans)
+                new.occurrences[case.key] = sum(
+                    span.path == resolved_path and span.stage is None and span.text == file
+                    for span in spans
+                )
 
     def _digests(self, path: str) -> set[str]:
         """Return the recorded digests of a file."""

@@ -104,11 +104,11 @@ def promotions_of(conversion: Conversion) -> set[Promotion]:
 
 def in_order(entries: Iterable[Any]) -> tuple[Any, ...]:
     """Return what a list has of a file, promotions or digests, once each in the list's order."""
-    return tuple(sorted(set(entries), key=_order))
 
+    def order(entry: Promotion | str) -> tuple[str, str]:
+        return ("", entry) if isinstance(entry, str) else (entry.pattern or "", entry.sha256)
 
-def _order(entry: Promotion | str) -> tuple[str, ...]:
-    return (entry,) if isinstance(entry, str) else (entry.pattern or "", entry.sha256)
+    return tuple(sorted(set(entries), key=order))
 
 
 def promotion_changes(

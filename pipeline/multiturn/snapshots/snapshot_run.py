@@ -132,6 +132,10 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
 class SnapshotUpdate:
     """What a run finds and, unless it is a check, writes.
 
+    Of a check of whole suites, some of what is different may be accepted; only that is written. A
+    list has the entry of a file as it was until the new one is accepted, and until no snapshot that
+    is left as it was names the file.
+
     Args:
         run: what is asked for.
         outcomes: of its selection; they are compared with the snapshots in the folder.
@@ -146,7 +150,8 @@ class SnapshotUpdate:
         files: those of the folder that differ.
         findings: what is said in one line each: the changes of privilege, and then the attached
             files that changed; empty for a run that writes all of them.
-        changes: what a reviewer decides on, if the run is a check.
+        changes: what a reviewer decides on, if the run is a check; the dangerous ones first.
+        pending: those of them that are not accepted.
 
     Raises:
         MultiturnError: a list is torn, or snapshots would stay that are compared with what another
@@ -170,6 +175,9 @@ class SnapshotUpdate:
         self.files: list[FileChange] = []
         self.findings: list[Change] = []
         self.changes: list[Change] = []
+        self.pending: list[Change] = []
+        # What was pending before each acceptance, and the files that it wrote: then and now.
+        self._accepted: list[tuple[list[Change], dict[str, tuple[str | None, str | None]]]] = []
         limit = PromptLimit(run.provider)
         for outcome in outcomes:
             case, error = review_outcome(outcome, run.provider)
@@ -241,6 +249,7 @@ class SnapshotUpdate:
                 self.files.append(FileChange(self.folder.shown(lists.TARGET), None, old, new))
         if run.check or is_partial:
             self._judge()
+        self._recorded, self.pending = self.lists.recorded, list(self.changes)
 
     def write(self, file: FileChange) -> None:
         """Write the new text of a file; remove what should not be there."""
@@ -408,24 +417,6 @@ class SnapshotUpdate:
             listed = " and ".join(sorted(outdated, reverse=True))
             clauses.append(f"to update {listed}, run it for all cases")
         return "; ".join(clauses)
-
-
-class Acceptance(SnapshotUpdate):
-    """A check of whole suites, of whose differences some are accepted; only these are written.
-
-    A list has the entry of a file as it was until the new one is accepted, and until no snapshot
-    that is left as it was names the file.
-
-    Attributes:
-        pending: the differences that are not accepted, the dangerous ones first.
-    """
-
-    def find(self) -> None:
-        """Find what has changed; all of it is pending."""
-        super().find()
-        self._recorded, self.pending = self.lists.recorded, list(self.changes)
-        # What was pending before each acceptance, and the files that it wrote: then and now.
-        self._accepted: list[tuple[list[Change], dict[str, tuple[str | None, str | None]]]] = []
 
     def of_keys(self, keys: Iterable[str]) -> list[Change]:
         """Return the differences that have these keys.
