@@ -11,7 +11,7 @@ from multiturn.engine.costs import KeptPrefixes
 from multiturn.files.media import Media
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
-from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, causes, pipeline_changes
+from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, pipeline_changes
 from multiturn.report.sides import CaseSummary, ReportSide
 from multiturn.snapshots import attached_files, changes, privilege, snapshot_file
 from multiturn.snapshots.changes import Change, FileChange
@@ -169,11 +169,7 @@ class _Sides:
     """What is different between two sides, case by case."""
 
     def __init__(
-        self,
-        now: ReportSide,
-        then: ReportSide,
-        undoing: Undoing,
-        provider: TargetProvider | None,
+        self, now: ReportSide, then: ReportSide, undoing: Undoing, provider: TargetProvider | None
     ) -> None:
         self.now, self.then, self.undoing = now, then, undoing
         self.files = files_of(then, now)
@@ -223,7 +219,7 @@ class _Sides:
                 text = attached_files.text_to_review(files.get(each.path, ""))
                 privileges.append(replace(each, text=text) if each.is_new else each)
             if then is not None:
-                found = list(causes(now, then, new, old, self.undoing))
+                found = list(self.undoing.causes(now, then, new, old))
                 privileges += self._other_privileges(new, old, [c.words for c in found], paths)
         before, after = ((*side.tools, *side.prompt) if side else () for side in (old, new))
         if old and new and self.kept:

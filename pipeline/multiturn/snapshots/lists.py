@@ -34,7 +34,7 @@ from multiturn.snapshots.locations import Key, digest
 from multiturn.snapshots.privilege import PrivilegeChange, Promotion, in_order
 from multiturn.snapshots.reviewed_case import HI, ReviewedCase
 from multiturn.snapshots.snapshot_file import read_snapshot
-from multiturn.text import utf8
+from multiturn.text import first_of, utf8
 
 PROMOTED, FILES, TARGET = "promoted.lock", "files.lock", "target.lock"
 _COMMENTS = {
@@ -212,9 +212,12 @@ class FoundFiles:
         if new is None:
             return f"{path} changed"
         if not digests:
-            files = self.recorded[FILES]
-            known = {file: str(sha256) for file, all_ in files.items() for sha256 in all_}
-            return attached_files.new_in_words(path, new.file, known)
+            files = self.recorded[FILES].items()
+            same = [file for file, known in files if digest(new.file) in known and file != path]
+            has_others = isinstance(new.file, Media) and same
+            return f"{path} is new" + (
+                f", with the bytes of {first_of(same)}" if has_others else ""
+            )
         is_media = isinstance(new.file, Media) or isinstance(self.known.get(path), Media)
         old = self.earlier(path, new) if is_media else None
         return attached_files.change_in_words(path, "" if old is None else old, new.file)

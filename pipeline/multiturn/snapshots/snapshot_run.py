@@ -451,7 +451,12 @@ class SnapshotUpdate:
             self._refuse_changed(chosen)
             pending, replaced = self.pending, dict[str, str | None]()
             self.pending = [each for each in self.pending if each not in chosen]
-            for file in self._to_write(chosen):
+            others = self.uncovered_suites(self.lists.left())
+            for file in _files_of(self.pending):  # their snapshots are left as they were
+                if file.case:
+                    lists.add_files(others, file.case[0], file.old)
+            listed = self.lists.changes(others, {each.path for each in self.pending})
+            for file in (*_files_of(chosen), *listed):
                 for name in (file.location, file.old_location):
                     replaced.setdefault(name, self.folder.read(name))
                 self.write(file)
@@ -475,18 +480,6 @@ class SnapshotUpdate:
                 else:
                     self.folder.write(name, was)
         self.pending = pending
-
-    def _to_write(self, chosen: Iterable[Change]) -> Iterator[FileChange]:
-        yield from _files_of(chosen)  # the lists are compared after these are written
-        yield from self.lists.changes(self._left(), {each.path for each in self.pending})
-
-    def _left(self) -> lists.Suites:
-        """Return the files of other suites, and of snapshots that are left as they were."""
-        others = self.uncovered_suites(self.lists.left())
-        for file in _files_of(self.pending):
-            if file.case:
-                lists.add_files(others, file.case[0], file.old)
-        return others
 
     def _refuse_changed(self, chosen: Iterable[Change]) -> None:
         for file in _files_of(chosen):
