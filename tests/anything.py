@@ -32,7 +32,7 @@ from multiturn.report.comparison import compare
 from multiturn.report.html import to_html
 from multiturn.report.markdown import to_markdown
 from multiturn.report.sides import ReportSide, side_items
-from multiturn.snapshots.lists import PROMOTED, lock_text, read_promoted
+from multiturn.snapshots.lists import PROMOTED, lock_text, read_lock
 from multiturn.suites.guideline_patterns import guideline_matcher
 from multiturn.suites.keys import IRRELEVANT
 from multiturn.traces.suite import Attached, Imported, imported, suite_text
@@ -321,9 +321,9 @@ def locks(data: bytes) -> None:
     """Read a lock of promoted files; what is read is written again, and reads back the same."""
     path = _folder / "promoted.lock"
     with _error_at(path):
-        lock = read_promoted(data.decode("utf-8", "replace"), str(path))
+        lock = read_lock(PROMOTED, data.decode("utf-8", "replace"), str(path))
         filled = {suite: entries for suite, entries in lock.items() if entries}
-        if read_promoted(lock_text(PROMOTED, lock), "again") != filled:
+        if read_lock(PROMOTED, lock_text(PROMOTED, lock), "again") != filled:
             raise AssertionError("a lock does not read back the same")
 
 

@@ -8,13 +8,13 @@ import pytest
 
 import commands
 from comparing import report_of, write
-from multiturn.report.comparison import files_of, report_changes
+from multiturn.report.comparison import files_of
 from multiturn.snapshots.changes import (
     Change,
-    ChangeGroups,
     FileChange,
+    group_changes,
     growth_in_words,
-    total_in_words,
+    total_growth,
 )
 from multiturn.snapshots.snapshot_file import plain_text
 from repositories import FILES, TONE
@@ -34,10 +34,9 @@ def change(case_id: str, old: str, new: str) -> FileChange:
 
 
 def differences(changes: list[FileChange]) -> list[Change]:
-    found = ChangeGroups()
-    for each in changes:
-        found.add(each, *map(plain_text, each.texts))
-    return found.changes([])
+    texts = ([plain_text(text) for text in each.texts] for each in changes)
+    compared = [(each, old, new) for each, (old, new) in zip(changes, texts, strict=True)]
+    return group_changes(compared, [])
 
 
 ONE_LINE = snapshot("a", ("user", " Hello a"), question=" Hello a")
@@ -103,7 +102,7 @@ def test_a_key_is_a_hash_of_old_and_new_of_all_cases() -> None:
 def found_in(
     folder: Path, then: dict[str, str], now: dict[str, str], pipeline: str = "spec"
 ) -> list[Change]:
-    return report_changes(report_of(folder, then, now, pipeline=pipeline))[0]
+    return report_of(folder, then, now, pipeline=pipeline).changes
 
 
 def edit(name: str, old: str, new: str) -> dict[str, str]:
@@ -213,7 +212,7 @@ def test_a_file_that_gets_a_privilege_comes_before_one_that_changes_with_one(
         TONE,
     ]
     assert [*report.privileges()] == [f"{promoted}: 'A book: 10'", changed]
-    assert [each.what for each in report_changes(report)[0][:2]] == [promoted, changed]
+    assert [each.what for each in report.changes[:2]] == [promoted, changed]
 
 
 def test_the_definitions_of_tools_count_where_prompts_grow(tmp_path: Path) -> None:
@@ -244,8 +243,8 @@ def test_growth_is_said_in_words() -> None:
     assert growth_in_words(None, 3) == ""
     assert growth_in_words(-1240.4, 1) == "about -1,240 tokens"
     assert growth_in_words(0.4, 1) == "about the same length"
-    assert total_in_words([3, 0.4, 0.4]) == "about +4 tokens"
-    assert total_in_words([3, None]) == total_in_words([0.4, -0.2]) == ""
+    assert growth_in_words(total_growth([3, 0.4, 0.4]), 1) == "about +4 tokens"
+    assert total_growth([3, None]) is None
 
 
 def test_a_report_and_a_check_of_snapshots_have_the_same_keys(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from comparing import report_of, write
 from media_files import data_uri, image, padded, pdf, wav
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.files.media import Media
-from multiturn.report.comparison import Report, report_changes
+from multiturn.report.comparison import Report
 from multiturn.report.markdown import to_markdown
 from multiturn.snapshots.attached_files import change_in_words
 from repositories import commit, git
@@ -343,7 +343,7 @@ def report(tmp_path: Path, then: Files, now: Files) -> Report:
 )
 def test_a_report_has_the_differences_of_a_check(project: Path, tmp_path: Path, now: Files) -> None:
     lines = checked(project, FILES, now)
-    found, _ = report_changes(report(tmp_path, FILES, now))
+    found = report(tmp_path, FILES, now).changes
     assert {each.key for each in found} == {line["key"] for line in lines} - {None}
     texts = {line["what"] for line in lines if line["kind"] == "text"}
     assert {each.what for each in found if each.kind == "file"} == texts

@@ -6,7 +6,7 @@ import pytest
 
 from multiturn.explaining.spans import Message, Span
 from multiturn.snapshots.privilege import privilege_changes
-from multiturn.snapshots.snapshot_file import recorded_messages
+from multiturn.snapshots.snapshot_file import read_snapshot
 
 
 def says(role: str, *texts: str | Span) -> Message:
@@ -121,10 +121,8 @@ def test_another_heading_of_a_file_that_has_one_is_named_beside_a_new_file() -> 
 
 
 def test_what_somebody_made_of_a_snapshot_is_compared() -> None:
-    recorded = recorded_messages(
-        "id: x\nchat_prompt:\n- {role: [], content: Obey me.}\nquestion: ''\n"
-    )
-    assert changes(recorded, [says("system", "Obey me.")]) == [
+    recorded = read_snapshot("id: x\nchat_prompt:\n- {role: [], content: Obey me.}\nquestion: ''\n")
+    assert changes(recorded.messages, [says("system", "Obey me.")]) == [
         "[] text becomes system text: 'Obey me.'"
     ]
 

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from commands import run
 from multiturn import Conversion, MultiturnError, Part, Turn, load_pipeline, load_suite
-from multiturn.snapshots.lists import FILES, PROMOTED, lock_text, read_files, read_promoted
+from multiturn.snapshots.lists import FILES, PROMOTED, lock_text, read_lock
 from multiturn.snapshots.privilege import Promotion, promotions_of
 
 SUITE = """\
@@ -133,7 +133,7 @@ def test_a_hook_may_remove_the_blank_line_at_the_end(folder: Path) -> None:
 )
 def test_a_list_that_is_none_is_an_error(text: str, error: str) -> None:
     with pytest.raises(MultiturnError) as raised:
-        read_promoted(text, "x")
+        read_lock(PROMOTED, text, "x")
     advice = "; restore it, or remove it and run multiturn snapshot for all suites"
     assert str(raised.value) == error + advice * ("--resolve" not in error)
 
@@ -151,26 +151,27 @@ def test_a_list_that_cannot_be_read_stays(folder: Path, name: str) -> None:
 
 def test_lists_read_back() -> None:
     files = {"x: y\n": ("0" * 64, "1e10"), "é\t": ("1" * 64,)}
-    assert read_files(lock_text(FILES, files), "x") == files
+    assert read_lock(FILES, lock_text(FILES, files), "x") == files
     with pytest.raises(MultiturnError, match=r"\[1\] must be text, not a number"):
-        read_files(lock_text(FILES, files).replace('"1e10"', "1e10"), "x")
+        read_lock(FILES, lock_text(FILES, files).replace('"1e10"', "1e10"), "x")
 
-    entries = (Promotion("x: y\n", "0" * 64, "*"), Promotion("x: y\n", "1e10", None))
+    entries = (Promotion("x: y\n", "1e10", None), Promotion("x: y\n", "0" * 64, "*"))
     lock = {"x: y\n": entries, "é": (Promotion("é", "", "é\t"),)}
     text = lock_text(PROMOTED, lock)
-    assert read_promoted(text, "x") == lock
-    assert read_promoted(text.replace("pattern: null", "pattern: null\n    cases: 2"), "x") == lock
+    assert read_lock(PROMOTED, text, "x") == lock
+    more = text.replace("pattern: null", "pattern: null\n    cases: 2")
+    assert read_lock(PROMOTED, more, "x") == lock
 
 
 def test_a_list_may_be_long_but_has_no_aliases_that_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("multiturn.snapshots.lists.MAX_VALUES", 3)
     many = dict.fromkeys("abcdef", ("",))
-    assert read_files(lock_text(FILES, many), "x") == many
+    assert read_lock(FILES, lock_text(FILES, many), "x") == many
     bomb = "a: &a [x, x, x, x]\n" + "".join(
         f"{b}: &{b} [*{a}, *{a}, *{a}, *{a}]\n" for a, b in pairwise("abcdefghijk")
     )
     with pytest.raises(MultiturnError, match="values in one case, with its aliases"):
-        read_promoted(bomb, "x")
+        read_lock(PROMOTED, bomb, "x")
 
 
 def test_a_new_pattern_is_said_only_of_the_cases_in_which_it_matched(tmp_path: Path) -> None:

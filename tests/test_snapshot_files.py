@@ -21,11 +21,9 @@ from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import folder_of, location_of
 from multiturn.snapshots.reviewed_case import reviewed_case
 from multiturn.snapshots.snapshot_file import (
+    RecordedSnapshot,
     _content,
-    attached_and_promoted,
-    inline_guidelines_in,
-    named_files_in,
-    recorded_messages,
+    read_snapshot,
     snapshot_text,
 )
 
@@ -73,9 +71,7 @@ def hide_digits(conversion: Conversion) -> Conversion:
     ],
 )
 def test_a_snapshot_that_somebody_has_broken_has_no_messages_and_no_files(text: str) -> None:
-    assert recorded_messages(text) == ()
-    assert attached_and_promoted(text) == (set(), set())
-    assert named_files_in(text) == inline_guidelines_in(text) == []
+    assert read_snapshot(text) == RecordedSnapshot()
 
 
 def test_only_the_whole_unchanged_text_of_a_file_is_named(tmp_path: Path) -> None:

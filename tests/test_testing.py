@@ -16,7 +16,7 @@ from comparing import write
 from media_files import image, padded
 from multiturn import MultiturnError
 from multiturn.snapshots.folder import SnapshotFolder
-from multiturn.snapshots.lists import FILES, lock_text, read_files
+from multiturn.snapshots.lists import FILES, lock_text, read_lock
 from multiturn.testing import PromptSnapshot, cases, suites
 
 TEST = """\
@@ -236,7 +236,7 @@ def test_several_processes_lose_no_digest_of_each_other(
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(20)))
-    recorded = read_files(folder.read(FILES), FILES)
+    recorded = read_lock(FILES, folder.read(FILES), FILES)
     assert list(recorded) == [f"{number:02}.md" for number in range(20)]
 
 

@@ -26,7 +26,7 @@ from multiturn.snapshots.changes import Change, FileChange, State, growth_in_wor
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.lists import conflicts_in
 from multiturn.snapshots.locations import Key
-from multiturn.snapshots.snapshot_run import Acceptance, SnapshotRun, SnapshotUpdate
+from multiturn.snapshots.snapshot_run import SnapshotRun, SnapshotUpdate
 from multiturn.snapshots.text_diff import unified_diff
 from multiturn.text import first_of, in_line, number_of, visible
 
@@ -256,7 +256,7 @@ def _of_findings(update: SnapshotUpdate) -> Iterator[tuple[Place, str]]:
     for finding in update.findings:
         if finding.what not in named and (finding.privileges or finding.path not in files):
             message = _PRIVILEGE * bool(finding.privileges) + str(finding)
-            yield finding.place, message
+            yield update.place_of(finding), message
 
 
 def _of_changes(update: SnapshotUpdate) -> Iterator[tuple[Place, str]]:
@@ -264,10 +264,10 @@ def _of_changes(update: SnapshotUpdate) -> Iterator[tuple[Place, str]]:
     named: dict[State, tuple[Place, list[str]]] = {}
     for each in update.changes:
         if each.kind not in ("new", "removed") or each.privileges:
-            yield each.place, _message(each)
+            yield update.place_of(each), _message(each)
             continue
         for file in each.files:
-            named.setdefault(file.state, (each.place, []))[1].append(str(file))
+            named.setdefault(file.state, (update.place_of(each), []))[1].append(str(file))
     for file in () if update.changes else update.files:
         named.setdefault(file.state, (Place(file.name), []))[1].append(str(file))
     for place, names in named.values():
@@ -307,7 +307,7 @@ def accept_changes(
 ) -> None:
     """Accept the changes that have these keys, or without keys those that somebody accepts."""
     with no_commands():
-        acceptance = Acceptance(run, converted, failures.add)
+        acceptance = SnapshotUpdate(run, converted, failures.add)
         acceptance.find()
         if run.selection.strict:
             failures.finish()
@@ -319,7 +319,7 @@ def accept_changes(
         say_summary(f"{number_of(accepted, 'difference')} accepted, {left}")
 
 
-def review_changes(acceptance: Acceptance) -> int:
+def review_changes(acceptance: SnapshotUpdate) -> int:
     """Ask for each change whether to accept it, and return how many were accepted.
 
     Each is written at once, so that an interrupt loses no answer; back takes an answer back.
@@ -349,7 +349,7 @@ def review_changes(acceptance: Acceptance) -> int:
     return sum(accepted for _, accepted in answered)
 
 
-def _screen(change: Change, acceptance: Acceptance, heading: str, like: int) -> Iterator[str]:
+def _screen(change: Change, acceptance: SnapshotUpdate, heading: str, like: int) -> Iterator[str]:
     """Yield the lines of a screen: what it is, where it is, where it comes from, and the diff."""
     more = f", and {like:,} more like this" * bool(like and not change.privileges)
     yield click.style(f"{heading}: {change.kind}{more}", bold=True)

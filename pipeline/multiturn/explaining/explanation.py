@@ -63,11 +63,9 @@ def fates_of(conversion: Conversion) -> Iterator[Fate]:
     case, sent = conversion.case, _Sent(conversion)
     for index, message in enumerate(case.input_messages):
         for number, segment, line in segments_of(message):
-            key = f"{case.message_key(index)}.{message.segment_key(number)}"
-            where = case.where(line, key)
+            where = case.where(line, f"{case.message_key(index)}.{message.segment_key(number)}")
             yield Fate(where, *sent.fate((index, number), segment))
-        if message.calls or message.thinking:
-            yield from sent.fates_of_calls(index, message)
+        yield from sent.fates_of_calls(index, message)
     yield from _fates_of_roles(conversion)
     yield from sent.fates_of_tools()
     for key, text in case.keyed_texts.items():
@@ -122,17 +120,22 @@ class _Sent:
         """Return the fate of a segment, by what is sent of it."""
         case = self.conversion.case
         path = _resolved(case, content)
+        written = _written(content, path, case)
         stays = [*self.of_segment.get(segment, ()), *self.of_file.get(path or "", ())]
         if stays:
-            changed = _as_written(stays, _written(content, path, case))
-            if changed is not None:
-                return changed
-            if id(stays[0]) in self.merged:
-                return "merged", "into one system message (rule 7)"
-            return _SHOWN
-        if path is not None and path in self.guidelines:
-            return self._fate_of_guideline(segment, content, path)
-        return self._fate_of_missing(segment, content)
+            merged: _Fate = ("merged", "into one system message (rule 7)")
+            is_merged = id(stays[0]) in self.merged
+            return _as_written(stays, written) or (merged if is_merged else _SHOWN)
+        if path is None or path not in self.guidelines:
+            return self._gone(*segment, written if path is None else None)
+        guideline, moved = self.guidelines[path], self.moved.get(path)
+        if is_blank(guideline.text):
+            return "dropped", "a blank guideline is none (rule 2)"
+        if moved is None:
+            return "lost", "a guideline that no section of the system message holds"
+        if (guideline.message, guideline.content) != segment:
+            return "referenced", f"moved by {guideline.moved_by} once (rule 4)"
+        return _as_written(moved, written) or ("moved", f"by {guideline.moved_by} (rule 4)")
 
     def fates_of_calls(self, index: int, message: TestMessage) -> Iterator[Fate]:
         """Yield the fates of a message's thinking and calls."""
@@ -166,29 +169,12 @@ class _Sent:
             elif now.get(tool.name) != tool:
                 yield Fate(where, "changed", f"by {stage or 'a stage'}")
 
-    def _fate_of_guideline(self, segment: tuple[int, int], content: object, path: str) -> _Fate:
-        guideline, moved = self.guidelines[path], self.moved.get(path)
-        if is_blank(guideline.text):
-            return "dropped", "a blank guideline is none (rule 2)"
-        if moved is None:
-            return "lost", "a guideline that no section of the system message holds"
-        if (guideline.message, guideline.content) != segment:
-            return "referenced", f"moved by {guideline.moved_by} once (rule 4)"
-        changed = _as_written(moved, _written(content, path, self.conversion.case))
-        return changed or ("moved", f"by {guideline.moved_by} (rule 4)")
-
-    def _fate_of_missing(self, segment: tuple[int, int], content: object) -> _Fate:
-        if loss := self.losses.get(segment) or self.losses.get((segment[0], None)):
+    def _gone(self, message: int, at: int | None = None, text: object = None) -> _Fate:
+        """Return the fate of what is not sent; ``text`` is what the suite has of it."""
+        if loss := self.losses.get((message, at)) or self.losses.get((message, None)):
             return "dropped", loss
-        match content:
-            case str(text) | {"type": "text", "value": str(text)} if is_blank(text):
-                return "dropped", "blank text is no content (rule 2)"
-        return self._gone(*segment)
-
-    def _gone(self, message: int, at: int | None = None) -> _Fate:
-        """Return the fate of what is not sent, and no rule for texts explains."""
-        if loss := self.losses.get((message, None)):
-            return "dropped", loss
+        if isinstance(text, str) and is_blank(text):
+            return "dropped", "blank text is no content (rule 2)"
         if self.conversion.chat is None and not self.conversion.question:
             return "lost", "the pipeline gives neither a chat prompt nor a question"
         by = self.conversion.altered
@@ -380,10 +366,9 @@ def within(found: Explanation, extent: Extent) -> Explanation | None:
         Message(each.role, held(each.spans), held(each.thinking), held(each.calls), each.data)
         for each in found.chat or ()
     )
-    shown = tuple(message for message in messages if message.shown)
     begun = extent._replace(around=frozenset())  # else the first setting is held for all others
     said = {
-        "chat": None if found.chat is None else shown,
+        "chat": None if found.chat is None else tuple(each for each in messages if each.shown),
         "system": held(found.system),
         "question": held(found.question),
         "fates": tuple(fate for fate in found.fates if extent.holds(fate.where)),

@@ -87,7 +87,13 @@ class AnswerReport:
 
     def __init__(self, results: str, before: str | None = None, prices: str | None = None) -> None:
         self.results, self.before = results, before
-        self.sides = [{} if before is None else _read(before), _read(results)]
+        # The last result of each case, target and repeat.
+        self.sides: list[dict[tuple[str, str, str, int], Answer]] = [
+            {(a.suite, a.id, a.target, a.repeat): a for _, a in read_results(path, Answer)}
+            if path is not None
+            else {}
+            for path in (before, results)
+        ]
         self._price = cache(lambda *of: price_of(of[0], prices, with_shipped=of[1] != "azure"))
         targets = [{key[2] for key in side} for side in self.sides]
         if [*map(len, targets)] == [1, 1]:  # one model is compared with another
@@ -178,11 +184,6 @@ class AnswerReport:
             dollars(sum(known)) if known and len(known) == len(costs) else "",
             f"{sum(scores) / len(scores):.3f}" if scores else "",
         )
-
-
-def _read(path: str) -> dict[tuple[str, str, str, int], Answer]:
-    """Return the last result of each case, target and repeat."""
-    return {(a.suite, a.id, a.target, a.repeat): a for _, a in read_results(path, Answer)}
 
 
 def _words(score: Any) -> str:

@@ -61,10 +61,7 @@ class Undoing:
     """
 
     def __init__(
-        self,
-        pipeline: Pipeline,
-        changes: Iterable[Cause],
-        provider: TargetProvider | None = None,
+        self, pipeline: Pipeline, changes: Iterable[Cause], provider: TargetProvider | None = None
     ) -> None:
         self._pipeline, self._provider = pipeline, provider
         self.target = "" if provider is None else provider.name
@@ -73,6 +70,37 @@ class Undoing:
         self.changes = [
             change if self._without((change,)) else replace(change, undo=None) for change in changes
         ]
+
+    def causes(
+        self, entry: CaseSummary, was: CaseSummary, new: ReviewedCase, old: ReviewedCase | None
+    ) -> Iterator[Cause]:
+        """Yield the causes of a changed prompt, by what is known of it and its texts, now and then.
+
+        ``old`` is None if it could not be converted then.
+        """
+        if old is None:
+            yield Cause(f"{entry.suite}: it could not be converted before")
+            return
+        found: list[Cause] = []
+        if _messages(new) == _messages(old):
+            sides = [side.files.keys() - {side.case.settings.schema_path} for side in (new, old)]
+            found += (Cause(f"{path} is found now") for path in sorted(sides[0] - sides[1]))
+            found += (Cause(f"{path} is no longer found") for path in sorted(sides[1] - sides[0]))
+        possible = list(_of_suite(entry, new, old))
+        if new.sent and old.sent:
+            now, then = ((each.messages, each.request.input_files) for each in (new, old))
+            if new.sent.parameters != old.sent.parameters or now == then:
+                possible.append(Cause(f"settings of the target {self.target}"))
+        groups = causes_with_effect(
+            [*possible, *self.changes],
+            lambda undone: self.digest(new, old, undone),
+            entry.digest,
+            was.digest,
+        )
+        for group in groups:
+            words = SEVERAL + first_of([each.words for each in group])
+            found.append(group[0] if len(group) == 1 else Cause(words))
+        yield from found or [Cause(UNKNOWN_CODE)]
 
     def digest(self, new: ReviewedCase, old: ReviewedCase, undone: Iterable[Cause]) -> bytes | None:
         """Return the digest of a case with some changes undone; empty if it has an error then.
@@ -122,44 +150,6 @@ class Undoing:
                 if steps:
                     self._pipelines[key] = Pipeline(steps, name=self._pipeline.name)
         return self._pipelines[key]
-
-
-def causes(
-    entry: CaseSummary,
-    was: CaseSummary,
-    new: ReviewedCase,
-    old: ReviewedCase | None,
-    undoing: Undoing,
-) -> Iterator[Cause]:
-    """Yield the causes of a changed prompt.
-
-    Args:
-        entry: the case as it is.
-        was: the case before.
-        new: its texts.
-        old: the texts before; None if it could not be converted.
-        undoing: converts it again.
-    """
-    if old is None:
-        yield Cause(f"{entry.suite}: it could not be converted before")
-        return
-    found: list[Cause] = []
-    if _messages(new) == _messages(old):
-        sides = [side.files.keys() - {side.case.settings.schema_path} for side in (new, old)]
-        found += (Cause(f"{path} is found now") for path in sorted(sides[0] - sides[1]))
-        found += (Cause(f"{path} is no longer found") for path in sorted(sides[1] - sides[0]))
-    possible = [
-        *_of_suite(entry, new, old),
-        *_of_target(new, old, undoing.target),
-        *undoing.changes,
-    ]
-    groups = causes_with_effect(
-        possible, lambda undone: undoing.digest(new, old, undone), entry.digest, was.digest
-    )
-    for group in groups:
-        words, is_one = [candidate.words for candidate in group], len(group) == 1
-        found.append(Cause(SEVERAL * (not is_one) + first_of(words), group[0].file * is_one))
-    yield from found or [Cause(UNKNOWN_CODE)]
 
 
 def causes_with_effect(
@@ -220,15 +210,6 @@ def _of_suite(entry: CaseSummary, new: ReviewedCase, old: ReviewedCase) -> Itera
     if globs != were:
         words = f"guideline patterns: {', '.join(were) or 'none'} → {', '.join(globs) or 'none'}"
         yield Cause(words, edit=lambda case: replace(case, guideline_patterns=were))
-
-
-def _of_target(new: ReviewedCase, old: ReviewedCase, target: str) -> Iterator[Cause]:
-    """Yield what may have changed what a target gets, but not the pipeline's prompt."""
-    if new.sent is None or old.sent is None:
-        return
-    is_same = (new.messages, new.request.input_files) == (old.messages, old.request.input_files)
-    if new.sent.parameters != old.sent.parameters or is_same:
-        yield Cause(f"settings of the target {target}")
 
 
 def _key_as_it_was(key: str, text: str | None, case: Case) -> Case:

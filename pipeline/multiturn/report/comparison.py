@@ -1,20 +1,21 @@
 """What is different between two sides: case by case with the causes, and each change once."""
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Literal, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.engine.costs import KeptPrefixes
+from multiturn.files.media import Media
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
-from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, causes, pipeline_changes
+from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, pipeline_changes
 from multiturn.report.sides import CaseSummary, ReportSide
 from multiturn.snapshots import attached_files, changes, privilege, snapshot_file
-from multiturn.snapshots.changes import Change, ChangeGroups, FileChange
-from multiturn.snapshots.lists import TARGET, FoundFiles, RecordedLists, body_privileges
+from multiturn.snapshots.changes import Change, FileChange
+from multiturn.snapshots.lists import FILES, PROMOTED, TARGET, FoundFiles, body_privileges
 from multiturn.snapshots.locations import Key, location_of
 from multiturn.snapshots.privilege import PrivilegeChange
 from multiturn.snapshots.renames import renames
@@ -37,8 +38,8 @@ class Comparison(Struct, frozen=True):
     now: CaseSummary | None  # None if it was removed
     then: CaseSummary | None = None  # None if it was not there, or nothing is compared
     causes: tuple[str, ...] = ()  # what has changed its texts, in words
-    files: Mapping[str, str] = {}  # those of them that are attached files, by path
     privileges: tuple[PrivilegeChange, ...] = ()
+    change: FileChange | None = None  # of its snapshot, or else of ``target.lock``
 
     @property
     def case(self) -> CaseSummary:
@@ -64,7 +65,11 @@ class Report(Struct):
     # first; then in the order of the suites.
     comparisons: list[Comparison]
     errors: list[str]  # that belong to no case
-    provider: TargetProvider | None = None  # of the target whose prompts are compared
+    # Each change once, the dangerous ones first. They are those of ``snapshot --check``, if the
+    # snapshots are those of the revision. Cases that failed are in none.
+    changes: list[Change] = []
+    growth: str = ""  # what they cost, in words
+    media: tuple[Media, ...] = ()  # that have changed, as they were and as they are
 
     @property
     def sample(self) -> str:
@@ -127,64 +132,149 @@ def compare(
         pipeline: which has converted the cases of ``now``; it finds the causes of changes.
         provider: of the target whose prompts are compared; None for those of the pipeline.
     """
-    errors, pipeline_words = list(now.errors), list[str]()
     if then is None or pipeline is None:
-        found = [Comparison("failed" if c.error else "same", c) for c in now.cases.values()]
-    else:
-        errors += (f"at {against}: {each}" for each in then.errors if each not in errors)
-        undoing = Undoing(pipeline, pipeline_changes(then.pipeline, now.pipeline), provider)
-        found = list(_comparisons(now, then, undoing))
-        if now.pipeline.name != then.pipeline.name:
-            pipeline_words.append(f"{now.pipeline.name} in place of {then.pipeline.name}")
-        pipeline_words += (change.words for change in undoing.changes)
-    sizes = Counter(comparison.causes for comparison in found)
+        cases = [Comparison("failed" if c.error else "same", c) for c in now.cases.values()]
+        return Report(now, then, against, (), _in_order(cases), list(now.errors))
+    undoing = Undoing(pipeline, pipeline_changes(then.pipeline, now.pipeline), provider)
+    sides = _Sides(now, then, undoing, provider)
+    comparisons = _in_order([*sides.comparisons()])
+    others = [f"at {against}: {each}" for each in then.errors if each not in now.errors]
+    words = [change.words for change in undoing.changes]
+    if now.pipeline.name != then.pipeline.name:
+        words.insert(0, f"{now.pipeline.name} in place of {then.pipeline.name}")
+    changed = [(c.change, c.change.old, c.change.new) for c in comparisons if c.change]
+    new_cases = {file.case for file, old, _ in changed if not old}
+    found = changes.group_changes(changed, sides.files.changed_files(sides.promoted, new_cases))
+    tokens = changes.total_growth(each.growth for each in found)
+    growth = changes.growth_in_words(tokens, 1) if tokens and round(tokens) else ""
+    return Report(
+        *(now, then, against, tuple(words), comparisons, [*now.errors, *others], found),
+        growth="; ".join(filter(None, (growth, sides.kept.in_words if sides.kept else ""))),
+        media=tuple(each for each in sides.files.contents() if isinstance(each, Media)),
+    )
+
+
+def _in_order(comparisons: list[Comparison]) -> list[Comparison]:
+    sizes = Counter(comparison.causes for comparison in comparisons)
     first = {causes: at for at, causes in enumerate(sizes)}
 
     def order(comparison: Comparison) -> tuple[int, int, int, int]:
         status, why = STATUSES.index(comparison.status), comparison.causes
         return status, -min(len(why), 2), -sizes[why], first[why]
 
-    found.sort(key=order)
-    return Report(now, then, against, tuple(pipeline_words), found, errors, provider)
+    return sorted(comparisons, key=order)
 
 
-def _comparisons(now: ReportSide, then: ReportSide, undoing: Undoing) -> Iterator[Comparison]:
-    """Yield each case of two sides, those of now first."""
-    names = _renames(now, then)
-    promoted = list(files_of(then, now).privileges())
-    for key, case in now.cases.items():
-        was = then.cases.get(names.get(key, key))
-        if was is None and case.suite in then.broken:
-            was = CaseSummary(*key, error=_UNKNOWN)
-        if case.error:
-            yield Comparison("failed", case, was)
-        elif was is not None and case.digest == was.digest:
-            yield Comparison("renamed" if key in names else "same", case, was)
-        else:
-            new = now.read(case)
-            privileges = [each for each in promoted if each.promotions & case.promoted]
-            paths = [each.path for each in privileges]
-            texts = (attached_files.text_to_review(new.files.get(path, "")) for path in paths)
-            pairs = zip(privileges, texts, strict=True)
-            privileges = [replace(p, text=text) if p.is_new else p for p, text in pairs]
-            if was is None:
-                yield Comparison("added", case, privileges=tuple(privileges))
-                continue
-            old = None if was.error else then.read(was)
-            found = list(causes(case, was, new, old, undoing))
-            why = tuple(each.words for each in found)
-            files = {each.file: each.words for each in found if each.file}
-            privileges += _other_privileges(new, old, why, undoing.changes, paths)
-            if old and (new.sent and new.sent.parameters) != (old.sent and old.sent.parameters):
-                privileges += body_privileges(then.pipeline.lock, now.pipeline.lock)
-            status: Status = "renamed" if key in names else "changed"
-            yield Comparison(status, case, was, why, files, tuple(privileges))
-    renamed = set(names.values())
-    for key, case in then.cases.items():
-        if key not in now.cases and key not in renamed:
-            gone = Comparison("removed", None, case)
-            is_broken = case.suite in now.broken
-            yield Comparison("failed", replace(case, error=_UNKNOWN), case) if is_broken else gone
+class _Sides:
+    """What is different between two sides, case by case."""
+
+    def __init__(
+        self, now: ReportSide, then: ReportSide, undoing: Undoing, provider: TargetProvider | None
+    ) -> None:
+        self.now, self.then, self.undoing = now, then, undoing
+        self.files = files_of(then, now)
+        self.promoted = list(self.files.privileges())
+        self.kept = KeptPrefixes(provider) if provider and provider.has_cache else None
+
+    def comparisons(self) -> Iterator[Comparison]:
+        """Yield each case of both sides, those of now first."""
+        now, then = self.now, self.then
+        names = _renames(now, then)
+        for key, case in now.cases.items():
+            was = then.cases.get(names.get(key, key))
+            if was is None and case.suite in then.broken:
+                was = CaseSummary(*key, error=_UNKNOWN)
+            if case.error:
+                yield Comparison("failed", case, was)
+            elif key in names:
+                yield self._changed("renamed", case, was)
+            elif was is None or case.digest != was.digest:
+                yield self._changed("changed" if was else "added", case, was)
+            else:
+                yield Comparison("same", case, was)
+        renamed = set(names.values())
+        for key, case in then.cases.items():
+            if key not in now.cases and key not in renamed:
+                if case.suite in now.broken:
+                    yield Comparison("failed", replace(case, error=_UNKNOWN), case)
+                else:
+                    yield self._changed("removed", None, case)
+
+    def _changed(
+        self, status: Status, now: CaseSummary | None, then: CaseSummary | None
+    ) -> Comparison:
+        """Compare the texts of a case."""
+        new = self.now.read(now) if now else None
+        old = self.then.read(then) if then and not then.error else None
+        promoted = [each for each in self.promoted if new and each.promotions & new.promoted]
+        paths = {each.path for each in promoted}
+        was, files = (side.files if side else {} for side in (old, new))
+        self.files.known |= was
+        found: list[Cause] = []
+        privileges: list[PrivilegeChange] = []
+        if new:
+            self.files.add_texts(new)
+        if now and new and (then is None or now.digest != then.digest):
+            for each in promoted:
+                text = attached_files.text_to_review(files.get(each.path, ""))
+                privileges.append(replace(each, text=text) if each.is_new else each)
+            if then is not None:
+                found = list(self.undoing.causes(now, then, new, old))
+                privileges += self._other_privileges(new, old, [c.words for c in found], paths)
+        before, after = ((*side.tools, *side.prompt) if side else () for side in (old, new))
+        if old and new and self.kept:
+            self.kept.add(new.suite, before, after)
+        why = tuple(each.words for each in found)
+        comparison = Comparison(status, now, then, why, tuple(privileges))
+        if (change := self._snapshot_change(comparison, old, new)) is None:
+            return comparison
+        # A file that changed has a change of its own, with its cause and its privilege.
+        changed = [p for p in files if was.get(p) != files[p] or p in paths]
+        others = tuple(each.words for each in found if each.file not in changed)
+        own = {each.identity for each in self.promoted if not each.is_new}
+        change = replace(
+            change,
+            privileges=tuple(str(each) for each in privileges if each.identity not in own),
+            causes=others or why,
+            growth=changes.prompt_growth(before, after, was, {**was, **files}),
+        )
+        return replace(comparison, change=change)
+
+    def _snapshot_change(
+        self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
+    ) -> FileChange | None:
+        """Return how the snapshot of a case, or else ``target.lock``, differs; None if neither."""
+        key, was = comparison.case.key, comparison.was
+        records = [case and snapshot_record(case) for case in (old, new)]
+        if records[0] == records[1]:
+            then, now = self.then.pipeline.lock, self.now.pipeline.lock
+            is_of_target = then != now and old and new and old.sent != new.sent
+            return FileChange(TARGET, key, then, now) if is_of_target else None
+        before, after = (snapshot_file.plain_text_of(each) if each else "" for each in records)
+        if before == after and was is None:  # only the size of an image or the like
+            return None
+        old_name = location_of(*was.key) if was else ""
+        return FileChange(location_of(*key), key, before, after, old_name)
+
+    def _other_privileges(
+        self, new: ReviewedCase, old: ReviewedCase | None, why: list[str], named: Container[str]
+    ) -> Iterator[PrivilegeChange]:
+        """Yield the other changes of privilege in a case, and what made them.
+
+        Left out are the files that are named already, and what a stage adds if the stages are the
+        same: where there is a second guideline, for one, both get headers.
+        """
+        pipeline = self.undoing.changes
+        have_changed = pipeline or UNKNOWN_CODE in why
+        if old:
+            yield from privilege.body_changes(old.request.settings.body, new.request.settings.body)
+        for change in privilege.privilege_changes(old.judged if old else (), new.judged, named):
+            if change.stage is None or have_changed:
+                by_stage = {each.words for each in pipeline if each.stage == (change.stage or None)}
+                of_stage = (each for each in why if each in by_stage)
+                yield replace(change, causes=tuple(of_stage) or tuple(why))
+        if old and (new.sent and new.sent.parameters) != (old.sent and old.sent.parameters):
+            yield from body_privileges(self.then.pipeline.lock, self.now.pipeline.lock)
 
 
 def _renames(now: ReportSide, then: ReportSide) -> dict[Key, Key]:
@@ -202,46 +292,12 @@ def _renames(now: ReportSide, then: ReportSide) -> dict[Key, Key]:
 
 def files_of(then: ReportSide, now: ReportSide) -> FoundFiles:
     """Return the attached files of a side, beside those of another one."""
-    found = FoundFiles(RecordedLists())
+    found = FoundFiles({PROMOTED: {}, FILES: {}})
     for side in (then, now):
         found = FoundFiles(found.found)
         for case in side.cases.values():
             found.add_entries(case.key, case.promoted, case.files)
     return found
-
-
-def _other_privileges(
-    new: ReviewedCase,
-    old: ReviewedCase | None,
-    why: tuple[str, ...],
-    pipeline: Sequence[Cause],
-    promoted: Container[str],
-) -> Iterator[PrivilegeChange]:
-    """Yield the other changes of privilege in a case, and what made them.
-
-    Left out are the files that are named already, and what a stage adds if the stages are the
-    same: where there is a second guideline, for one, both get headers.
-    """
-    have_changed = pipeline or UNKNOWN_CODE in why
-    if old:
-        yield from privilege.body_changes(old.request.settings.body, new.request.settings.body)
-    for change in privilege.privilege_changes(old.judged if old else (), new.judged, promoted):
-        if change.stage is None or have_changed:
-            by_stage = {each.words for each in pipeline if each.stage == (change.stage or None)}
-            yield replace(change, causes=tuple(each for each in why if each in by_stage) or why)
-
-
-def report_changes(report: Report) -> tuple[list[Change], str]:
-    """Return each change of a report once, the dangerous ones first; and what they cost, in words.
-
-    They are those of ``snapshot --check``, if the snapshots are those of the revision that the
-    report compares with. Cases that failed are in none.
-    """
-    found = ReportChanges(report)
-    for comparison in report.comparisons:
-        if found.takes(comparison):
-            found.add(comparison, *report.texts(comparison))
-    return found.changes()
 
 
 def titled(found: Sequence[Change]) -> Iterator[tuple[Change, str, str]]:
@@ -279,69 +335,3 @@ def diff_lines(report: Report, comparison: Comparison) -> list[str]:
         return []
     texts = (snapshot_file.plain_text_of(snapshot_record(side, inline=True)) for side in (old, new))
     return snapshot_file.with_short_digests(compare_texts(*texts)[1])
-
-
-class ReportChanges:
-    """Collects the changes of a report, case by case; see ``report_changes``."""
-
-    def __init__(self, report: Report) -> None:
-        self.report = report
-        self.files = files_of(report.then or report.now, report.now)
-        self.promoted = list(self.files.privileges())
-        self.target_locks = [side.pipeline.lock for side in (report.then, report.now) if side]
-        self.groups = ChangeGroups()
-        self.new_cases: set[Key] = set()
-        provider = report.provider
-        self.kept = KeptPrefixes(provider) if provider and provider.has_cache else None
-
-    def changes(self) -> tuple[list[Change], str]:
-        """Return the changes of the cases that were added, and what they cost, in words."""
-        files = self.files.changed_files(self.promoted, self.new_cases)
-        found = self.groups.changes(files)
-        growth = changes.total_in_words(each.growth for each in found)
-        return found, "; ".join(filter(None, (growth, self.kept.in_words if self.kept else "")))
-
-    def takes(self, comparison: Comparison) -> bool:
-        """Return whether a case may have a change."""
-        return self.report.then is not None and comparison.status not in ("failed", "same")
-
-    def add(
-        self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
-    ) -> None:
-        """Add what is different in a case."""
-        was, files = (side.files if side else {} for side in (old, new))
-        promoted = {each.path for each in self.promoted if new and each.promotions & new.promoted}
-        changed = [p for p in files if was.get(p) != files[p] or p in promoted]
-        self.files.known |= was
-        if new is not None:
-            self.files.add_texts(new)
-            self.new_cases |= {new.key} if old is None else set()
-        before, after = ((*side.tools, *side.prompt) if side else () for side in (old, new))
-        if old and new and self.kept:
-            self.kept.add(new.suite, before, after)
-        if (file := self.snapshot_change(comparison, old, new)) is None:
-            return
-        # A file that changed has a change of its own, with its cause and its privilege.
-        own_causes = {comparison.files.get(path) for path in changed}
-        others = tuple(each for each in comparison.causes if each not in own_causes)
-        own = {each.identity for each in self.promoted if not each.is_new}
-        privileges = tuple(str(p) for p in comparison.privileges if p.identity not in own)
-        growth = changes.prompt_growth(before, after, was, {**was, **files})
-        causes = others or comparison.causes
-        file = replace(file, privileges=privileges, causes=causes, growth=growth)
-        self.groups.add(file, file.old, file.new)
-
-    def snapshot_change(
-        self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
-    ) -> FileChange | None:
-        """Return how the snapshot of a case, or else ``target.lock``, differs; None if neither."""
-        key, was, name = comparison.case.key, comparison.was, location_of(*comparison.case.key)
-        records = [case and snapshot_record(case) for case in (old, new)]
-        then, at = self.target_locks
-        if records[0] == records[1]:
-            is_of_target = then != at and old and new and old.sent != new.sent
-            return FileChange(TARGET, key, then, at) if is_of_target else None
-        before, now = (snapshot_file.plain_text_of(record) if record else "" for record in records)
-        if before == now and was is None:  # only the size of an image or the like
-            return None
-        return FileChange(name, key, before, now, location_of(*was.key) if was else "")

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from multiturn.explaining.record import to_json
 from multiturn.explaining.spans import Spans, has_media
-from multiturn.files.media import Media
 from multiturn.report.answers import AnswerReport
-from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, ReportChanges, titled
+from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, titled
 from multiturn.report.images import Images
 from multiturn.report.sides import spans_shown
 from multiturn.snapshots.changes import Change
@@ -117,22 +116,17 @@ class _Data(_Lines):
 
     def packed(self) -> str:
         """Return the lines in base 64."""
-        found = ReportChanges(self.report)
         for comparison in self.report.comparisons:
-            if self.is_shown(comparison) or found.takes(comparison):
+            if self.is_shown(comparison):
                 old, new = self.report.texts(comparison)
-                if found.takes(comparison):
-                    found.add(comparison, old, new)
-                if self.is_shown(comparison):
-                    texts = {"then": None if comparison.status == "same" else old, "now": new}
-                    self.write({name: self.side(side) for name, side in texts.items() if side})
-        head = self.head(*found.changes())
-        media = (each for each in found.files.contents() if isinstance(each, Media))
-        if records := self.images.records(media, self.number):
+                texts = {"then": None if comparison.status == "same" else old, "now": new}
+                self.write({name: self.side(side) for name, side in texts.items() if side})
+        head = self.head()
+        if records := self.images.records(self.report.media, self.number):
             head["media"] = records
         return self.ended(head)
 
-    def head(self, changes: list[Change], growth: str) -> dict[str, Any]:
+    def head(self) -> dict[str, Any]:
         """Return what the page knows without the texts."""
         report, target = self.report, self.report.now.pipeline.target
         return {
@@ -147,8 +141,8 @@ class _Data(_Lines):
             ],
             "most": MOST_PRIVILEGES,
             "comparison": self.comparison(),
-            "differences": [self.difference(*each) for each in titled(changes)],
-            "growth": growth,
+            "differences": [self.difference(*each) for each in titled(report.changes)],
+            "growth": report.growth,
             "target": target,
             "cases": list(map(self.case, report.comparisons)),
         }

@@ -13,7 +13,6 @@ from multiturn.report.comparison import (
     Comparison,
     Report,
     Status,
-    report_changes,
     titled,
 )
 from multiturn.snapshots.changes import Change, name_cases
@@ -44,8 +43,7 @@ def to_markdown(report: Report) -> bytes:
         for status, number in _counts(report).items()
         if report.against or status == "failed"
     )
-    changes, growth = report_changes(report)
-    title = "; ".join(filter(None, (_title(report), growth)))
+    title = "; ".join(filter(None, (_title(report), report.growth)))
     text = f"## {title}\n\nPipeline {_code(report.shown)}{compared}"
     text += f": {counts}.\n" if counts else ".\n"
     text += f"\nThis is {report.sample}.\n" if report.sample else ""
@@ -57,7 +55,7 @@ def to_markdown(report: Report) -> bytes:
     tables = list(_tables(report))
     for table in (table for status, table in tables if status == "failed"):
         comment.add("table", table)
-    shown = [(each[0], *_change(*each)) for each in titled(changes)]
+    shown = [(each[0], *_change(*each)) for each in titled(report.changes)]
     reserved = sum(_size(heading) + len(_TOO_LONG) for each, heading, _ in shown if each.privileges)
     for each, heading, lines in shown:
         reserved -= _size(heading) + len(_TOO_LONG) if each.privileges else 0

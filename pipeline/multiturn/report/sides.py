@@ -230,18 +230,15 @@ class ReportSide:
                     self._images[digest] = file.tell(), len(data)
                     file.write(data)
                 case entry, texts:
-                    self._add(entry, texts)
-
-    def _add(self, entry: CaseSummary, texts: bytes) -> None:
-        if not entry.id:
-            self.broken.add(entry.suite)
-        if entry.error and (not entry.id or entry.key in self.cases):
-            self.errors.append(entry.error)
-        elif entry.key in self.cases:
-            raise one_name(entry.suite)
-        else:
-            self.cases[entry.key] = replace(entry, at=self._file.tell())
-            self._file.write(texts)
+                    if not entry.id:
+                        self.broken.add(entry.suite)
+                    if entry.error and (not entry.id or entry.key in self.cases):
+                        self.errors.append(entry.error)
+                    elif entry.key in self.cases:
+                        raise one_name(entry.suite)
+                    else:
+                        self.cases[entry.key] = replace(entry, at=file.tell())
+                        file.write(texts)
 
     def read(self, entry: CaseSummary) -> ReviewedCase:
         """Return the texts of a case that could be converted."""

@@ -1,7 +1,7 @@
 """Attached files as reviewers see them: texts, or images, documents and audio by what is known."""
 
 import os
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from contextlib import suppress
 
 from toolz import unique
@@ -10,7 +10,7 @@ from multiturn.errors import MultiturnError
 from multiturn.files.media import Media
 from multiturn.snapshots.locations import digest
 from multiturn.snapshots.text_diff import changed_lines
-from multiturn.text import first_of, size_in_words
+from multiturn.text import size_in_words
 
 Attached = str | Media  # a file: its text, or its media
 
@@ -34,36 +34,20 @@ def change_in_words(path: str, old: Attached, new: Attached, *, has_lines: bool 
         return f"{path} {changed_lines(old, new) if has_lines else 'changed'}"
     if isinstance(old, str) or isinstance(new, str) or old.kind != new.kind:
         return f"{path}: {_type_and_size(old)} became {_type_and_size(new)}"
-    return f"{path}: {new.kind} changed: {_changed_sizes(old, new)}"
-
-
-def new_in_words(path: str, new: Attached, known: Mapping[str, str]) -> str:
-    """Return that a file is new; of media, also whose bytes they were.
-
-    Args:
-        path: of the file.
-        new: what it is.
-        known: the digests of files as they were, by their paths.
-    """
-    same = [other for other, sha256 in known.items() if sha256 == digest(new) and other != path]
-    has_others = isinstance(new, Media) and same
-    return f"{path} is new" + (f", with the bytes of {first_of(same)}" if has_others else "")
+    was, now = size_in_words(old.size), size_in_words(new.size)
+    if old.media_type != new.media_type:
+        sizes = f"{old.media_type}, {was}, to {new.media_type}, {now}"
+    elif old.size == new.size:
+        sizes = f"other bytes, {now} as before"
+    else:
+        sizes = f"{was} to {now}" if was != now else f"{old.size:,} to {new.size:,} bytes"
+    return f"{path}: {new.kind} changed: {sizes}"
 
 
 def _type_and_size(attached: Attached) -> str:
     if isinstance(attached, str):
         return "text"
     return f"{attached.kind_in_words} of {size_in_words(attached.size)}"
-
-
-def _changed_sizes(old: Media, new: Media) -> str:
-    """Return what is different between the bytes of two media of one kind."""
-    was, now = size_in_words(old.size), size_in_words(new.size)
-    if old.media_type != new.media_type:
-        return f"{old.media_type}, {was}, to {new.media_type}, {now}"
-    if old.size == new.size:
-        return f"other bytes, {now} as before"
-    return f"{was} to {now}" if was != now else f"{old.size:,} to {new.size:,} bytes"
 
 
 def earlier_text(root: str, path: str, digests: Set[str]) -> str | None:

@@ -8,18 +8,18 @@ from os.path import basename
 from multiturn.errors import Place
 from multiturn.explaining.spans import Span
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.snapshots import snapshot_file
 from multiturn.snapshots.reviewed_case import ReviewedCase
+from multiturn.snapshots.snapshot_file import RecordedSnapshot, snapshot_record
 
 _NARROWEST = 20  # characters of a line of a folded text
 
 
-def new_spans(case: ReviewedCase, old: str) -> Iterator[tuple[str, Span, list[str]]]:
+def new_spans(case: ReviewedCase, old: RecordedSnapshot) -> Iterator[tuple[str, Span, list[str]]]:
     """Yield the role and each span with what its old snapshot has in no message of that role.
 
     These are lines, or the path of a file.
     """
-    known, data = _known(old), [each.data for each in snapshot_file.recorded_messages(old)]
+    known, data = _known(old), [each.data for each in old.messages]
     for message in case.judged:
         more = () if message.data in data else (*message.thinking, *message.calls)
         for span in (*message.spans, *more):
@@ -28,7 +28,7 @@ def new_spans(case: ReviewedCase, old: str) -> Iterator[tuple[str, Span, list[st
                 yield message.role, span, new
 
 
-def new_lines(case: ReviewedCase, old: str, pipeline: Pipeline) -> Iterator[Place]:
+def new_lines(case: ReviewedCase, old: RecordedSnapshot, pipeline: Pipeline) -> Iterator[Place]:
     """Yield the lines of new texts and files, then of settings, and of options of the pipeline.
 
     What is gone has no line, and so have the settings of a target. The first arguments are those
@@ -46,9 +46,8 @@ def new_lines(case: ReviewedCase, old: str, pipeline: Pipeline) -> Iterator[Plac
             if role == "system" and (pattern := patterns.get(span.path)) is not None:
                 first, texts = 1, [f"{quote}{pattern}" for quote in "\"' "]
         yield _line_with(span, first, texts)
-    was = snapshot_file.recorded_settings(old)
-    for key, value in snapshot_file.snapshot_record(case).get("settings", {}).items():
-        if value != was.get(key):
+    for key, value in snapshot_record(case).get("settings", {}).items():
+        if value != old.settings.get(key):
             yield case.case.places.get(f"execution.{key}", Place())
     options = {step.name: step.options for step in pipeline.steps}
     for _, span, _ in found:
@@ -58,10 +57,9 @@ def new_lines(case: ReviewedCase, old: str, pipeline: Pipeline) -> Iterator[Plac
                 yield pipeline.places.get((span.stage or "", name), Place())
 
 
-def _known(old: str) -> set[tuple[str, str]]:
+def _known(old: RecordedSnapshot) -> set[tuple[str, str]]:
     """Return each line and each file of a snapshot, with its role."""
-    messages = snapshot_file.recorded_messages(old)
-    spans = ((message.role, span) for message in messages for span in message.spans)
+    spans = ((message.role, span) for message in old.messages for span in message.spans)
     return {(role, text) for role, span in spans for text in (span.path, *_lines(span))}
 
 

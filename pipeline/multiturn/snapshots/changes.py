@@ -5,9 +5,9 @@ attached file, which is one wherever that file is used. It is accepted as a whol
 ``snapshot --check`` as text, JSON and annotations, ``--review``, ``--accept``, and reports as a
 page and in Markdown show the same ones.
 
-They are made of the files of the folder of snapshots, then and now (``ChangeGroups``), and of
-attached files, then and now (``FoundFiles``). A run of ``multiturn snapshot`` has both;
-a report makes both of its two sides. It is pure: nothing is read or written.
+They are made of the files of the folder of snapshots, then and now, and of attached files, then and
+now (``FoundFiles``). A run of ``multiturn snapshot`` has both; a report makes both of its two
+sides. It is pure: nothing is read or written.
 
 Growth is in tokens. They are estimated, whatever the target: what a review says must not depend on
 the packages that are installed.
@@ -24,7 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from toolz import groupby, unique
 
-from multiturn.errors import Place, quoted
+from multiturn.errors import quoted
 from multiturn.explaining.record import to_json
 from multiturn.explaining.spans import Message, Span
 from multiturn.files.media import Media
@@ -103,7 +103,6 @@ class Change(Struct, frozen=True, kw_only=True):
     what: str = ""  # in words; empty if only the lines say it
     path: str = ""  # of the attached file, from the root; empty for cases
     line: int = 0  # the first of the file that has changed; 0 if that is not known
-    place: Place = Place()  # of the file and line to show it at, from the current folder
     lines: tuple[str, ...] = ()  # of a diff, without file names; of new or unknown ones, all lines
     privileges: tuple[str, ...] = ()  # the changes of privilege that it has, in words
     causes: tuple[str, ...] = ()  # in words; empty if they are not known
@@ -157,80 +156,75 @@ def file_lines(old: Attached | None, new: Attached) -> tuple[bool, int, tuple[st
 
 
 def change_key(*values: object) -> str:
-    """Return the key of a change that some values make."""
+    """Return a hash of values, each with its length, so that no two lists give the same."""
     key = hashlib.blake2b(digest_size=8)
-    _add(key, *values)
+    for value in values:
+        text = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
+        key.update(b"%d " % len(text) + text)
     return key.hexdigest()
 
 
-def _change(lines: Iterable[str], files: Sequence[FileChange], key: hashlib.blake2b) -> Change:
-    """Return the change of snapshots that differ in the same way."""
-    first, cases = files[0], tuple(each.case for each in files if each.case)
-    return Change(
-        key=key.hexdigest(),
-        kind=first.state,
-        cases=cases,
-        lines=tuple(lines),
-        privileges=tuple(unique(chain(*(each.privileges for each in files)))),
-        causes=tuple(unique(chain(*(each.causes for each in files)))),
-        growth=total_growth(each.growth for each in files) if cases else None,
-        files=tuple(files),
-        is_compared=bool(first.old and first.new),
-    )
+_Group = tuple[list[str], list[FileChange], list[object]]  # lines, files, what makes the key
 
 
-_Group = tuple[list[str], list[FileChange], hashlib.blake2b]  # lines, files, hash
+def group_changes(
+    compared: Iterable[tuple[FileChange, str, str]], attached: Iterable[Change]
+) -> list[Change]:
+    """Return each change once: the dangerous ones first, then those of most cases.
 
+    Snapshots in which no more than some media have changed belong to the change of the first
+    of these files; others whose texts are the same are changes by themselves.
 
-class ChangeGroups:
-    """Collects snapshots one by one, in groups that differ in the same way."""
-
-    def __init__(self) -> None:
-        self._groups: dict[Hashable, _Group] = {}
-        self._same_text: list[FileChange] = []
-
-    def add(self, file: FileChange, old: str, new: str) -> None:
-        """Add a snapshot, or ``target.lock``; the other lists follow from these.
-
-        ``old`` and ``new`` are its texts as ``plain_text`` gives them.
-        """
+    Args:
+        compared: snapshots and ``target.lock``, from which the other lists follow; with the texts
+            of each, old and new, as ``plain_text`` gives them.
+        attached: the changes of attached files.
+    """
+    groups: dict[Hashable, _Group] = {}
+    same_text: list[FileChange] = []
+    for file, old, new in compared:
         if old == new and file.state == "changed":
-            self._same_text.append(file)
+            same_text.append(file)
         else:
             # The same texts in another form are compared as they are written.
-            self._group(file, *(file.texts if old == new else (old, new)))
+            _add_to_group(groups, file, *(file.texts if old == new else (old, new)))
+    found = {each.path: each for each in attached}
+    files: dict[str, list[FileChange]] = {path: [] for path in found}
+    for file in same_text:
+        was, now = (snapshot_file.read_snapshot(text).named for text in (file.old, file.new))
+        paths = (path for path in now if path in found and was.get(path) != now[path])
+        if (path := next(paths, None)) is None:
+            _add_to_group(groups, file, *file.texts)
+        else:
+            files[path].append(file)
+    changes = [replace(each, files=tuple(files[path])) for path, each in found.items()]
+    for lines, those, values in groups.values():
+        first, cases = those[0], tuple(each.case for each in those if each.case)
+        changes.append(
+            Change(
+                key=change_key(*values),
+                kind=first.state,
+                cases=cases,
+                lines=tuple(lines),
+                privileges=tuple(unique(chain(*(each.privileges for each in those)))),
+                causes=tuple(unique(chain(*(each.causes for each in those)))),
+                growth=total_growth(each.growth for each in those) if cases else None,
+                files=tuple(those),
+                is_compared=bool(first.old and first.new),
+            )
+        )
+    return sorted(changes, key=_rank)
 
-    def _group(self, file: FileChange, old: str, new: str) -> None:
-        identity, lines = _compare(file, old, new)
-        group: _Group = snapshot_file.with_short_digests(lines), [], hashlib.blake2b(digest_size=8)
-        _, files, key = self._groups.setdefault(identity, group)
-        files.append(file)
-        # A report has target.lock for each case that it changes.
-        case = None if file.name.endswith(".lock") else file.case
-        if case or len(files) == 1:
-            _add(key, case, *((old, new) if old != new else ()))
 
-    def changes(self, attached: Iterable[Change]) -> list[Change]:
-        """Return each change once: the dangerous ones first, then those of most cases.
-
-        Snapshots in which no more than some media have changed belong to the change of the first
-        of these files; others whose texts are the same are changes by themselves.
-
-        Args:
-            attached: the changes of attached files.
-        """
-        found = {each.path: each for each in attached}
-        files: dict[str, list[FileChange]] = {path: [] for path in found}
-        for file in self._same_text:
-            was, now = map(snapshot_file.named_media_in, (file.old, file.new))
-            paths = (path for path in now if path in found and was.get(path) != now[path])
-            if (path := next(paths, None)) is None:
-                self._group(file, *file.texts)
-            else:
-                files[path].append(file)
-        changes = [replace(each, files=tuple(files[path])) for path, each in found.items()]
-        changes += (_change(*group) for group in self._groups.values())
-        return sorted(changes, key=_rank)
+def _add_to_group(groups: dict[Hashable, _Group], file: FileChange, old: str, new: str) -> None:
+    identity, lines = _compare(file, old, new)
+    group: _Group = snapshot_file.with_short_digests(lines), [], []
+    _, files, values = groups.setdefault(identity, group)
+    files.append(file)
+    # A report has target.lock for each case that it changes.
+    case = None if file.name.endswith(".lock") else file.case
+    if case or len(files) == 1:
+        values += (case, old, new) if old != new else (case,)
 
 
 def _rank(change: Change) -> tuple[bool, int, bool, int]:
@@ -263,14 +257,6 @@ def name_cases(cases: Sequence[Key], most: int = _NAMED) -> str:
     suites = groupby(itemgetter(0), cases[:most]).items()
     names = "; ".join(f"{suite}: {', '.join(id_ for _, id_ in those)}" for suite, those in suites)
     return names if len(cases) <= most else f"{len(cases):,} cases, such as {names}"
-
-
-def _add(key: "hashlib.blake2b", *values: object) -> None:
-    """Add values to a hash, each with its length, so that no two lists give the same."""
-    for value in values:
-        text = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
-        key.update(b"%d " % len(text))
-        key.update(text)
 
 
 def prompt_growth(
@@ -313,22 +299,10 @@ def _size_of_data(message: Message) -> float:
     return estimated_tokens(to_json(message.data).decode().rstrip()) if message.data else 0
 
 
-def occurrences(path: str, text: str, messages: Iterable[Message]) -> int:
-    """Return how often messages have the text of an attached file in full."""
-    spans = (span for message in messages for span in message.spans)
-    return sum(span.path == path and span.stage is None and span.text == text for span in spans)
-
-
 def total_growth(growths: Iterable[float | None]) -> float | None:
     """Return the sum, or None if one is not known."""
     known = list(growths)
     return None if None in known else sum(filter(None, known))
-
-
-def total_in_words(growths: Iterable[float | None]) -> str:
-    """Return by how much all prompts grow together; empty if they do not, or it is not known."""
-    growth = total_growth(growths)
-    return growth_in_words(growth, 1) if growth and round(growth) else ""
 
 
 def growth_in_words(growth: float | None, cases: int) -> str:

@@ -6,17 +6,15 @@ line is between them. So each digest has a line of its own, and a blank line end
 ``target.lock`` has what a target is sent of every case.
 """
 
-import os
 import re
-from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Set
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import Struct, to_builtins
-from toolz import unique
+from toolz import merge_with, valmap
 
 from multiturn.documents.dump import dump
 from multiturn.documents.node import MAX_VALUES
@@ -32,17 +30,12 @@ from multiturn.snapshots import attached_files, changes, privilege
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.changes import Change, FileChange
 from multiturn.snapshots.folder import SnapshotFolder
-from multiturn.snapshots.locations import Key, digest, folder_of, location_of
-from multiturn.snapshots.privilege import PrivilegeChange, PromotedLock, Promotion
+from multiturn.snapshots.locations import Key, digest
+from multiturn.snapshots.privilege import PrivilegeChange, Promotion, in_order
 from multiturn.snapshots.reviewed_case import HI, ReviewedCase
-from multiturn.snapshots.snapshot_file import (
-    attached_and_promoted,
-    recorded_case,
-    recorded_settings,
-)
-from multiturn.text import utf8
+from multiturn.snapshots.snapshot_file import read_snapshot
+from multiturn.text import first_of, utf8
 
-_T = TypeVar("_T")
 PROMOTED, FILES, TARGET = "promoted.lock", "files.lock", "target.lock"
 _COMMENTS = {
     PROMOTED: "# The files in system messages: a change of this list is a change of privilege.\n",
@@ -52,7 +45,6 @@ TARGET_COMMENT = """\
 # What the target is sent of a case that only says "Hi"; each snapshot has what is different.
 """
 _VERSIONS = ("api_version", "version")  # of the vendor's API: what a target has beside its settings
-_PATH = re.compile(r"^ *(?:- )?(?:resolved_)?path: (.+)$", re.MULTILINE)
 # Not possessive, as in text.py: before Python 3.11.5 a possessive group with .* matches too little.
 _LINES = r"(?:(?!<<<<<<< |\|{7}(?!\|)|=======\n|>>>>>>> ).*\n)*"
 _CONFLICT = re.compile(
@@ -61,8 +53,8 @@ _CONFLICT = re.compile(
     re.MULTILINE,
 )
 
-FilesLock = Mapping[str, tuple[str, ...]]  # the digests of each file, by its path
-_Lock = Mapping[str, tuple[Promotion | str, ...]]  # what a list has of each file
+Lock = Mapping[str, tuple[Any, ...]]  # the promotions, or digests, of each file, by its path
+Suites = dict[str, dict[str, set[str]]]  # those that have a file, by list and path
 
 
 class _Promoted(Struct):
@@ -72,7 +64,7 @@ class _Promoted(Struct):
     pattern: str | None
 
 
-def lock_text(name: str, lock: _Lock) -> str:
+def lock_text(name: str, lock: Lock) -> str:
     """Return the text of a list."""
     entries = []
     for path in sorted(lock):
@@ -84,52 +76,29 @@ def lock_text(name: str, lock: _Lock) -> str:
     return _COMMENTS[name] + ("---\n" + "".join(entries) if entries else dump({}))
 
 
-def read_promoted(text: str | None, name: str) -> PromotedLock:
-    """Read the list of promoted files; None is an empty one, a torn one an error."""
-    return {
-        path: tuple(unique(Promotion(path, each.sha256, each.pattern) for each in items))
-        for path, items in _read(text, name, tuple[_Promoted, ...]).items()
-    }
-
-
-def read_files(text: str | None, name: str) -> FilesLock:
-    """Read the list of files that snapshots name, as ``read_promoted`` does."""
-    return _read(text, name, tuple[str, ...])
-
-
-def _read(text: str | None, name: str, entry: type[_T]) -> dict[str, _T]:
+def read_lock(name: str, text: str | None, where: str) -> dict[str, tuple[Any, ...]]:
+    """Read a list; None is an empty one, a torn one an error."""
     if text is None:
         return {}
     if _CONFLICT.search(text):
         what = "it has a merge conflict; run multiturn snapshot --resolve for all suites"
-        raise MultiturnError(what, where=name)
+        raise MultiturnError(what, where=where)
     try:
         # As many as the files of all suites are: a list of any length, but no aliases that grow.
-        documents = list(read_documents(text, name, max(MAX_VALUES, len(text))))
+        documents = list(read_documents(text, where, max(MAX_VALUES, len(text))))
         if len(documents) != 1 or not isinstance(documents[0].value, dict):
-            raise MultiturnError("it is not a list of files", where=name)
+            raise MultiturnError("it is not a list of files", where=where)
         children = documents[0].children.items()
-        return {path: read_as(node, entry, where=name) for path, node in children}
+        if name == FILES:
+            return {path: read_as(node, tuple[str, ...], where=where) for path, node in children}
+        promoted = {path: read_as(node, list[_Promoted], where=where) for path, node in children}
     except MultiturnError as error:
         advice = "restore it, or remove it and run multiturn snapshot for all suites"
         raise MultiturnError(f"{error.what}; {advice}", where=error.where) from None
-
-
-class RecordedLists(Struct, frozen=True):
-    """The lists as they are in the folder of snapshots, or as the cases of a run make them."""
-
-    promoted: PromotedLock = {}
-    files: FilesLock = {}
-    texts: Mapping[str, str | None] = {}  # by name; None for a list that is not there
-
-    @property
-    def by_name(self) -> dict[str, _Lock]:
-        """The entries of each list."""
-        return {PROMOTED: self.promoted, FILES: self.files}
-
-    def digests(self, path: str) -> set[str]:
-        """Return the digests of a file on both lists."""
-        return {*self.files.get(path, ()), *(each.sha256 for each in self.promoted.get(path, ()))}
+    return {
+        path: in_order(Promotion(path, each.sha256, each.pattern) for each in items)
+        for path, items in promoted.items()
+    }
 
 
 def sides_of(text: str) -> tuple[str, str]:
@@ -145,61 +114,23 @@ def conflicts_in(folder: SnapshotFolder) -> Iterator[FileChange]:
             yield FileChange(folder.shown(name), None, *sides_of(text))
 
 
-class OtherSuites(Struct):
-    """The files of suites that a run does not cover, by their recorded snapshots."""
-
-    attaching: dict[str, set[str]] = {}  # the suites, by the path of each file
-    promoting: dict[str, set[str]] = {}  # those in whose system messages it is, or may be
-
-    def add(self, suite: str, text: str) -> None:
-        """Add the files of a recorded snapshot."""
-        found = zip(attached_and_promoted(text), (self.attaching, self.promoting), strict=True)
-        for paths, suites in found:
-            for path in paths:
-                suites.setdefault(path, set()).add(suite)
+def add_files(suites: Suites, suite: str, text: str) -> None:
+    """Add the files of a recorded snapshot of a suite."""
+    read = read_snapshot(text)
+    for name, paths in ((FILES, [*read.named, *read.in_full]), (PROMOTED, read.promoted)):
+        for path in paths:
+            suites[name].setdefault(path, set()).add(suite)
 
 
-def other_suites(
-    folder: SnapshotFolder,
-    covered: Iterable[str],
-    stale: Iterable[Key],
-    wanted: Set[tuple[str, str]] | None,
-) -> OtherSuites:
-    """Read the recorded snapshots that are neither of covered suites nor stale.
-
-    It finds one suite for each of the wanted entries, by list and path; for None, all suites.
-    """
-    found, known, gone = OtherSuites(), {folder_of(suite) for suite in covered}, set(stale)
-    paths = None if wanted is None else {path for _, path in wanted}
-    suites = Counter[str]()
-    named = []
-    for name in folder.snapshots("", below=True) if paths != set() else ():
-        suites[os.path.dirname(name)] += 1  # the first ones of all suites often have all files
-        named.append((suites[os.path.dirname(name)], name))
-    for _, name in sorted(named):
-        if os.path.dirname(name) in known or paths == set():
-            continue
-        text = folder.read(name) or ""
-        # To parse a snapshot takes ten times longer than to see that it has none of the files.
-        written = set(_PATH.findall(text))
-        is_plain = not any(path[0] in "\"'|>" for path in written)
-        if paths is not None and is_plain and paths.isdisjoint(written):
-            continue
-        case = recorded_case(text)
-        if case is not None and case not in gone and location_of(*case) == name:
-            found.add(case[0], text)
-            has = {PROMOTED: found.promoting, FILES: found.attaching}
-            if wanted is not None:
-                paths = {path for name, path in wanted if path not in has[name]}
-    return found
+def _digest(entry: Promotion | str) -> str:
+    return entry.sha256 if isinstance(entry, Promotion) else entry
 
 
 def _known_of(entries: Iterable[Promotion | str]) -> object:
     """Return what is known of a file, for its key: how it is promoted, and digests of its texts."""
     entries = list(entries)
-    promoted = {entry for entry in entries if isinstance(entry, Promotion)}
-    digests = {entry.sha256 if isinstance(entry, Promotion) else entry for entry in entries}
-    return privilege.sorted_promotions(promoted), sorted(digests)
+    promoted = in_order(entry for entry in entries if isinstance(entry, Promotion))
+    return promoted, sorted(set(map(_digest, entries)))
 
 
 class _NewFile(Struct):
@@ -207,61 +138,63 @@ class _NewFile(Struct):
 
     root: str
     file: Attached
-    occurrences: dict[Key, int]  # in the prompt of each case
+    occurrences: dict[Key, int]  # of a text in full, in the prompt of each case
 
 
 class FoundFiles:
     """The files that converted cases attach, beside what is recorded of files.
 
     Attributes:
-        recorded: the lists to compare with.
+        recorded: the lists to compare with, by name.
         known: what some of the files were.
     """
 
-    def __init__(self, recorded: RecordedLists) -> None:
+    def __init__(self, recorded: Mapping[str, Lock]) -> None:
         self.recorded = recorded
         self.known: dict[str, Attached | None] = {}
-        # The cases of each entry, by path.
-        self._promoting: dict[str, dict[Promotion, list[Key]]] = {}
-        self._naming: dict[str, dict[str, list[Key]]] = {}
+        # The cases of each entry, by list and path.
+        self._cases: dict[str, dict[str, dict[Any, list[Key]]]] = {PROMOTED: {}, FILES: {}}
         self._new: dict[str, _NewFile] = {}  # by path
 
     def add_entries(
         self, key: Key, promoted: Iterable[Promotion], files: Iterable[tuple[str, str]]
     ) -> None:
         """Add the promoted files of a case, and the paths and digests of those that it attaches."""
-        for promotion in promoted:
-            self._promoting.setdefault(promotion.path, {}).setdefault(promotion, []).append(key)
-        for path, sha256 in files:
-            self._naming.setdefault(path, {}).setdefault(sha256, []).append(key)
+        entries = {PROMOTED: ((each.path, each) for each in promoted), FILES: files}
+        for name, of_list in entries.items():
+            for path, entry in of_list:
+                self._cases[name].setdefault(path, {}).setdefault(entry, []).append(key)
 
     def add_texts(self, case: ReviewedCase) -> None:
         """Add what the files of a case are, if they are not as recorded."""
-        known = self.recorded.promoted
+        known = self.recorded[PROMOTED]
         promoted = {each.path for each in case.promoted if each not in known.get(each.path, ())}
         for resolved_path, file in case.files.items():
             path = utf8(resolved_path)
-            if path in promoted or digest(file) not in self.recorded.digests(path):
+            if path in promoted or digest(file) not in self._digests(path):
                 new = self._new.setdefault(path, _NewFile(case.request.root, file, {}))
-                shown = attached_files.text_to_review(file)
-                number = changes.occurrences(resolved_path, shown, case.prompt)
-                new.occurrences[case.key] = number
+                spans = (span for message in case.prompt for span in message.spans)
+                new.occurrences[case.key] = sum(
+                    span.path == resolved_path and span.stage is None and span.text == file
+                    for span in spans
+                )
+
+    def _digests(self, path: str) -> set[str]:
+        """Return the recorded digests of a file."""
+        return {_digest(e) for lock in self.recorded.values() for e in lock.get(path, ())}
 
     @property
-    def found(self) -> RecordedLists:
+    def found(self) -> dict[str, dict[str, tuple[Any, ...]]]:
         """What the lists should have of these cases."""
-        files = {path: tuple(sorted(entries)) for path, entries in self._naming.items()}
-        return RecordedLists(privilege.promotions_by_path(chain(*self._promoting.values())), files)
+        return {name: valmap(in_order, entries) for name, entries in self._cases.items()}
 
     def privileges(self) -> dict[PrivilegeChange, list[Key]]:
-        """Return each new or changed file in system messages; none if there is no list of them."""
-        if self.recorded.texts.get(PROMOTED, "") is None:
-            return {}
-        found = privilege.promotion_changes(self.recorded.promoted, self.found.promoted)
+        """Return each new or changed file in system messages."""
+        found = privilege.promotion_changes(self.recorded[PROMOTED], self.found[PROMOTED])
         return {change: self._cases_of(change) for change in found}
 
     def _cases_of(self, change: PrivilegeChange) -> list[Key]:
-        found = self._promoting[change.path].items()
+        found = self._cases[PROMOTED][change.path].items()
         return _each_once({each: cases for each, cases in found if each in change.promotions})
 
     def earlier(self, path: str, new: _NewFile) -> Attached | None:
@@ -275,41 +208,44 @@ class FoundFiles:
 
     def _in_words(self, path: str) -> str:
         """Return in words how a file is not as recorded."""
-        new, digests = self._new.get(path), self.recorded.digests(path)
+        new, digests = self._new.get(path), self._digests(path)
         if new is None:
             return f"{path} changed"
         if not digests:
-            files = self.recorded.files
-            known = {file: sha256 for file, all_ in files.items() for sha256 in all_}
-            return attached_files.new_in_words(path, new.file, known)
+            files = self.recorded[FILES].items()
+            same = [file for file, known in files if digest(new.file) in known and file != path]
+            has_others = isinstance(new.file, Media) and same
+            return f"{path} is new" + (
+                f", with the bytes of {first_of(same)}" if has_others else ""
+            )
         is_media = isinstance(new.file, Media) or isinstance(self.known.get(path), Media)
         old = self.earlier(path, new) if is_media else None
         return attached_files.change_in_words(path, "" if old is None else old, new.file)
 
     def changed_files(
-        self, promoted: Iterable[PrivilegeChange], new_cases: Container[Key]
+        self, promoted: Iterable[PrivilegeChange], new_cases: Container[Key | None]
     ) -> Iterator[Change]:
         """Yield each file whose entries are not the recorded ones, for a reviewer to decide on."""
-        recorded, found = self.recorded.by_name, self.found.by_name
+        found = self.found
         # Of a text that has changed, this is said first; a new way to get there is its cases' own.
         privileges = {change.path: change for change in reversed(list(promoted))}
         for path in sorted({*found[PROMOTED], *found[FILES]}):
             # A list loses a file when no snapshot names it any more, whatever else is accepted.
             kept = [name for name in found if path in found[name]]
             wanted, was = (
-                [each[name].get(path, ()) for name in kept] for each in (found, recorded)
+                [each[name].get(path, ()) for name in kept] for each in (found, self.recorded)
             )
             if wanted == was:
                 continue
-            promoting, change = self._promoting.get(path, {}), privileges.get(path)
-            cases = _each_once(promoting, self._naming.get(path, {}))
+            promoting, naming = (cases.get(path, {}) for cases in self._cases.values())
+            change, cases = privileges.get(path), _each_once(promoting, naming)
             new, old, growth, causes = self._new.get(path), None, None, tuple[str, ...]()
             if new is None:
                 what = f"{path} {'has other entries on the lists' if any(was) else 'is new'}"
             else:
                 what = self._in_words(path)
                 # A file whose text is as recorded concerns only the cases that promote it.
-                if digest(new.file) in self.recorded.digests(path):
+                if digest(new.file) in self._digests(path):
                     cases = self._cases_of(change) if change else _each_once(promoting)
                     old = new.file
                 elif (old := self.earlier(path, new)) is not None:
@@ -345,25 +281,22 @@ class Lists(FoundFiles):
     """
 
     def __init__(self, folder: SnapshotFolder, *, resolve: bool) -> None:
-        super().__init__(RecordedLists())
+        super().__init__({})
         self._folder, self._resolve = folder, resolve
         self.read()
 
     def read(self) -> None:
         """Read the lists, which another process may have written."""
-        texts = {name: self._folder.read(name) for name in (PROMOTED, FILES)}
-        promoted: list[Promotion] = []
-        files: dict[str, tuple[str, ...]] = {}
-        sides = {
-            name: sides_of(text) if text and self._resolve else (text,)
-            for name, text in texts.items()
-        }
-        for text in sides[PROMOTED]:
-            promoted += chain(*read_promoted(text, self._folder.shown(PROMOTED)).values())
-        for text in sides[FILES]:
-            for path, digests in read_files(text, self._folder.shown(FILES)).items():
-                files[path] = tuple(sorted({*files.get(path, ()), *digests}))
-        self.recorded = RecordedLists(privilege.promotions_by_path(promoted), files, texts)
+        self._texts = {name: self._folder.read(name) for name in (PROMOTED, FILES)}
+        self.recorded = {}
+        for name, text in self._texts.items():
+            sides = sides_of(text) if text and self._resolve else (text,)
+            locks = [read_lock(name, side, self._folder.shown(name)) for side in sides]
+            self.recorded[name] = merge_with(lambda each: in_order(chain(*each)), *locks)
+
+    def privileges(self) -> dict[PrivilegeChange, list[Key]]:
+        """Return each new or changed file in system messages; none if there is no list of them."""
+        return {} if self._texts[PROMOTED] is None else super().privileges()
 
     def add(self, case: ReviewedCase, *, inline: bool) -> None:
         """Add the files of a case; if it is not inline, also those that its snapshot may name."""
@@ -372,18 +305,17 @@ class Lists(FoundFiles):
         self.add_entries(case.key, case.promoted, files)
         self.add_texts(case)
 
-    def changes(self, others: OtherSuites, pending: Container[str] = ()) -> Iterator[FileChange]:
+    def changes(self, others: Suites, pending: Container[str] = ()) -> Iterator[FileChange]:
         """Yield the lists that have changed; entries that only other suites have stay.
 
         So do those of ``pending`` files, whose new texts are not accepted.
         """
-        before, found = self.recorded.by_name, self.found.by_name
-        for name, elsewhere in ((PROMOTED, others.promoting), (FILES, others.attaching)):
-            was, now = before[name], found[name]
+        for name, now in self.found.items():
+            was, elsewhere = self.recorded[name], others[name]
             lock = {path: items for path, items in was.items() if path in elsewhere}
             lock |= {path: items for path, items in now.items() if path not in pending}
             lock |= {path: was[path] for path in was.keys() & now if path in pending}
-            old = self.recorded.texts[name]
+            old = self._texts[name]
             text = lock_text(name, lock) if name == PROMOTED or lock else ""
             # Many a commit hook removes the blank line at the end of a file.
             if text.rstrip("\n") != (old or "").rstrip("\n"):
@@ -391,15 +323,14 @@ class Lists(FoundFiles):
 
     def left(self) -> set[tuple[str, str]]:
         """Return the recorded entries that no case of the run has, by list and path."""
-        found = self.found.by_name
-        recorded = self.recorded.by_name.items()
+        found, recorded = self.found, self.recorded.items()
         return {(name, path) for name, was in recorded for path in was.keys() - found[name]}
 
-    def also_of(self, others: OtherSuites) -> set[str]:
+    def also_of(self, others: Suites) -> set[str]:
         """Return the other suites that have a file whose entry is new or changed."""
-        before = self.recorded.files
-        changed = (path for path, now in self.found.files.items() if now != before.get(path))
-        return set().union(*(others.attaching.get(path, set()) for path in changed))
+        before = self.recorded[FILES]
+        changed = (path for path, now in self.found[FILES].items() if now != before.get(path))
+        return set().union(*(others[FILES].get(path, set()) for path in changed))
 
     def unrecorded(self, promoted: Mapping[str, Container[Key]], *, with_new: bool) -> list[Change]:
         """Return each file that snapshots name, whose text is not a recorded one, in words.
@@ -410,8 +341,8 @@ class Lists(FoundFiles):
                 the list says which files are new.
         """
         found: dict[tuple[str, str], list[Key]] = {}
-        for path, entries in self._naming.items():
-            known = self.recorded.files.get(path)
+        for path, entries in self._cases[FILES].items():
+            known = self.recorded[FILES].get(path)
             for sha256, cases in entries.items() if known is not None or with_new else ():
                 others = [case for case in cases if case not in promoted.get(path, ())]
                 if others and sha256 not in (known or ()):
@@ -424,7 +355,7 @@ class Lists(FoundFiles):
 
     def earlier(self, path: str, new: _NewFile) -> Attached | None:
         """Return what is known of a file as it was: its text, or what its bytes were."""
-        digests = self.recorded.digests(path)
+        digests = self._digests(path)
         known = self.known.get(path, new.file if isinstance(new.file, Media) else None)
         if isinstance(known, Media) and len(digests) == 1:
             return known.replace(digest=next(iter(digests)), path=path)
@@ -459,7 +390,9 @@ def target_text(provider: TargetProvider) -> str:
 
 def body_privileges(old: str, new: str) -> Iterator[PrivilegeChange]:
     """Yield what `body` changes between two snapshots, or two texts of ``target.lock``."""
-    return privilege.body_changes(*(recorded_settings(text).get("body") for text in (old, new)))
+    return privilege.body_changes(
+        *(read_snapshot(text).settings.get("body") for text in (old, new))
+    )
 
 
 def _settings(settings: Any) -> dict[str, Any]:

@@ -34,9 +34,6 @@ class Promotion(Struct, frozen=True):
     pattern: str | None
 
 
-PromotedLock = Mapping[str, tuple[Promotion, ...]]  # by path
-
-
 class PrivilegeChange(Struct, frozen=True, kw_only=True):
     """A text with another role than before, or one that is new or changed in a system message.
 
@@ -105,18 +102,18 @@ def promotions_of(conversion: Conversion) -> set[Promotion]:
     return found
 
 
-def promotions_by_path(promotions: Iterable[Promotion]) -> PromotedLock:
-    """Return promotions by path, each once."""
-    found = groupby(attrgetter("path"), unique(promotions))
-    return {path: sorted_promotions(each) for path, each in found.items()}
+def in_order(entries: Iterable[Any]) -> tuple[Any, ...]:
+    """Return what a list has of a file, promotions or digests, once each in the list's order."""
+
+    def order(entry: Promotion | str) -> tuple[str, str]:
+        return ("", entry) if isinstance(entry, str) else (entry.pattern or "", entry.sha256)
+
+    return tuple(sorted(set(entries), key=order))
 
 
-def sorted_promotions(promotions: Iterable[Promotion]) -> tuple[Promotion, ...]:
-    """Return promotions in the order of the list."""
-    return tuple(sorted(promotions, key=lambda e: (e.path, e.pattern or "", e.sha256)))
-
-
-def promotion_changes(old: PromotedLock, new: PromotedLock) -> Iterator[PrivilegeChange]:
+def promotion_changes(
+    old: Mapping[str, Iterable[Promotion]], new: Mapping[str, Iterable[Promotion]]
+) -> Iterator[PrivilegeChange]:
     """Yield the files that are new in system messages, and then those that changed there.
 
     What another suite had, with the same text by the same pattern, is not new: suites are renamed,

@@ -97,16 +97,13 @@ def reviewed_case(conversion: Conversion, provider: TargetProvider | None = None
         messages=spans.in_spans(conversion.prompt, conversion.case),
         tools=spans.definitions_of(conversion),
         question=spans.question_spans(conversion),
-        folder=None if files is None else _relative(files.folders[0], files.root),
+        folder=None if files is None else os.path.relpath(files.folders[0], files.root),
         files=_files_on_disk(conversion, request.settings.schema_path),
         promoted=frozenset(promotions_of(conversion)),
         shown=frozenset(part.key for part in parts if part.key is not None),
         # No target is sent a captured request: it shows what was sent to a vendor already.
         sent=None if provider is None or case.sent is not None else sent_to(provider, conversion),
     )
-
-
-_relative = lru_cache(os.path.relpath)  # the cases of a suite ask for the same
 
 
 def review_outcome(

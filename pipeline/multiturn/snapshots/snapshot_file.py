@@ -1,11 +1,11 @@
 """The file that records a case: how it is written, read, and compared with another one."""
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
-from msgspec import convert, to_builtins
+from msgspec import Struct, convert, to_builtins
 
 from multiturn.documents.dump import UnindentedList, dump, indented_block
 from multiturn.documents.json_lines import read_value
@@ -21,8 +21,6 @@ from multiturn.snapshots.locations import Key, digest
 from multiturn.snapshots.reviewed_case import ReviewedCase, SentPrompt
 from multiturn.text import CONFLICT, utf8
 
-_T = TypeVar("_T")
-_File = tuple[str, bool, bool]  # its path, whether it is a guideline, whether its text is in full
 HEAD_ENDS = "\nchat_prompt:"  # suite and id are above it
 # What reading a snapshot may raise: somebody may have edited it by hand.
 _EDITED = (MultiturnError, ValueError, LookupError, TypeError)
@@ -180,8 +178,37 @@ def recorded_case(text: str) -> Key | None:
     return None
 
 
+class RecordedSnapshot(Struct, frozen=True):
+    """What a snapshot has of a case, or ``target.lock`` of all; empty if somebody has edited it.
+
+    Attributes:
+        messages: in spans. The definitions of tools are the last of them. A file that is named is
+            a span without a text; so is a guideline whose text is in full, in a message of its own.
+        named: the files that it names; of media what it says, without digests and details.
+        in_full: its other files, whose texts, if any, it has in full; whether each is a guideline.
+        settings: by name.
+    """
+
+    messages: tuple[Message, ...] = ()
+    named: Mapping[str, Media | None] = {}
+    in_full: Mapping[str, bool] = {}
+    settings: Mapping[str, Any] = {}
+
+    @property
+    def guidelines(self) -> list[str]:
+        """The guidelines whose texts it has in full."""
+        return [path for path, is_guideline in self.in_full.items() if is_guideline]
+
+    @property
+    def promoted(self) -> set[str]:
+        """The files in system messages; of one in full, it does not say where that is."""
+        systems = (message for message in self.messages if message.role == "system")
+        named = {span.path for message in systems for span in message.spans}
+        return {*self.in_full, *named.intersection(self.named)}
+
+
 @lru_cache(maxsize=1)  # several questions are asked of one snapshot after another
-def _recorded(text: str) -> dict[str, Any]:
+def _document(text: str) -> dict[str, Any]:
     """Return the one document of a snapshot; text that is none raises one of ``_EDITED``."""
     (document,) = read_documents(text, "")
     if not isinstance(document.value, dict):
@@ -189,45 +216,50 @@ def _recorded(text: str) -> dict[str, Any]:
     return document.value
 
 
-def _read(text: str, read: Callable[[dict[str, Any]], _T], otherwise: _T) -> _T:
-    """Return what is read of a snapshot; ``otherwise`` if it is none, or somebody edited it."""
+@lru_cache(maxsize=1)
+def read_snapshot(text: str) -> RecordedSnapshot:
+    """Return what a snapshot has of its case."""
     try:
-        return read(_recorded(text))
+        return _snapshot(_document(text))
     except _EDITED:
-        return otherwise
+        return RecordedSnapshot()
 
 
-def recorded_messages(text: str) -> tuple[Message, ...]:
-    """Return the messages that a snapshot records, in spans; none if it is not a snapshot.
-
-    The definitions of tools are the last of them.
-
-    A file that it names is a span without a text; so is a guideline whose text it has in full, in
-    a message of its own at the end.
-    """
-    return _read(text, _messages_of, ())
-
-
-def _messages_of(recorded: dict[str, Any]) -> tuple[Message, ...]:
-    tools = convert(recorded.get("tools", ()), tuple[Tool, ...])
-    definitions = [Message(tool.title, (Span(tool.text, ""),)) for tool in tools]
-    files = _files(recorded)
+def _snapshot(recorded: dict[str, Any]) -> RecordedSnapshot:
+    settings = recorded.get("settings", {})
+    if "chat_prompt" not in recorded:  # target.lock
+        return RecordedSnapshot(settings=settings)
+    files = [
+        (str(file["resolved_path"]), "sha256" in file, file.get("guideline") is True)
+        for file in recorded.get("input_files", ())
+        if file["resolved_path"]  # media in a suite have no path
+    ]
+    match settings:
+        case {"response_format": {"path": str(path), **form}}:
+            files.append((path, "schema" in form, False))
     paths = {path for path, *_ in files}
-    if recorded["chat_prompt"] is None:
-        system, question = _spans(recorded["system"], paths), _spans(recorded["question"], paths)
-        return Message("system", system), Message("user", question), *definitions
+    in_full = {path: is_guideline for path, is_in_full, is_guideline in files if is_in_full}
+    chat = recorded["chat_prompt"]
     messages = [
         Message(
             role=str(message["role"]),
             spans=_spans(message["content"], paths),
             data={key: message[key] for key in message if key not in ("role", "content")},
         )
-        for message in recorded["chat_prompt"]
+        for message in chat or ()
     ]
     if "system" in recorded:
         messages.insert(0, Message("system", _spans(recorded["system"], paths)))
-    guidelines = tuple(Span("", "", path) for path in _inline_guidelines(files))
-    return *messages, Message("system", guidelines), *definitions
+    if chat is None:
+        messages.append(Message("user", _spans(recorded["question"], paths)))
+    else:
+        guidelines = (Span("", "", path) for path in in_full if in_full[path])
+        messages.append(Message("system", tuple(guidelines)))
+    tools = convert(recorded.get("tools", ()), tuple[Tool, ...])
+    messages += (Message(tool.title, (Span(tool.text, ""),)) for tool in tools)
+    media = {span.path: span.media for message in messages for span in message.spans if span.media}
+    named = {path: media.get(path) for path in paths - in_full.keys()}
+    return RecordedSnapshot(tuple(messages), named, in_full, settings)
 
 
 def _spans(content: str | list[Any], paths: Container[str]) -> Spans:
@@ -254,63 +286,6 @@ def _span(piece: dict[str, Any], paths: Container[str]) -> Span:
     return Span(media.text, "", name if name in paths else "", media=media)
 
 
-def named_media_in(text: str) -> dict[str, Media]:
-    """Return the media that a snapshot names by their paths, without digests and details."""
-    spans = (span for message in recorded_messages(text) for span in message.spans)
-    found = {span.path: span.media for span in spans if span.media is not None and span.path}
-    return {path: media for path, media in found.items() if not media.digest}
-
-
-def named_files_in(text: str) -> list[str]:
-    """Return the paths of the files that a snapshot names; none if it is not a snapshot."""
-    return [path for path, _, is_in_full in _files_in(text) if not is_in_full]
-
-
-def attached_and_promoted(text: str) -> tuple[set[str], set[str]]:
-    """Return the paths of the files that a snapshot has, and of those in its system messages.
-
-    Of a file whose text it has in full, it does not say where that is: it counts as both.
-    """
-    files = _files_in(text)
-    systems = (message for message in recorded_messages(text) if message.role == "system")
-    promoted = {span.path for message in systems for span in message.spans}
-    return (
-        {path for path, *_ in files},
-        {path for path, _, is_in_full in files if is_in_full or path in promoted},
-    )
-
-
-def inline_guidelines_in(text: str) -> list[str]:
-    """Return the paths of the guidelines whose texts, if any, a snapshot has in full."""
-    return _inline_guidelines(_files_in(text))
-
-
-def _inline_guidelines(files: Iterable[_File]) -> list[str]:
-    return [path for path, is_guideline, is_in_full in files if is_guideline and is_in_full]
-
-
-def _files_in(text: str) -> list[_File]:
-    return _read(text, _files, [])
-
-
-def _files(recorded: dict[str, Any]) -> list[_File]:
-    """Return the attached files; media in a suite have no path."""
-    found = [
-        (str(file["resolved_path"]), file.get("guideline") is True, "sha256" in file)
-        for file in recorded.get("input_files", ())
-        if file["resolved_path"]
-    ]
-    match recorded:
-        case {"settings": {"response_format": {"path": str(path), **form}}}:
-            found.append((path, False, "schema" in form))
-    return found
-
-
-def recorded_settings(text: str) -> dict[str, Any]:
-    """Return the settings of a snapshot, or of ``target.lock``."""
-    return _read(text, lambda recorded: {**recorded.get("settings", {})}, {})
-
-
 def plain_text(text: str) -> str:
     r"""Return a snapshot as it is compared: each line of a text is a line, below its role.
 
@@ -320,7 +295,10 @@ def plain_text(text: str) -> str:
     >>> plain_text("chat_prompt:\n  - role: user\n    content: Hi\nquestion: Hi")
     'user:\n  Hi\nquestion:\n  Hi\n'
     """
-    return _read(text, plain_text_of, text)
+    try:
+        return plain_text_of(_document(text))
+    except _EDITED:
+        return text
 
 
 def plain_text_of(recorded: Mapping[str, Any]) -> str:

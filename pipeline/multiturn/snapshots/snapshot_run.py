@@ -10,18 +10,18 @@ from contextlib import nullcontext
 
 from msgspec import Struct
 from msgspec.structs import replace
+from toolz import groupby, interleave
 
 from multiturn.engine.converting import ConvertedCase
 from multiturn.engine.prompt_limit import PromptLimit
 from multiturn.engine.selection import Selection, suite_names
 from multiturn.errors import MultiturnError, Place, option
-from multiturn.explaining.spans import Message
 from multiturn.files.paths import root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.snapshots import lists, snapshot_file
 from multiturn.snapshots.changed_line import new_lines, new_spans
-from multiturn.snapshots.changes import Change, ChangeGroups, FileChange, State, prompt_growth
+from multiturn.snapshots.changes import Change, FileChange, State, group_changes, prompt_growth
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, folder_of, legal_path, location_of, name_in_root
 from multiturn.snapshots.privilege import PrivilegeChange, privilege_changes
@@ -132,6 +132,10 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
 class SnapshotUpdate:
     """What a run finds and, unless it is a check, writes.
 
+    Of a check of whole suites, some of what is different may be accepted; only that is written. A
+    list has the entry of a file as it was until the new one is accepted, and until no snapshot that
+    is left as it was names the file.
+
     Args:
         run: what is asked for.
         outcomes: of its selection; they are compared with the snapshots in the folder.
@@ -146,7 +150,8 @@ class SnapshotUpdate:
         files: those of the folder that differ.
         findings: what is said in one line each: the changes of privilege, and then the attached
             files that changed; empty for a run that writes all of them.
-        changes: what a reviewer decides on, if the run is a check.
+        changes: what a reviewer decides on, if the run is a check; the dangerous ones first.
+        pending: those of them that are not accepted.
 
     Raises:
         MultiturnError: a list is torn, or snapshots would stay that are compared with what another
@@ -170,6 +175,9 @@ class SnapshotUpdate:
         self.files: list[FileChange] = []
         self.findings: list[Change] = []
         self.changes: list[Change] = []
+        self.pending: list[Change] = []
+        # What was pending before each acceptance, and the files that it wrote: then and now.
+        self._accepted: list[tuple[list[Change], dict[str, tuple[str | None, str | None]]]] = []
         limit = PromptLimit(run.provider)
         for outcome in outcomes:
             case, error = review_outcome(outcome, run.provider)
@@ -241,6 +249,7 @@ class SnapshotUpdate:
                 self.files.append(FileChange(self.folder.shown(lists.TARGET), None, old, new))
         if run.check or is_partial:
             self._judge()
+        self._recorded, self.pending = self.lists.recorded, list(self.changes)
 
     def write(self, file: FileChange) -> None:
         """Write the new text of a file; remove what should not be there."""
@@ -249,10 +258,26 @@ class SnapshotUpdate:
         if file.old_name or not file.new:
             self.folder.remove(file.old_location)
 
-    def uncovered_suites(self, wanted: Set[tuple[str, str]] | None) -> lists.OtherSuites:
-        """Return the files of suites that this run does not cover, as ``other_suites`` does."""
-        covered = set(self.run.scope.names.values()) - self._broken
-        return lists.other_suites(self.folder, covered, self.stale, wanted)
+    def uncovered_suites(self, wanted: Set[tuple[str, str]] | None) -> lists.Suites:
+        """Return the suites that this run does not cover, and that have a file, by their snapshots.
+
+        It finds one suite for each of the wanted entries, by list and path; for None, all suites.
+        """
+        found: lists.Suites = {lists.PROMOTED: {}, lists.FILES: {}}
+        covered = {folder_of(suite) for suite in {*self.run.scope.names.values()} - self._broken}
+        names, left = () if wanted == set() else self.folder.snapshots("", below=True), wanted
+        folders = groupby(os.path.dirname, names)
+        # The first ones of all suites often have all files.
+        for name in interleave(folders[each] for each in folders if each not in covered):
+            if left == set():
+                break
+            text = self.folder.read(name) or ""
+            case = snapshot_file.recorded_case(text)
+            if case is not None and case not in self.stale and location_of(*case) == name:
+                lists.add_files(found, case[0], text)
+                if wanted is not None:
+                    left = {(list_, path) for list_, path in wanted if path not in found[list_]}
+        return found
 
     def _stale(self) -> Iterator[tuple[Key, str]]:
         """Yield the snapshots of cases that are gone; none of a suite that has an error."""
@@ -284,48 +309,45 @@ class SnapshotUpdate:
     def _judge(self) -> None:
         """Find what is to be said of the files, and, for a check, what a reviewer decides on."""
         check, is_partial = self.run.check, self.run.selection.is_partial
-        promoted, groups = self.lists.privileges(), ChangeGroups()
-        listed = dict[str, set[Key]]()
+        promoted, listed = self.lists.privileges(), dict[str, set[Key]]()
         named = {(each.words, each.path): [*cases] for each, cases in promoted.items()}
         new_files: dict[Key | None, list[str]] = {}
         for change, cases in promoted.items():
             listed.setdefault(change.path, set()).update(cases)
             for case in cases if change.is_new else ():
                 new_files.setdefault(case, []).append(change.words)
+        compared: list[tuple[FileChange, str, str]] = []
         for at, file in enumerate(self.files):
             if file.case:
                 # All that is asked of a snapshot is asked here, so that it is read once.
-                self.lists.known |= dict.fromkeys(snapshot_file.named_files_in(file.old))
-                self.lists.known |= snapshot_file.named_media_in(file.old)
+                self.lists.known |= snapshot_file.read_snapshot(file.old).named
             elif file.location != lists.TARGET:  # the other lists have digests, which say nothing
                 continue
             words = list[str]()
-            reviewed = self.cases.get(file.case)
-            for each in self._privileges(file, reviewed.judged if reviewed else (), listed):
+            for each in self._privileges(file, listed) if check else ():
                 words.append(each.words)
                 named.setdefault((each.words, each.path), []).extend(filter(None, [file.case]))
-            growth = _growth(file, reviewed) if check and file.case else None
             words += new_files.get(file.case, ())
+            growth = self._growth(file) if check and file.case else None
             self.files[at] = replace(file, privileges=tuple(words), growth=growth)
             if check:
-                groups.add(self.files[at], *map(snapshot_file.plain_text, file.texts))
+                old, new = map(snapshot_file.plain_text, file.texts)
+                compared.append((self.files[at], old, new))
         self.findings = [
             Change(kind="privilege", what=words, cases=tuple(cases), path=path, privileges=(words,))
             for (words, path), cases in named.items()
         ]
         self.findings += self.lists.unrecorded(listed, with_new=is_partial)
-        self.findings = list(map(self._placed, self.findings))
         if check:
-            new = {file.case for file in self.files if file.case and file.state == "new"}
-            changed = self.lists.changed_files(promoted, new)
-            found = groups.changes(() if is_partial else changed)
-            self.changes = list(map(self._placed, found))
+            new_cases = {file.case for file in self.files if file.case and file.state == "new"}
+            changed = () if is_partial else self.lists.changed_files(promoted, new_cases)
+            self.changes = group_changes(compared, changed)
 
-    def _placed(self, change: Change) -> Change:
-        """Return a change with the first line that has made it; nowhere if it has none."""
+    def place_of(self, change: Change) -> Place:
+        """Return the first line that has made a change; nowhere if it has none."""
         where = self._places.get(location_of(*change.cases[0])) if change.cases else None
         if where is None:
-            return replace(change, place=Place())
+            return Place()
         suite = os.path.realpath(where.file)
         root = suite.removesuffix(change.cases[0][0])
         if change.path and root != suite:
@@ -333,26 +355,33 @@ class SnapshotUpdate:
         # A file whose old text is not shown may be as it was, and only attached in another way.
         case = self.cases.get(change.cases[0])
         if case and (change.kind == "changed" or (change.path and not change.is_compared)):
-            old = self.folder.read(location_of(*case.key)) or ""
+            old = snapshot_file.read_snapshot(self.folder.read(location_of(*case.key)) or "")
             found = (place for place in new_lines(case, old, self.run.pipeline) if place.line)
-            where = next(found, where if change.path else Place())
-        return replace(change, place=where)
+            return next(found, where if change.path else Place())
+        return where
 
-    def _privileges(
-        self, file: FileChange, now: Sequence[Message], listed: Container[str]
-    ) -> Iterator[PrivilegeChange]:
+    def _privileges(self, file: FileChange, listed: Container[str]) -> Iterator[PrivilegeChange]:
         """Yield the changes of privilege in a changed case, or in what a target says of all.
 
-        ``now`` are its messages; ``listed`` are the files that are new or changed on the list of
-        promoted files.
+        ``listed`` are the files that are new or changed on the list of promoted files.
         """
-        if self.run.check and file.old and file.new:
+        if file.old and file.new:
             yield from lists.body_privileges(file.old, file.new)
-            before = snapshot_file.recorded_messages(file.old)
-            for each in privilege_changes(before, now, listed):
+            before, case = snapshot_file.read_snapshot(file.old).messages, self.cases.get(file.case)
+            for each in privilege_changes(before, case.judged if case else (), listed):
                 # An inline snapshot does not say whether a guideline was in a system message.
-                if each.role or each.path not in snapshot_file.inline_guidelines_in(file.new):
+                if each.role or each.path not in snapshot_file.read_snapshot(file.new).guidelines:
                     yield each
+
+    def _growth(self, file: FileChange) -> float | None:
+        """Return by how much the prompt of a changed, new or removed case grows."""
+        old, case = snapshot_file.read_snapshot(file.old), self.cases.get(file.case)
+        if file.old and not old.messages:  # somebody has edited it
+            return None
+        # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
+        inline = dict.fromkeys(old.guidelines, "")
+        now, files = (case.judged, case.files) if case else ((), {})
+        return prompt_growth(old.messages, now, {}, {**files, **inline})
 
     @property
     def summary(self) -> str:
@@ -368,59 +397,26 @@ class SnapshotUpdate:
             clauses.append(f"{number_of(len(gone), 'suite')} removed: {', '.join(gone)}")
         if self.failures:
             clauses.append(f"{self.failures:,} failed")
-        clauses += self._of_check() if self.run.check else self._of_run()
-        return "; ".join(clauses)
-
-    def _of_run(self) -> Iterator[str]:
-        """Yield the clauses about the lists, after a run that writes."""
-        names = [file.location for file in self.files if file.case is None]
-        if names:
+        is_partial = self.run.selection.is_partial
+        if self.run.check:
+            if self.changes and not is_partial:  # with --case, nothing is accepted
+                clauses.append(f"{number_of(len(self.changes), 'difference')} to decide on")
+            if self.files or self.findings:
+                first = "fix the errors, " if self.failures else ""
+                others = ", for all cases," if self.findings else ""
+                how = others if is_partial else ", or with --review,"
+                what = f"run snapshot without --check{how} and commit the result"
+                clauses.append(f"if intended, {first}{what}")
+            return "; ".join(clauses)
+        if names := [file.location for file in self.files if file.case is None]:
             others = f", also for {number_of(self._others, 'other suite')}" * bool(self._others)
             changed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-            yield f"{changed} changed{others}"
+            clauses.append(f"{changed} changed{others}")
         outdated = {lists.PROMOTED if each.privileges else lists.FILES for each in self.findings}
         if outdated:
-            yield f"to update {' and '.join(sorted(outdated, reverse=True))}, run it for all cases"
-
-    def _of_check(self) -> Iterator[str]:
-        """Yield the clauses that say how many differences there are, and what to do."""
-        is_partial = self.run.selection.is_partial
-        if self.changes and not is_partial:  # with --case, nothing is accepted
-            yield f"{number_of(len(self.changes), 'difference')} to decide on"
-        if self.files or self.findings:
-            first = "fix the errors, " if self.failures else ""
-            others = ", for all cases," if self.findings else ""
-            how = others if is_partial else ", or with --review,"
-            yield f"if intended, {first}run snapshot without --check{how} and commit the result"
-
-
-def _growth(file: FileChange, case: ReviewedCase | None) -> float | None:
-    """Return by how much the prompt of a changed, new or removed case grows."""
-    before = snapshot_file.recorded_messages(file.old)
-    if file.old and not before:  # somebody has edited it
-        return None
-    # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
-    inline = dict.fromkeys(snapshot_file.inline_guidelines_in(file.old), "")
-    now, files = (case.judged, case.files) if case else ((), {})
-    return prompt_growth(before, now, {}, {**files, **inline})
-
-
-class Acceptance(SnapshotUpdate):
-    """A check of whole suites, of whose differences some are accepted; only these are written.
-
-    A list has the entry of a file as it was until the new one is accepted, and until no snapshot
-    that is left as it was names the file.
-
-    Attributes:
-        pending: the differences that are not accepted, the dangerous ones first.
-    """
-
-    def find(self) -> None:
-        """Find what has changed; all of it is pending."""
-        super().find()
-        self._recorded, self.pending = self.lists.recorded, list(self.changes)
-        # What was pending before each acceptance, and the files that it wrote: then and now.
-        self._accepted: list[tuple[list[Change], dict[str, tuple[str | None, str | None]]]] = []
+            listed = " and ".join(sorted(outdated, reverse=True))
+            clauses.append(f"to update {listed}, run it for all cases")
+        return "; ".join(clauses)
 
     def of_keys(self, keys: Iterable[str]) -> list[Change]:
         """Return the differences that have these keys.
@@ -440,7 +436,7 @@ class Acceptance(SnapshotUpdate):
         case = self.cases.get(change.cases[0]) if change.cases else None
         if change.path or case is None:
             return list(change.causes)
-        found = new_spans(case, change.files[0].old)
+        found = new_spans(case, snapshot_file.read_snapshot(change.files[0].old))
         return list(dict.fromkeys(span.origin for _, span, _ in found))[:_ORIGINS]
 
     def accept(self, chosen: Sequence[Change]) -> None:
@@ -455,7 +451,12 @@ class Acceptance(SnapshotUpdate):
             self._refuse_changed(chosen)
             pending, replaced = self.pending, dict[str, str | None]()
             self.pending = [each for each in self.pending if each not in chosen]
-            for file in self._to_write(chosen):
+            others = self.uncovered_suites(self.lists.left())
+            for file in _files_of(self.pending):  # their snapshots are left as they were
+                if file.case:
+                    lists.add_files(others, file.case[0], file.old)
+            listed = self.lists.changes(others, {each.path for each in self.pending})
+            for file in (*_files_of(chosen), *listed):
                 for name in (file.location, file.old_location):
                     replaced.setdefault(name, self.folder.read(name))
                 self.write(file)
@@ -480,18 +481,6 @@ class Acceptance(SnapshotUpdate):
                     self.folder.write(name, was)
         self.pending = pending
 
-    def _to_write(self, chosen: Iterable[Change]) -> Iterator[FileChange]:
-        yield from _files_of(chosen)  # the lists are compared after these are written
-        yield from self.lists.changes(self._left(), {each.path for each in self.pending})
-
-    def _left(self) -> lists.OtherSuites:
-        """Return the files of other suites, and of snapshots that are left as they were."""
-        others = self.uncovered_suites(self.lists.left())
-        for file in _files_of(self.pending):
-            if file.case:
-                others.add(file.case[0], file.old)
-        return others
-
     def _refuse_changed(self, chosen: Iterable[Change]) -> None:
         for file in _files_of(chosen):
             # What a renamed case is called now has no snapshot yet.
@@ -499,11 +488,8 @@ class Acceptance(SnapshotUpdate):
                 if (self.folder.read(name) or "") != text:
                     raise _changed(self.folder.shown(name))
         for each in chosen:
-            before, now = (
-                (known.promoted.get(each.path), known.files.get(each.path))
-                for known in (self._recorded, self.lists.recorded)
-            )
-            if before != now:
+            then, now = self._recorded, self.lists.recorded
+            if any(then[name].get(each.path) != now[name].get(each.path) for name in now):
                 raise _changed(each.path)
 
 

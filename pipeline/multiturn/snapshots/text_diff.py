@@ -4,6 +4,7 @@ import difflib
 import re
 from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 _MOST = 10_000_000  # pairs of lines to compare; beyond, all lines count as different
@@ -14,24 +15,21 @@ _ATTACHED = re.compile(r"^- path: (.+), resolved_path: (.+), guideline: ", re.MU
 _MARKER = re.compile(r"^([+-]  )\[\w+\]: ")  # of a turn in the question
 
 
-_Change = tuple[int, int, int, int]  # lines of the old text, and those that take their place
-
-
 class _Stretch(NamedTuple):
     """Adjacent lines that have changed, with their context, as lines of a diff."""
 
     old: int  # how many lines of the old text are above it
     new: int
     lines: list[str]
+    changed: list[str]  # those of them that have changed
+    heading: str  # the last line above it, or its own first, that begins with a letter
     is_first: bool  # of its hunk: there are lines between the one before and this one
 
 
 def unified_diff(old: str, new: str, old_name: str, new_name: str) -> Iterator[str]:
     """Yield the lines of a unified diff, headings included; none if the texts are the same."""
     hunks: list[_Stretch] = []
-    lines = _lines(old), _lines(new)
-    changes = list(_changes(*lines))
-    for stretch in (_stretch(*lines, changes, at) for at in range(len(changes))):
+    for stretch in _stretches(_lines(old), _lines(new)):
         if stretch.is_first:
             hunks.append(stretch)
         else:
@@ -50,24 +48,22 @@ def _range(above: int, number: int) -> str:
     return f"{above + 1}" if number == 1 else f"{above + (number > 0)},{number}"
 
 
-def _stretch(old: list[str], new: list[str], changes: Sequence[_Change], number: int) -> _Stretch:
-    """Return one of the changes, with the lines around it that no other one shows."""
-    a, b, c, _ = changes[number]
-    shown = -1 if number == 0 else min(changes[number - 1][1] + _CONTEXT, a)
-    below = len(old) if number + 1 == len(changes) else changes[number + 1][0]
-    first = max(shown, a - _CONTEXT, 0)
-    lines = [f" {line}" for line in old[first:a]]
-    lines += _changed(old, new, changes[number])
-    lines += [f" {line}" for line in old[b : min(b + _CONTEXT, below)]]
-    return _Stretch(first, c - (a - first), lines, first > shown)
+def _stretches(old: list[str], new: list[str]) -> Iterator[_Stretch]:
+    """Yield each change, with the lines around it that no other one shows."""
+    changes = [*_changes(old, new), (len(old), len(old), len(new), len(new))]
+    headings = [at for at, line in enumerate(new) if line[:1].isalpha()]
+    shown = -1
+    for (a, b, c, d), (below, *_) in pairwise(changes):
+        first, end = max(shown, a - _CONTEXT, 0), min(b + _CONTEXT, below)
+        changed = [*(f"-{line}" for line in old[a:b]), *(f"+{line}" for line in new[c:d])]
+        above, under = ([f" {line}" for line in part] for part in (old[first:a], old[b:end]))
+        lines, number = [*above, *changed, *under], bisect_left(headings, c + (d > c))
+        heading = new[headings[number - 1]] if number else ""
+        yield _Stretch(first, c - (a - first), lines, changed, heading, first > shown)
+        shown = end
 
 
-def _changed(old: list[str], new: list[str], change: _Change) -> list[str]:
-    a, b, c, d = change
-    return [f"-{line}" for line in old[a:b]] + [f"+{line}" for line in new[c:d]]
-
-
-def _changes(old: list[str], new: list[str]) -> Iterator[_Change]:
+def _changes(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int, int]]:
     """Yield where lines of the old text start and end, and those that take their place."""
     head, tail = shared_ends(old, new)
     before, after = old[head : len(old) - tail], new[head : len(new) - tail]
@@ -123,9 +119,8 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
     >>> is_brief[0] == compare_texts("user:\n  Be brief.\n", "user:\n  Be quick.\n")[0]
     True
     """
-    before, after = _lines(old), _lines(new)
-    changes = list(_changes(before, after))
-    keys = list(_keys(before, after, changes))
+    stretches = list(_stretches(_lines(old), _lines(new)))
+    keys = [(stretch.heading, _compared(stretch.changed)) for stretch in stretches]
     named = {name for text in (old, new) for pair in _ATTACHED.findall(text) for name in pair}
     if but_for_paths and named:
         longest = "|".join(re.escape(name) for name in sorted(named, key=len, reverse=True))
@@ -135,32 +130,19 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
     found: dict[Hashable, None] = {}
     shown: list[str] = []
     last = -1
-    for at, (heading, lines) in enumerate(keys):
+    for at, ((heading, lines), stretch) in enumerate(zip(keys, stretches, strict=True)):
         is_repeated = not lines or (heading == _QUESTION and in_messages.issuperset(lines))
         if keys[at] not in found and not (is_repeated and in_messages):
             found[keys[at]] = None
-            stretch = _stretch(before, after, changes, at)
             shown += ["@@"] * (stretch.is_first or last != at - 1) + stretch.lines
             last = at
     return tuple(found), shown
 
 
-def _keys(
-    old: list[str], new: list[str], changes: Iterable[_Change]
-) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the heading above each change, and its lines without digests and markers.
-
-    The heading is the last line above it, or its own first, that begins with a letter.
-    """
-    headings = [at for at, line in enumerate(new) if line[:1].isalpha()]
-    for change in changes:
-        _, _, c, d = change
-        number = bisect_left(headings, c + (d > c))
-        heading = new[headings[number - 1]] if number else ""
-        changed = _changed(old, new, change)
-        kept = (line for line in changed if " " in line[-64:] or not _DIGEST.fullmatch(line))
-        texts = (_MARKER.sub(r"\1", line) if line[3:4] == "[" else line for line in kept)
-        yield heading, tuple(texts)
+def _compared(changed: Iterable[str]) -> tuple[str, ...]:
+    """Return changed lines without digests and markers."""
+    kept = (line for line in changed if " " in line[-64:] or not _DIGEST.fullmatch(line))
+    return tuple(_MARKER.sub(r"\1", line) if line[3:4] == "[" else line for line in kept)
 
 
 def _without_names(lines: Iterable[str], names: re.Pattern[str]) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ from multiturn.snapshots import lists
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import digest, folder_of, location_of, name_in_root, suite_of
 from multiturn.snapshots.reviewed_case import reviewed_case
-from multiturn.snapshots.snapshot_file import named_files_in, plain_text, snapshot_text
+from multiturn.snapshots.snapshot_file import plain_text, read_snapshot, snapshot_text
 from multiturn.snapshots.text_diff import compare_texts
 from multiturn.text import visible
 
@@ -201,8 +201,8 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         folder.write(name, text + begins[:1])
         if files:
             with folder.alone():  # pytest-xdist has several processes
-                lock = lists.read_files(folder.read(lists.FILES), folder.shown(lists.FILES))
-                lock = {**lock, **lists.read_files(begins + files, name)}
+                lock = _recorded_files(folder)
+                lock |= lists.read_lock(lists.FILES, begins + files, name)
                 folder.write(lists.FILES, lists.lock_text(lists.FILES, lock))
         if of_target:
             with folder.alone():
@@ -214,8 +214,10 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         text, case = folder.read(name), folder.case_of(name)
         if text is None or case is None:
             return text
-        recorded = lists.read_files(folder.read(lists.FILES), folder.shown(lists.FILES))
-        text = _with_files(text, {path: recorded.get(path, ()) for path in named_files_in(text)})
+        recorded = _recorded_files(folder)
+        text = _with_files(
+            text, {path: recorded.get(path, ()) for path in read_snapshot(text).named}
+        )
         has_target = find_defaults()[0].snapshot_target
         return text + (folder.read(lists.TARGET) or "") if has_target else text
 
@@ -243,13 +245,17 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         return stale
 
 
+def _recorded_files(folder: SnapshotFolder) -> dict[str, tuple[str, ...]]:
+    return lists.read_lock(lists.FILES, folder.read(lists.FILES), folder.shown(lists.FILES))
+
+
 def _as_compared(text: str) -> str:
     """Return what ``serialize`` returns as differences are compared."""
     snapshot, begins, rest = text.partition(_LIST)
     return plain_text(snapshot + begins[:1]) + begins + rest
 
 
-def _with_files(text: str, digests: lists.FilesLock) -> str:
+def _with_files(text: str, digests: lists.Lock) -> str:
     """Return the text of a snapshot, and below it a list of the files that it names."""
     return text + lists.lock_text(lists.FILES, digests) if digests else text
 
