@@ -11,7 +11,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -424,7 +424,13 @@ def run_batches(
 
 
 class BatchRun(Batches):
-    """The batches of a run that is open; ``poll`` and ``say`` are as for ``Batches``."""
+    """The batches of a run that is open; ``poll`` and ``say`` are as for ``Batches``.
+
+    A dry run makes parts, and sends and records nothing.
+
+    Attributes:
+        parts: those that were made.
+    """
 
     def __init__(self, run: Run, *, poll: float, say: Callable[[str], object]) -> None:
         if run.path is None:
@@ -432,6 +438,7 @@ class BatchRun(Batches):
         providers = [target.provider for target in run.targets.values()]
         super().__init__(providers, run.path, poll=poll, say=say)
         self.run = run
+        self.parts: list[BatchPart] = []
         self._seen: set[bytes] = set()  # keys of the results of this run's cases
 
     @property
@@ -505,42 +512,38 @@ class BatchRun(Batches):
                     size = file.tell() + len(between) + len(line) + len(after)
                     is_full = size > api.most_bytes or part.requests == api.most_requests
                     if is_full and part.requests:
-                        self._finish(part, file)
+                        self._send(part, file)
                         if self.state.canceled:
                             return
                         part = BatchPart(secrets.token_hex(16), target=name)
                     file.write((between if part.requests else before) + line)
                     parts[name] = replace(part, requests=part.requests + 1)
                     tokens[name_and_id] = part.token
+                if self.run.is_dry:
+                    continue
                 if self.run.options.get("record_wire"):
                     result = replace(result, wire=case.wire.body.decode())
-                self._ask(Waiting(tokens[name_and_id], case.where, result))
+                target = self.targets[name]
+                if self.state.targets.get(name) != target:
+                    self.state.add(target)
+                self.state.ask(Waiting(tokens[name_and_id], case.where, result))
             for name, part in parts.items():
                 if part.requests:
-                    self._finish(part, files[name])
-
-    def _ask(self, asked: Waiting) -> None:
-        target = self.targets[asked.result.target]
-        if self.state.targets.get(target.name) != target:
-            self.state.add(target)
-        self.state.ask(asked)
-
-    def _finish(self, part: BatchPart, file: BinaryIO) -> None:
-        """Send a part, and empty its file."""
-        file.write(self.apis[part.target].frame[2])
-        part = replace(part, size=file.tell())
-        file.seek(0)
-        self._send(part, file)
-        file.seek(0)
-        file.truncate()
+                    self._send(part, files[name])
 
     def _send(self, part: BatchPart, file: BinaryIO) -> None:
-        """Send a part, unless another process has canceled the batches meanwhile."""
-        with self.state.alone(self.say):
-            if not self.state.canceled:
+        """Send a part, unless another process has canceled the batches, and empty its file."""
+        file.write(self.apis[part.target].frame[2])
+        part = replace(part, size=file.tell())
+        self.parts.append(part)
+        file.seek(0)
+        with nullcontext() if self.run.is_dry else self.state.alone(self.say):
+            if not (self.run.is_dry or self.state.canceled):
                 part = self.call(self.apis[part.target].prepare, part, file)
                 self.state.keep(part)
                 self.create(part, file)
+        file.seek(0)
+        file.truncate()
 
     def _collect(self, wait: bool) -> Iterator[RunCase | None]:
         """Yield the cases of batches that have ended, with their results.
@@ -606,17 +609,3 @@ class BatchRun(Batches):
                 if key not in self._seen and self.run.results is not None:
                     self.run.results.untouched.add(key)
                 yield case
-
-
-class DryBatchRun(BatchRun):
-    """A run in batches whose parts are counted, not sent."""
-
-    def __init__(self, run: Run) -> None:
-        super().__init__(run, poll=0, say=lambda _: None)
-        self.parts: list[BatchPart] = []
-
-    def _ask(self, asked: Waiting) -> None:
-        """Record nothing."""
-
-    def _send(self, part: BatchPart, file: BinaryIO) -> None:
-        self.parts.append(part)

@@ -458,7 +458,7 @@ class Run:
         for unknown in options.keys() - RunOptions.__annotations__.keys():
             what = errors.did_you_mean(unknown, RunOptions.__annotations__)
             raise TypeError(f"a run has no option {unknown!r}; {what}")
-        self.options, self.is_batch = options, batch
+        self.options, self.is_batch, self.is_dry = options, batch, is_dry
         several: Any = provider if isinstance(provider, list | tuple) else [provider]
         providers = [complete(each) for each in several]
         if not providers:
@@ -493,7 +493,7 @@ class Run:
                 what = f"the target {each.name!r} is given twice, and results have only its name"
                 raise MultiturnError(f"{what}; give it once")
             where = f"target {each.name!r}" if len(providers) > 1 else ""
-            self.targets[each.name] = self._target(each, where, made, is_dry=is_dry)
+            self.targets[each.name] = self._target(each, where, made)
         limits = [each for each in self.targets.values() if each.budget.has_limit]
         if self.is_arriving and (batch or limits):
             raise ValueError("batches and limits take no async iterable; give a list of cases")
@@ -520,9 +520,7 @@ class Run:
         if self.results is not None:
             self.results.__exit__(*error)
 
-    def _target(
-        self, provider: TargetProvider, where: str, made: Made, *, is_dry: bool
-    ) -> RunTarget:
+    def _target(self, provider: TargetProvider, where: str, made: Made) -> RunTarget:
         """Return a target with its limits, and what makes its results."""
         options, model = self.options, costs.model_of(provider) or None
         budget = costs.Budget(
@@ -534,7 +532,7 @@ class Run:
         )
         # Without a limit, a run only says how far an estimate was off. What a published
         # tokenizer counts is no estimate, and its tables take 70 MB.
-        with_tokens = is_dry or budget.has_limit or not provider.tokenizer.encoding
+        with_tokens = self.is_dry or budget.has_limit or not provider.tokenizer.encoding
         made = replace(made, provider=provider.kind or provider.settings.provider, model=model)
         rate = _limit("rate", options.get("rate"), int)
         provider.turn = at_once if rate is None else Rate(rate).turn
