@@ -29,7 +29,6 @@ import multiturn
 from multiturn import errors
 from multiturn.engine import costs
 from multiturn.engine.converting import ConvertedCase, convert_case, read_cases
-from multiturn.engine.given import Given, case_of
 from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
 from multiturn.errors import LimitReachedError, MultiturnError, ProviderError, option
@@ -45,6 +44,7 @@ from multiturn.providers.rate import Rate, at_once
 from multiturn.providers.results import Failure, Made, Result, ResultsFile, StoredResults
 from multiturn.providers.targets import counter_of
 from multiturn.text import utf8
+from multiturn.traces.given import Given, case_of
 
 
 def want(value: object, kind: Any, words: str) -> None:

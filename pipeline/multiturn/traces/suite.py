@@ -211,7 +211,7 @@ def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, li
     request, lost = trace.request, attached.lost
     case = {"id": case_id, **traces.suite_case(trace, attached.piece)}
     refuse_keys(case)
-    lost += changes(body.value, trace, case_in(case, body.where.file, attached.folder))
+    lost += changes(body.value, trace, case_in(case, attached.folder))
     target = {"provider": trace.provider, "model": request.model, **trace.target}
     if _has_variable(json.dumps(target)):
         raise MultiturnError("the model would be read as a variable; replace it in the file")
@@ -289,7 +289,7 @@ def _case_of_answer(found: Body, ids: dict[str, int]) -> Imported | Notice:
     to_fill_in = [traces.suite_message(turn, lambda _: {}) for turn in waiting]
     case["input_messages"] = [*messages, *to_fill_in]
     refuse_keys(case)
-    case_in(case, where.file)
+    case_in(case)
     for each in to_fill_in:
         each["content"] = None
     return Imported(case, {})
