@@ -24,7 +24,6 @@ from multiturn.providers.settings import TRANSPORT, Values, taken
 from multiturn.providers.targets import KINDS
 from multiturn.providers.trace import Trace
 from multiturn.traces.given import case_of
-from multiturn.traces.telemetry import SYSTEM, same_telemetry, telemetry_again, unread_telemetry
 
 _MOST_COMPARED = 200  # items of two lists: their comparison takes the square of it
 
@@ -92,19 +91,16 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
     Raises:
         MultiturnError: the pipeline refuses the case.
     """
-    same = trace.form.same if trace.form else same_telemetry
-    given = same(body)
     conversion = _pipeline()(Conversion(case))
-    if trace.form:
-        layout, sent = _sent(trace, conversion)
-        again = same(sent)
-        try:
-            layout.done()
-        except ProviderError as error:
-            yield error.what
-    else:
-        again = same(telemetry_again(trace.request, SYSTEM in given))
-        yield from unread_telemetry(body)
+    if trace.form is None:
+        yield from trace.lost
+        return
+    layout, sent = _sent(trace, conversion)
+    given, again = trace.form.same(body), trace.form.same(sent)
+    try:
+        layout.done()
+    except ProviderError as error:
+        yield error.what
     if "model" not in given:
         again.pop("model", None)
     for path in TRANSPORT[1:]:  # without the model, which a target has
