@@ -8,14 +8,16 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct, ValidationError, convert, structs
+from msgspec import Struct, structs
 
 from multiturn.documents.imports import is_foreign
 from multiturn.documents.input import open_regular, read_at_most
-from multiturn.documents.validation import must_be
+from multiturn.documents.json_lines import node_of
+from multiturn.documents.node import Mark
+from multiturn.documents.validation import read_as
 from multiturn.engine.converting import read_cases, sampled
 from multiturn.engine.selection import Selection, select
-from multiturn.errors import MultiturnError, Place, cut, did_you_mean, quoted
+from multiturn.errors import MultiturnError, Place, quoted
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, pipeline_names, read_pipeline
@@ -35,7 +37,7 @@ class Mask(Struct, frozen=True, rename={"name": "as"}, forbid_unknown_fields=Tru
     name: str  # what is written in braces in its place; the key ``as`` in a file
 
 
-class Defaults(Struct, frozen=True):
+class Defaults(Struct, frozen=True, forbid_unknown_fields=True):
     """What ``multiturn.toml``, or ``[tool.multiturn]`` of ``pyproject.toml``, says."""
 
     pipeline: str | None = None  # a name or a path
@@ -130,16 +132,7 @@ def _refuse_foreign(path: Path) -> None:
 
 
 def _read(values: dict[str, Any], folder: Path) -> Defaults:
-    known = Defaults.__struct_fields__
-    for key in values.keys() - set(known):
-        raise MultiturnError(f'unknown key "{cut(key)}"; {did_you_mean(key, known)}')
-    try:
-        read = convert(values, Defaults)
-    except ValidationError as error:
-        *types, key = re.findall("`(.*?)`", str(error))
-        what = must_be(*types) if len(types) == 2 else "must be send or omit"
-        what = "must have pattern and as, and nothing else" if key.startswith("$.mask[") else what
-        raise MultiturnError(f"{key.removeprefix('$.')} {what}") from None
+    read = read_as(node_of(values, Mark(0)), Defaults, where=_OWN)
 
     def from_here(written: str | None) -> str | None:
         if written is None:

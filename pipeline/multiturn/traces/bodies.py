@@ -73,17 +73,11 @@ def _has_lines(file: BinaryIO) -> bool:
 def _whole(data: bytes, name: str) -> Any:
     """Return the value of a file, or what is wrong with it."""
     try:
-        if not data.strip():
-            what = "the file is empty"
-        elif len(data) <= MAX_CASE_LINE:
-            return read_value(data.decode("utf-8-sig"))
-        else:
-            what = f"a file of over {MAX_CASE_LINE:,} bytes that is not JSON Lines"
-    except UnicodeDecodeError:
-        what = "this is not UTF-8; save the file as UTF-8"
+        if len(data) > MAX_CASE_LINE:
+            raise ValueError(f"over {MAX_CASE_LINE:,} bytes that are not JSON Lines")
+        return read_value(data.decode("utf-8-sig"))
     except ValueError as error:
-        what = f"not JSON: {error}"
-    return MultiturnError(what, where=name)
+        return MultiturnError(f"not JSON in UTF-8: {error}", where=name)
 
 
 def _bodies(value: Any, where: Place, name: str) -> Iterator["Body | MultiturnError"]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
+from toolz import groupby
 
 from multiturn.documents.dump import dump
 from multiturn.documents.output import open_new, open_output
@@ -54,13 +55,10 @@ class Attached:
     def read(self, segment: Segment) -> Part | None:
         """Return media of a body as a part, and write them as a file; None if they are none."""
         try:
-            return self._settled(segment)
+            part, name = traces.media_part(segment), segment.get("name")
         except AttachmentError as error:
             self.lost.append(f"the {segment['type']} is left out, as {error}")
             return None
-
-    def _settled(self, segment: Segment) -> Part:
-        part, name = traces.media_part(segment), segment.get("name")
         media = part.media
         if media is None or media.url is not None or self.folder is None:
             return part
@@ -313,7 +311,7 @@ def write_suite(cases: list[Imported], output: str | None, attached: Attached) -
             file.write(suite_text(cases).encode())
         return
     path = Path(output)
-    cases, targets = with_targets(cases)
+    targets = _with_shared_settings(cases)
     beside = path.with_name(f"{_stem(output)}.targets.yaml")
     current = path
     try:
@@ -333,31 +331,31 @@ def write_suite(cases: list[Imported], output: str | None, attached: Attached) -
         raise
 
 
-def with_targets(cases: list[Imported]) -> tuple[list[Imported], list[Values]]:
-    """Return the cases without the settings that all of a target share, and targets with these."""
-    found, targets = [*cases], named_targets(cases)
+def _with_shared_settings(cases: list[Imported]) -> list[Values]:
+    """Return the targets with the settings that all of their cases have, which lose these."""
+    targets = named_targets(cases)
     for target, of_cases in targets:
-        given = [found[at].case.get("execution", {}) for at in of_cases]
+        given = [each.get("execution", {}) for each in of_cases]
         for name, value in given[0].items():
             written = {json.dumps(each.get(name)) for each in given}
             if len(written) == 1 and not _has_variable(*written):
                 target[name] = value
-        for at, execution in zip(of_cases, given, strict=True):
-            kept = {name: value for name, value in execution.items() if name not in target}
-            case = {**found[at].case, "execution": kept}
-            found[at] = found[at]._replace(case={key: case[key] for key in case if case[key]})
-    return found, [target for target, _ in targets]
+        for case, execution in zip(of_cases, given, strict=True):
+            case["execution"] = {name: execution[name] for name in execution if name not in target}
+            if not case["execution"]:
+                del case["execution"]
+    return [target for target, _ in targets]
 
 
-def named_targets(cases: list[Imported]) -> list[tuple[Values, list[int]]]:
-    """Return the targets that send the bodies again, and the indexes of the cases of each."""
-    found: dict[str, list[int]] = {}
-    for at, each in enumerate(cases):
-        if each.target:
-            found.setdefault(json.dumps(each.target), []).append(at)
+def named_targets(cases: list[Imported]) -> list[tuple[Values, list[Values]]]:
+    """Return the targets that send the bodies again, and the cases of each."""
     names: dict[str, int] = {}
-    targets = ((cases[of_cases[0]].target, of_cases) for of_cases in found.values())
-    return [({"name": _unique(each["provider"], names), **each}, at) for each, at in targets]
+    found = []
+    for group in groupby(lambda each: json.dumps(each.target), cases).values():
+        if target := group[0].target:
+            name = _unique(target["provider"], names)
+            found.append(({"name": name, **target}, [each.case for each in group]))
+    return found
 
 
 def suite_text(cases: list[Imported], targets_file: str = "") -> str:
