@@ -144,22 +144,21 @@ class BatchState:
         """The parts that were sent, or may have been, and whose results are not stored."""
         return [part for part in self.parts.values() if not part.ended]
 
-    def add(self, target: Target) -> None:
-        """Record a target; the first one in a new file, which is written whole or not at all."""
-        if self.targets:
-            self.keep(target)
-            return
-        self._clear()
-        self._note(target)
-        with open_output(self.path) as file:
-            file.write(msgspec.json.encode(target) + b"\n")
-
     def ask(self, record: Waiting) -> None:
         """Record a case that waits for an answer, in a buffer that ``keep`` writes."""
         self._opened().write(msgspec.json.encode(record) + b"\n")
 
     def keep(self, record: Target | BatchPart | Canceled) -> None:
-        """Write a record to the disk, after those in the buffer."""
+        """Write a record to the disk, after those in the buffer.
+
+        The first target is in a new file, which is written whole or not at all.
+        """
+        if isinstance(record, Target) and not self.targets:
+            self._clear()
+            with open_output(self.path) as new:
+                new.write(msgspec.json.encode(record) + b"\n")
+            self.targets[record.name] = record
+            return
         self._note(record)
         file = self._opened()
         file.write(msgspec.json.encode(record) + b"\n")
@@ -317,12 +316,8 @@ class Batches:
             return {request_id(asked.result) for asked in self.state.asked(part)}
 
         others = {other.batch for other in self.state.parts.values()}
-        said: set[str] = set()
-        while True:
-            found = self.call(self.apis[part.target].find, part, others, ids)
-            if found.batch:
-                self._created(part, found.batch)
-                return True
+        said, find = set[str](), self.apis[part.target].find
+        while not (found := self.call(find, part, others, ids)).batch:
             what = ", before anything is sent again"
             if found.undecided:
                 named = " and ".join(found.undecided)
@@ -334,6 +329,8 @@ class Batches:
                 self.say(f"searching again in {self.poll:g} s for a batch of {requests}{what}")
             said.add(what)
             time.sleep(self.poll)
+        self._created(part, found.batch)
+        return True
 
     def status_of(self, part: BatchPart) -> BatchStatus:
         """Return the status of a part's batch."""
@@ -525,7 +522,7 @@ class BatchRun(Batches):
                     result = replace(result, wire=case.wire.body.decode())
                 target = self.targets[name]
                 if self.state.targets.get(name) != target:
-                    self.state.add(target)
+                    self.state.keep(target)
                 self.state.ask(Waiting(tokens[name_and_id], case.where, result))
             for name, part in parts.items():
                 if part.requests:

@@ -95,16 +95,15 @@ def named_in(what: str, file: str, values: Mapping[str, Any]) -> str:
 def _values(path: Path, name: str) -> dict[str, Any] | None:
     """Return what a file says of multiturn; None if it says nothing, or is not there."""
     try:
-        if path.name == _OWN:  # a pyproject.toml is refused only if it is about multiturn
-            _refuse_foreign(path)
         with open_regular(path, name) as file:
             data = read_at_most(_MOST_BYTES, file, name, "defaults")
-        if path.name == _SHARED:
-            if b"multiturn" not in data:
+        if path.name == _SHARED and b"multiturn" not in data:
+            return None
+        if is_foreign(path):
+            if path.name == _SHARED and not re.search(_TABLE, data):  # a dependency, say
                 return None
-            if is_foreign(path) and not re.search(_TABLE, data):  # a dependency, say
-                return None
-            _refuse_foreign(path)
+            what = "another user owns this file, and its pipeline could run programs; make it yours"
+            raise MultiturnError(f"{what} (chown), or put a {_OWN} of your own nearer")
         import tomllib
 
         document: Any = tomllib.loads(data.decode())
@@ -123,12 +122,6 @@ def _values(path: Path, name: str) -> dict[str, Any] | None:
             raise MultiturnError(what)
     found: dict[str, Any] = document
     return found
-
-
-def _refuse_foreign(path: Path) -> None:
-    if is_foreign(path):
-        what = "another user owns this file, and its pipeline could run programs; make it yours"
-        raise MultiturnError(f"{what} (chown), or put a {_OWN} of your own nearer")
 
 
 def _read(values: dict[str, Any], folder: Path) -> Defaults:
