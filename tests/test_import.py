@@ -840,7 +840,7 @@ NO_RESULT = "no conversation can go on from this result of a run, if it is one"
         ({**ANSWER, "response": None}, "case 'umbrella' has no answer; it is left out"),
         ({**ANSWER, "response": " "}, "case 'umbrella' has no answer; it is left out"),
         ({**ANSWER, "raw_request": None}, "case 'umbrella' has no answer; it is left out"),
-        (HELLO, f"{NO_RESULT}: Object missing required field `id`"),
+        (HELLO, f"{NO_RESULT}: Object missing required field `suite`"),
         (
             {**ANSWER, "tool_calls": [{"id": "c2", "name": "now", "arguments": "{a"}]},
             f"{NO_RESULT}: Expected `object`, got `str` - at `$.tool_calls[0].arguments`",

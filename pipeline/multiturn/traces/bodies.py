@@ -50,24 +50,19 @@ def read_bodies(path: str, *, as_written: bool = False) -> Iterator[Body | Multi
 
 
 def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
-    """Yield each value of a file, with its line if the file has JSON Lines."""
-    if _has_lines(file):
-        for found in read_json_lines(file, name):
-            if isinstance(found, MultiturnError):
-                yield found.where, found
-            else:
-                yield Place(name, found.line), found.value
-        return
-    yield Place(name), _whole(file.read(MAX_CASE_LINE + 1), name)
-
-
-def _has_lines(file: BinaryIO) -> bool:
-    """Return whether the first line that is not blank is a JSON object; go back to the start."""
+    """Yield each value of a file, with its line if the first one that is not blank is an object."""
     file.seek(0)
     lines = iter(lambda: file.readline(MAX_CASE_LINE), b"")
     first = next(filter(None, (line.removeprefix(BOM_UTF8).strip() for line in lines)), b"")
     file.seek(0)
-    return first[:1] == b"{" and first[-1:] == b"}"
+    if first[:1] != b"{" or first[-1:] != b"}":
+        yield Place(name), _whole(file.read(MAX_CASE_LINE + 1), name)
+        return
+    for found in read_json_lines(file, name):
+        if isinstance(found, MultiturnError):
+            yield found.where, found
+        else:
+            yield Place(name, found.line), found.value
 
 
 def _whole(data: bytes, name: str) -> Any:

@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Struct
 from toolz import groupby
 
 from multiturn.documents.dump import dump
@@ -21,10 +20,10 @@ from multiturn.files.media import EXTENSIONS, Media, no_room
 from multiturn.logs import Notice
 from multiturn.model.request import part_of
 from multiturn.model.settings import RequestSettings
-from multiturn.model.turns import Call, Part, Turn
+from multiturn.model.turns import Part, Turn
 from multiturn.providers import trace as traces
 from multiturn.providers.reading import Segment, mappings
-from multiturn.providers.results import RawRequest
+from multiturn.providers.results import Result
 from multiturn.providers.secrets import without_keys
 from multiturn.providers.settings import Values
 from multiturn.providers.trace import suite_media
@@ -232,17 +231,6 @@ def _has_variable(written: str) -> bool:
 _TO_FILL_IN = "(to fill in)"
 
 
-class _Answered(Struct):
-    """The part of a result that a case is made of."""
-
-    id: str
-    raw_request: RawRequest | None = None
-    response: str | None = None
-    tool_calls: tuple[Call, ...] = ()
-    thinking: Any = None
-    conversation_id: Any = None
-
-
 def _case_of_answer(found: Body, ids: dict[str, int]) -> Imported | Notice:
     """Return the case that goes on from an answer, with its prompt and its settings.
 
@@ -250,11 +238,11 @@ def _case_of_answer(found: Body, ids: dict[str, int]) -> Imported | Notice:
     """
     where = found.where
     try:
-        result = msgspec.convert(found.value, _Answered)
+        result = msgspec.convert(found.value, Result)
     except msgspec.ValidationError as error:
         what = f"no conversation can go on from this result of a run, if it is one: {error}"
         raise MultiturnError(what) from None
-    said, asked, calls = result.response or "", result.raw_request, result.tool_calls
+    said, asked, calls = result.response or "", result.raw_request, result.tool_calls or ()
     if asked is None or not (said.strip() or calls):
         what = f"case {result.id!r} has no answer; it is left out"
         return Notice("import.no_answer", where, what)
@@ -283,12 +271,11 @@ def _case_of_answer(found: Body, ids: dict[str, int]) -> Imported | Notice:
             raise MultiturnError(f"{what}; attach them as a file, and run the suite again")
         return suite_media(media, value)
 
-    messages = [traces.suite_message(turn, piece) for turn in turns]
-    to_fill_in = [traces.suite_message(turn, lambda _: {}) for turn in waiting]
-    case["input_messages"] = [*messages, *to_fill_in]
+    messages = [traces.suite_message(turn, piece) for turn in (*turns, *waiting)]
+    case["input_messages"] = messages
     refuse_keys(case)
     case_in(case)
-    for each in to_fill_in:
+    for each in messages[len(turns) :]:
         each["content"] = None
     return Imported(case, {})
 
