@@ -72,11 +72,8 @@ class BatchState:
 
     def __init__(self, output: str) -> None:
         self.path = state_path(output)
-        self.targets: dict[str, Target] = {}  # by their names; none if there is no such file yet
-        self.parts: dict[str, BatchPart] = {}  # by their tokens
-        self.canceled = False
         self._file: BinaryIO | None = None
-        self._read_to = 0  # bytes of the file whose records are noted
+        self._clear()
         self._catch_up()
         if not self.targets and os.path.exists(self.path):
             raise MultiturnError("this is not the state of a batch; move it away", where=self.path)
@@ -108,7 +105,10 @@ class BatchState:
 
     def _clear(self) -> None:
         self.close()
-        self.targets, self.parts, self.canceled, self._read_to = {}, {}, False, 0
+        self.targets: dict[str, Target] = {}  # by their names; none if there is no such file yet
+        self.parts: dict[str, BatchPart] = {}  # by their tokens
+        self.canceled = False
+        self._read_to = 0  # bytes of the file whose records are noted
 
     def _catch_up(self) -> None:
         for end, record in self._records(self._read_to):
@@ -437,15 +437,12 @@ class BatchRun(Batches):
         self.run = run
         self.parts: list[BatchPart] = []
         self._seen: set[bytes] = set()  # keys of the results of this run's cases
+        self._folder = os.path.dirname(os.path.abspath(run.path))
 
     @property
     def requests(self) -> int:
         """Number of requests under way."""
         return sum(part.requests for part in self.state.under_way)
-
-    @property
-    def _folder(self) -> str:
-        return os.path.dirname(os.path.abspath(self.state.path))
 
     @cached_property
     def _waiting(self) -> tuple[dict[tuple[str, str], str], dict[bytes, str]]:
