@@ -96,7 +96,7 @@ class CaptureServer:
         return web.Response(status=status, content_type=kind, text=text)
 
     async def _reply(self, request: "web.Request") -> Reply:
-        endpoint = endpoint_at(request.path, request.query_string)
+        endpoint = endpoint_at(request.path)
         if request.host not in (f"127.0.0.1:{self.port}", f"localhost:{self.port}"):
             return endpoint.refused(403, "the Host is not that of multiturn capture")
         if "origin" in request.headers or "sec-fetch-site" in request.headers:

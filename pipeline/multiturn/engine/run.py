@@ -31,7 +31,7 @@ from multiturn.engine import costs
 from multiturn.engine.converting import ConvertedCase, convert_case, read_cases
 from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
-from multiturn.errors import LimitReachedError, MultiturnError, ProviderError, option
+from multiturn.errors import LimitReachedError, MultiturnError, ProviderError
 from multiturn.model.case import Case
 from multiturn.model.request import ProviderRequest
 from multiturn.model.tokens import Tokens
@@ -579,26 +579,21 @@ class Run:
         if self._held is not None:
             yield from self._held
             return
-        held: list[RunCase] = []
+        held: list[RunCase] | None = []
         size = 0
         for case in self._prepared():
             yield case
-            if size <= _MOST_HELD:
+            size += case.size
+            if held is not None and size > _MOST_HELD:
+                held = None
+                what = f"a limit, or strict, reads requests of more than {_MOST_HELD // 2**20} MiB"
+                if isinstance(self._given, Iterator):
+                    one = "an iterator of cases can be read only once; give a list"
+                    raise MultiturnError(f"{what} twice, and {one}")
+                self.selection.check_files(what)
+            if held is not None:
                 held.append(case)
-                size += case.size
-                if size > _MOST_HELD:
-                    held.clear()
-                    self._check_second_reading()
-        self._held = held if size <= _MOST_HELD else None
-
-    def _check_second_reading(self) -> None:
-        limits = [name for name in ("max_cost", "max_tokens") if self.options.get(name)]
-        name = [*limits, "strict"][0].replace("_", "-")
-        what = f"{option(name)} reads requests of more than {_MOST_HELD // 2**20} MiB"
-        if isinstance(self._given, Iterator):
-            one = "an iterator of cases can be read only once; give a list"
-            raise MultiturnError(f"{what} twice, and {one}")
-        self.selection.check_files(what)
+        self._held = held
 
     def cases(self) -> Iterator[RunCase]:
         """Read, convert and yield each case, one at a time; nothing is sent."""

@@ -48,7 +48,11 @@ _SETTINGS: Keys = {
 def read_telemetry(attributes: Values, media: MediaReader) -> Trace:
     """Return what the attributes of a span or an event say."""
     reader = _Reader(_provider_of(attributes), media)
-    given = _settings_in(attributes)
+    given = {
+        key.removeprefix(_REQUEST): parsed(value)
+        for key, value in attributes.items()
+        if key.startswith(_REQUEST) and value is not None
+    }
     settings, tools = read_settings(given, _SETTINGS, ("model",)), _tools_in(attributes)
     for key in settings.body or ():
         reader.lost.append(f"{_REQUEST}{key} is no setting of ours; it is left out")
@@ -73,14 +77,6 @@ def _provider_of(attributes: Values) -> str:
     named = attributes.get("gen_ai.provider.name", attributes.get("gen_ai.system"))
     kinds = (kind for kind, row in KINDS.items() if named in row.provider.telemetry_names)
     return next(kinds, "openai")
-
-
-def _settings_in(attributes: Values) -> Values:
-    return {
-        key.removeprefix(_REQUEST): parsed(value)
-        for key, value in attributes.items()
-        if key.startswith(_REQUEST) and value is not None
-    }
 
 
 class _Reader:
