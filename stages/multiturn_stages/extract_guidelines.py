@@ -24,6 +24,8 @@ def extract_guidelines(
     Raises:
         MultiturnError: an image, a document or audio matches a pattern.
     """
+    if not conversion.case.guideline_patterns:
+        return conversion
     name = "extract_guidelines"
     is_guideline = guideline_matcher(conversion.case.guideline_patterns)
     extracted: dict[str, Part] = {}

@@ -19,10 +19,8 @@ from multiturn.model.turns import Tool, Turns, check_parts, check_turns, kind_of
 from multiturn.pipelines.contract import Stage, contract_of, ordered_facts
 from multiturn.pipelines.registry import find_stage, pickled_stage
 
-
-def is_shipped(stage: Any) -> bool:
-    """Return whether a stage or a view ships: tests hold it to its word, not every run."""
-    return stage.__module__.startswith("multiturn_stages.")  # type: ignore[no-any-return]
+# The module of a stage or a view that ships: tests hold it to its word, not every run.
+SHIPPED = "multiturn_stages."
 
 
 _texts = attrgetter("turns", "guidelines", "system_prompt")
@@ -205,24 +203,27 @@ class Step(Struct, frozen=True):
             MultiturnError: the stage's own error, or one that names the stage.
         """
         start, case, forks = perf_counter(), conversion.case, len(_FORKS)
+        stage, name = self.stage, self.stage.__name__
+        given = replace(conversion, stage=name)
         try:
-            result = self.stage(replace(conversion, stage=self.stage.__name__), **self.options)
+            result = stage(given, **self.options)
         except MultiturnError as error:
             raise placed_in_case(error, case) from error.__cause__
         except (Exception, SystemExit) as error:  # nor may a stage end the run of the others
             raise stage_failure(self, error, case) from error
         finally:
             if len(_FORKS) != forks:
-                end_fork(f"the stage {self.name}")
+                end_fork(f"the stage {name}")
         try:
-            if is_tried or not is_shipped(self.stage):
-                check_made(conversion, result, self.stage)
+            if is_tried or not stage.__module__.startswith(SHIPPED):
+                check_made(conversion, result, stage)
         except ValueError as error:
-            raise StageError(f"the stage {self.name} {error}").at(case.where(), case.id) from None
-        result = _accounted(conversion, _signed(conversion, result, self.name), self.name)
+            raise StageError(f"the stage {name} {error}").at(case.where(), case.id) from None
+        if result is not given:
+            result = _accounted(conversion, _signed(conversion, result, name), name)
         if is_debugging():
             time = round((perf_counter() - start) * 1000, 3)
-            debug("stage.done", stage=self.name, suite=case.suite, case=case.id, ms=time)
+            debug("stage.done", stage=name, suite=case.suite, case=case.id, ms=time)
         return result
 
 

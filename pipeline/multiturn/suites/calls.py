@@ -48,7 +48,7 @@ def read_calls(message: WrittenMessage, check: KeyCheck) -> tuple[Call, ...]:
 
 def read_answers(message: WrittenMessage, check: KeyCheck) -> tuple[str | None, bool]:
     """Return the id of the call that a message answers, if it does, and whether the call failed."""
-    answers, is_error = (message.children.get(key) for key in ("tool_call_id", "is_error"))
+    answers, is_error = message.children.get("tool_call_id"), message.children.get("is_error")
     if answers is not None and answers.value is not None:
         if message.children["role"].scalar != "tool":
             what = "a result has the role tool; write role: tool, or leave tool_call_id out"

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from multiturn.documents.node import Node, measure, with_keys
@@ -107,8 +108,9 @@ class CaseReader:
             what = f"{key} is empty; add a message"
             raise InputError(what, where=node.place(self.name, label))
         written = node.children["input_messages"]
-        size = measure(node)[1]
-        if size > MAX_CASE_SIZE and size - size_of_data(written) > MAX_CASE_SIZE:
+        # It has about as many characters as its JSON has bytes, which are counted at once.
+        is_long = len(msgspec.json.encode(case)) > MAX_CASE_SIZE
+        if is_long and measure(node)[1] - size_of_data(written) > MAX_CASE_SIZE:
             what = f"it is larger than {MAX_CASE_SIZE:,} characters, with its aliases expanded"
             raise InputError(what, where=node.place(self.name, label))
         self.keys.check(node, "case", *places, label=label)
@@ -186,7 +188,7 @@ class CaseReader:
             what = f"there is no role {quoted(role.scalar)}; {did_you_mean(role.scalar, ROLES)}"
             raise InputError(what, where=role.place(self.name, node.label))
         is_list = isinstance(content.children, list)
-        thinking = calls.leading_thinking(node, self.keys)
+        thinking = calls.leading_thinking(node, self.keys) if content.children else ()
         segments = node.segments[len(thinking) :]
         for at, segment in enumerate(segments, len(thinking)):
             self._segment(segment, node.segment_label(at))

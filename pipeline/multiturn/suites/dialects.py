@@ -5,7 +5,7 @@ places, so that errors name the line that somebody wrote.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import NamedTuple
 
@@ -71,19 +71,21 @@ def _texts(keys: Mapping[str, Node]) -> list[Template]:
     nodes = [keys[key] for key in asked if key in keys]
     metadata = keys["metadata"].members if "metadata" in keys else {}
     nodes += [metadata[key] for key in ("systemPrompt", "system_prompt") if key in metadata]
-    return [text for node in nodes for text in _texts_in(node)]
+    return _texts_in(nodes)
 
 
-def _texts_in(node: Node) -> Iterator[Template]:
-    children: Iterable[Node] = node.children or [node]
-    if isinstance(children, dict):
-        yield from [(node, key) for key in children if "{" in key]
-        children = children.values()
-    for child in children:
-        if child.children:
-            yield from _texts_in(child)
-        elif isinstance(child.scalar, str) and "{" in child.scalar:
-            yield child, child.scalar
+def _texts_in(nodes: Iterable[Node]) -> list[Template]:
+    found: list[Template] = []
+    for node in nodes:
+        children = node.children
+        if isinstance(children, dict):
+            found += [(node, key) for key in children if "{" in key]
+            children = children.values()
+        if children:
+            found += _texts_in(children)
+        elif isinstance(node.scalar, str) and "{" in node.scalar:
+            found.append((node, node.scalar))
+    return found
 
 
 def _template_of(texts: Iterable[Template]) -> Template | None:
@@ -101,7 +103,7 @@ def _check_texts(
 ) -> None:
     """Refuse what other tools fill in; warn of what AgentV fills in in some versions only."""
     texts = _texts(keys)
-    said = [*texts, *(_texts_in(keys["outcome"]) if "outcome" in keys else ())]
+    said = [*texts, *(_texts_in([keys["outcome"]]) if "outcome" in keys else ())]
     for node, text in said:
         if "${{" not in text and (variable := _ENVIRONMENT.search(text)) is not None:
             what = (
