@@ -682,10 +682,9 @@ def _commit() -> str | None:
     """Return the commit of the repository around the current folder; None where Git names none."""
     from multiturn.engine.revision import git  # which imports what only --against needs
 
-    try:
+    with suppress(MultiturnError, OSError):
         return git("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    except (MultiturnError, OSError):
-        return None
+    return None
 
 
 def _limit(name: str, number: Any, kind: Any = int | float) -> Any:
