@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from batch_server import answer_to, prompt_of, text_for
 from multiturn import Case, MultiturnError, ProviderError, load_pipeline, load_suite
 from multiturn.engine import batches
-from multiturn.engine.batches import Batches, BatchRun, BatchState, DryBatchRun
+from multiturn.engine.batches import Batches, BatchRun, BatchState
 from multiturn.engine.run import Run
 from multiturn.providers.anthropic.batches import AnthropicBatchApi
 from multiturn.providers.batch_api import BatchApi, BatchPart, BatchSearch, BatchStatus
@@ -410,7 +410,9 @@ def test_a_batch_that_is_being_filled_is_left_alone(folder: Path, named: Vendor)
         with open_batches() as other:
             assert other.state.under_way == []
         other_run = opened()
-        assert list(DryBatchRun(other_run).submit(other_run.cases())) == []
+        other_run.is_dry = True
+        other_batches = BatchRun(other_run, poll=60, say=print)
+        assert list(other_batches.submit(other_run.cases())) == []
         with pytest.raises(MultiturnError, match="another run is writing"):
             run()
         assert os.path.samestat(before, Path("out.jsonl.batch").stat())
@@ -523,7 +525,7 @@ def test_requests_are_sent_in_parts(
     write_suite(folder, ["one", "two", "one", "six", "ten", "one", "all"])
     connect = openai if api is OpenAIBatchApi else anthropic
     run = Run("a.eval.yaml", PIPELINE, connect(), results="out.jsonl", batch=True, is_dry=True)
-    dry = DryBatchRun(run)
+    dry = BatchRun(run, poll=60, say=print)
     assert list(dry.submit(run.cases())) == []
     assert [part.requests for part in dry.parts] == sizes
     assert all(part.size <= most_bytes for part in dry.parts) or most_bytes == 10
@@ -537,7 +539,7 @@ def test_a_part_may_be_as_large_as_the_vendor_takes(
     def sizes() -> list[tuple[int, int]]:
         given = ("a.eval.yaml", PIPELINE, openai())
         run = Run(*given, results="out.jsonl", batch=True, is_dry=True)
-        dry = DryBatchRun(run)
+        dry = BatchRun(run, poll=60, say=print)
         assert list(dry.submit(run.cases())) == []
         return [(part.requests, part.size) for part in dry.parts]
 

@@ -278,7 +278,7 @@ def test_what_changes_from_run_to_run_is_masked(
 
 
 def take(recording: Recording, system: str, **more: Any) -> tuple[int, str, str]:
-    return recording.take(endpoint_at("/v1/messages", ""), {"system": system, **more}, None)
+    return recording.take(endpoint_at("/v1/messages"), {"system": system, **more}, None)
 
 
 def test_who_asks_and_when_is_in_no_file() -> None:
@@ -546,7 +546,7 @@ def test_each_of_the_same_requests_gets_its_own_answer_and_the_last_one_again() 
 def test_no_default_system_message_is_added(tmp_path: Path) -> None:
     recording = Recording()
     body: Any = {"messages": [{"role": "user", "content": "Hi"}]}
-    recording.take(endpoint_at("/v1/messages", ""), body, None)
+    recording.take(endpoint_at("/v1/messages"), body, None)
     recording.write(str(tmp_path / "a.requests.jsonl"))
     (case,) = load_suite(tmp_path / "a.requests.jsonl")
     assert [turn.role for turn in load_pipeline("spec")(Conversion(case)).sent] == ["user"]

@@ -300,8 +300,8 @@ def test_what_memory_does_not_hold_is_read_twice(
     done = commands.run("run", "-", *given, folder=folder, given=suite)
     assert (done.returncode, done.stderr) == (
         2,
-        "Error: --max-tokens reads requests of more than 0 MiB twice, and '-' can be read only"
-        " once; write it to a file\n",
+        "Error: a limit, or strict, reads requests of more than 0 MiB twice, and '-' can be"
+        " read only once; write it to a file\n",
     )
     with pytest.raises(MultiturnError, match="an iterator of cases can be read only once"):
         asyncio.run(results(load_suite(folder / "a.eval.yaml"), server, max_cost=5))

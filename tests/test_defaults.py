@@ -119,7 +119,6 @@ def test_a_pipe_a_device_or_an_endless_file_is_an_error_at_once(
     if is_foreign:
         monkeypatch.setattr(os, "getuid", lambda: project.stat().st_uid + 1)
     file = project / name
-    owner = f"../../{name}: another user owns this file" if is_foreign and name == OURS else ""
     makes: list[tuple[Any, str]] = [
         (lambda: os.mkfifo(file), "this is not a regular file"),
         (lambda: file.symlink_to("/dev/zero"), "this is not a regular file"),
@@ -128,7 +127,7 @@ def test_a_pipe_a_device_or_an_endless_file_is_an_error_at_once(
     ]
     for make, error in makes:
         make()
-        with limited(megabytes=5), pytest.raises(MultiturnError, match=owner or error):
+        with limited(megabytes=5), pytest.raises(MultiturnError, match=error):
             find_defaults()
         file.rmdir() if file.is_dir() else file.unlink()
 

@@ -37,8 +37,8 @@ from multiturn import (
     run_batches,
     send,
 )
-from multiturn.engine import given as reading
 from multiturn.logs import warnings_to
+from multiturn.traces import given as reading
 
 SPEC = load_pipeline("spec")
 GIF = "R0lGODdhAQABAIEAAP8AAAAAAAAAAAAAACwAAAAAAQABAAAIBAABBAQAOw=="

@@ -122,7 +122,8 @@ def test_a_suite_of_bodies_gives_the_same_bodies_again(kind: str, tmp_path: Path
         write_suite(cases, str(suite), attached)
     named = {each.removesuffix(f" {LEFT_OUT}") for each in said if "more warning" not in each}
     assert named == set().union(*map(transport_in, bodies))
-    for target, of_target in named_targets(cases):
+    for target, of_cases in named_targets(cases):
+        of_target = [at for at, each in enumerate(cases) if each.case in of_cases]
         sent = sent_again(suite, target["name"], of_target)
         for at, again in zip(of_target, sent, strict=True):
             assert plain(again) == plain(bodies[at])
@@ -365,9 +366,9 @@ def test_a_file_has_bodies_in_several_ways(
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        (b"", "the file is empty"),
-        (b"[1, ", "not JSON: Expecting value: line 1 column 5 (char 4)"),
-        (b"[\xff]", "this is not UTF-8; save the file as UTF-8"),
+        (b"", "not JSON in UTF-8: Expecting value: line 1 column 1 (char 0)"),
+        (b"[1, ", "not JSON in UTF-8: Expecting value: line 1 column 5 (char 4)"),
+        (b"[\xff]", "not JSON in UTF-8: 'utf-8' codec can't decode byte 0xff"),
         (b'["a"]', "[0]: this must be a JSON object, a request body"),
         (b'{"wire": "{"}', "wire is not JSON: Expecting property name enclosed in double quotes"),
         (b"[" * 5000 + b"]" * 5000, "nested deeper than 100 levels"),
@@ -839,7 +840,7 @@ NO_RESULT = "no conversation can go on from this result of a run, if it is one"
         ({**ANSWER, "response": None}, "case 'umbrella' has no answer; it is left out"),
         ({**ANSWER, "response": " "}, "case 'umbrella' has no answer; it is left out"),
         ({**ANSWER, "raw_request": None}, "case 'umbrella' has no answer; it is left out"),
-        (HELLO, f"{NO_RESULT}: Object missing required field `id`"),
+        (HELLO, f"{NO_RESULT}: Object missing required field `suite`"),
         (
             {**ANSWER, "tool_calls": [{"id": "c2", "name": "now", "arguments": "{a"}]},
             f"{NO_RESULT}: Expected `object`, got `str` - at `$.tool_calls[0].arguments`",

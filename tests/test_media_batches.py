@@ -10,7 +10,7 @@ import pytest
 from batch_server import BatchServer, text_for, write_targets
 from media_files import image, padded, write_bytes
 from multiturn import load_pipeline
-from multiturn.engine.batches import DryBatchRun
+from multiturn.engine.batches import BatchRun
 from multiturn.engine.run import Run
 from multiturn.providers.anthropic.batches import AnthropicBatchApi
 from multiturn.providers.batch_api import BatchApi
@@ -87,7 +87,7 @@ def test_a_part_is_counted_with_the_bytes_of_its_images(
     provider = (openai if api is OpenAIBatchApi else anthropic)(model_takes={"images": True})
     pipeline = load_pipeline("spec")
     run = Run("a.eval.yaml", pipeline, provider, results="out.jsonl", batch=True, is_dry=True)
-    dry = DryBatchRun(run)
+    dry = BatchRun(run, poll=60, say=print)
     assert [delivery.result.error for delivery in dry.submit(run.cases())] == []
     assert [part.requests for part in dry.parts] == sizes
     assert sum(part.size for part in dry.parts) > 3 * 133_000

@@ -2,7 +2,6 @@
 
 from multiturn.engine.batches import run_batches as run_batches
 from multiturn.engine.costs import Estimate as Estimate
-from multiturn.engine.given import case_of as case_of
 from multiturn.engine.project import load_pipeline as load_pipeline
 from multiturn.engine.project import load_suite as load_suite
 from multiturn.engine.run import RunCase as RunCase
@@ -76,5 +75,6 @@ from multiturn.providers.results import Failure as Failure
 from multiturn.providers.results import Made as Made
 from multiturn.providers.results import RawRequest as RawRequest
 from multiturn.providers.results import Result as Result
+from multiturn.traces.given import case_of as case_of
 
 __version__: str

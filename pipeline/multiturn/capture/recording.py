@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
+from toolz import concat, groupby
 
 from multiturn.capture.replies import Endpoint, GivenAnswer, Reply
 from multiturn.documents.json_lines import read_value
@@ -26,7 +27,7 @@ from multiturn.providers.trace import form_of
 from multiturn.suites.discovery import CAPTURED
 from multiturn.text import first_of
 from multiturn.traces.again import differences
-from multiturn.traces.bodies import Body, read_bodies
+from multiturn.traces.bodies import read_bodies
 
 _MOST_BYTES = 500_000_000  # of all bodies and answers
 # Keys of bodies that say who asks, which no model reads.
@@ -87,27 +88,21 @@ def request_in(value: Any, where: Place) -> Request:
         raise InputError(what, where=where) from None
 
 
-def _lines_of(path: str) -> Iterator[Body]:
+def _read(path: str) -> Iterator[tuple[Request, GivenAnswer]]:
+    """Yield each request of a file, of captured ones or of results, with what a result answers."""
     for found in read_bodies(path, as_written=True):
         if isinstance(found, MultiturnError):
             raise found
-        yield found
-
-
-def _known_in(path: str) -> Iterator[tuple[Request, str | GivenAnswer]]:
-    """Yield each request of a file with its answer."""
-    for line in _lines_of(path):
-        match line.value:
-            case _ if path.endswith(CAPTURED):
-                request = request_in(line.value, line.where)
-                yield request, request.answer or GivenAnswer()
+        match found.value:
             case {"wire": str(wire), "id": str(name), "response": str(text), **rest}:
                 calls = msgspec.convert(rest.get("tool_calls", ()), tuple[Call, ...])
                 body = read_value(wire)
                 yield Request(name, form_of(body)[0], body), GivenAnswer(text, calls)
-            case _:
+            case {"target": _}:
                 what = "this result has no answer, or no wire; add --record-wire to the run"
-                raise InputError(what, where=line.where)
+                raise InputError(what, where=found.where)
+            case value:
+                yield request_in(value, found.where), GivenAnswer()
 
 
 def _nearest(request: Request, others: Iterable[Request]) -> tuple[Request | None, list[str]]:
@@ -146,11 +141,8 @@ class Recording:
         self.requests: list[Request] = []  # those that were taken
         self.masked = Counter[str]()  # how often each mask has matched
         self.errors: list[MultiturnError] = []  # what is wrong with requests
-        self._known: list[Request] = []
-        self._answers: dict[str, list[str | GivenAnswer]] = {}
-        for request, said in _known_in(answers) if answers is not None else ():
-            self._known.append(request)
-            self._answers.setdefault(self._key(request), []).append(said)
+        known = () if answers is None else _read(answers)
+        self._known = groupby(lambda each: self._key(each[0]), known)
 
     def take(self, endpoint: Endpoint, body: Values, answer: str | None) -> Reply:
         """Note a request, and return its answer; ``answer`` is the vendor's, if that was asked."""
@@ -163,17 +155,14 @@ class Recording:
             return self._refused(endpoint, 413, f"over {_MOST_BYTES:,} bytes; capture less")
         self.requests.append(request)
         if self._file is not None:
-            found = self._answers.get(self._key(request))
+            found = self._known.get(self._key(request))
             if found is None:
-                near, differ = _nearest(request, self._known)
+                near, differ = _nearest(request, (each for each, _ in concat(self._known.values())))
                 what = f"{self._file} has no answer to this request"
                 like = f"; it is like {near.id}, but there {first_of(differ)}" if near else ""
                 return self._refused(endpoint, 404, what + like)
-            known = found.pop(0) if len(found) > 1 else found[0]
-            if isinstance(known, GivenAnswer):
-                said = known
-            else:
-                request = self.requests[-1] = structs.replace(request, answer=known)
+            known, said = found.pop(0) if len(found) > 1 else found[0]
+            request = self.requests[-1] = structs.replace(request, answer=known.answer)
         status, kind, text = endpoint.answer(body, said, number)
         return status, kind, request.answer or text
 
@@ -188,7 +177,7 @@ class Recording:
         Raises:
             MultiturnError: the file cannot be read.
         """
-        gone, added = [request_in(line.value, line.where) for line in _lines_of(path)], []
+        gone, added = [each for each, _ in _read(path)], []
         for request in self.requests:
             same = next((each for each in gone if each.key == request.key), None)
             gone.remove(same) if same else added.append(request)

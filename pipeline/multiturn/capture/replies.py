@@ -36,12 +36,10 @@ class Endpoint(NamedTuple):
     Attributes:
         form: what ``vendors.yaml`` has of the endpoint.
         address: what the address says of the request: Gemini's model, and Azure's deployment.
-        has_events: whether a stream has events; else it is one list, as Gemini's may be.
     """
 
     form: Values
     address: Values
-    has_events: bool = True
 
     @property
     def vendor(self) -> str:
@@ -57,22 +55,21 @@ class Endpoint(NamedTuple):
             "text": said.text or None,
             "ended": self.form.get("ended", "  ")[bool(said.calls)],
         }
-        blocks = [("text", values)] if said.text else []
+        blocks = [("text", dict(values))] if said.text else []
         for at, call in enumerate(said.calls):
             own = {"call": at, "call_id": call.id, "name": call.name, "input": call.arguments}
             blocks.append(("call", {**values, **own, "arguments": json.dumps(call.arguments)}))
-        filled = [(kind, _filled(self.form.get(kind), own)) for kind, own in blocks]
-        values["blocks"] = [block for _, block in filled]
-        values["calls"] = [block for kind, block in filled if kind == "call"] or None
+        for at, (kind, own) in enumerate(blocks):
+            own |= {"at": at, "block": _filled(self.form.get(kind), own)}
+        values["blocks"] = [own["block"] for _, own in blocks]
+        values["calls"] = [own["block"] for kind, own in blocks if kind == "call"] or None
         values["reply"] = reply = _filled(self.form["reply"], values)
-        if body.get("stream") is not True or not self.has_events:
-            whole = [reply] if body.get("stream") is True else reply
-            return 200, "application/json", json.dumps(whole)
+        if body.get("stream") is not True:
+            return 200, "application/json", json.dumps(reply)
         stream = self.form["stream"]
         events = _filled(stream.get("begin", []), values)
-        for at, ((kind, own), block) in enumerate(zip(blocks, values["blocks"], strict=True)):
-            of_block = {**own, "reply": reply, "at": at, "block": block}
-            events += _filled(stream.get(kind, []), of_block)
+        for kind, own in blocks:
+            events += _filled(stream.get(kind, []), {**own, "reply": reply})
         events += _filled(stream["end"], values)
         if (body.get("stream_options") or {}).get("include_usage"):
             events += _filled(stream.get("usage", []), values)
@@ -94,14 +91,14 @@ def _lines(events: list[Values]) -> Iterator[str]:
         yield f"data: {json.dumps(event)}\n\n"
 
 
-def endpoint_at(path: str, query: str) -> Endpoint:
+def endpoint_at(path: str) -> Endpoint:
     """Return the endpoint at a path, whatever stands before it; without a form if it is none."""
     named = re.search(r"/(?:models|deployments)/([^/:]+)(:stream)?", path)
     address: Values = {"model": named[1]} if named else {}
     address |= {"stream": True} if named and named[2] else {}
     forms = vendors()["endpoints"]
     form: Values = next((each for each in forms if re.search(f"{each['path']}$", path)), {})
-    return Endpoint(form, address, "stream" not in address or "alt=sse" in query)
+    return Endpoint(form, address)
 
 
 def _filled(template: Any, values: Values) -> Any:

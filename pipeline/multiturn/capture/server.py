@@ -96,7 +96,7 @@ class CaptureServer:
         return web.Response(status=status, content_type=kind, text=text)
 
     async def _reply(self, request: "web.Request") -> Reply:
-        endpoint = endpoint_at(request.path, request.query_string)
+        endpoint = endpoint_at(request.path)
         if request.host not in (f"127.0.0.1:{self.port}", f"localhost:{self.port}"):
             return endpoint.refused(403, "the Host is not that of multiturn capture")
         if "origin" in request.headers or "sec-fetch-site" in request.headers:
@@ -130,16 +130,15 @@ class CaptureServer:
         known = vendors()["addresses"]["azure" if "/openai/" in request.path else endpoint.vendor]
         named = filter(None, map(os.environ.get, known["variables"]))
         server = next(named, known.get("server", "")).rstrip("/")
-        headers = request.headers.copy()
-        for name in filter(re.compile(_OF_CONNECTION).fullmatch, request.headers):
-            headers.popall(name, None)
+        own = [name for name in request.headers if not re.fullmatch(_OF_CONNECTION, name)]
+        headers = {name: request.headers[name] for name in own} | {"accept-encoding": "identity"}
         try:
             async with (
                 new_session() as session,
                 session.post(
                     server + request.path_qs.removeprefix(known.get("path", "")),
                     data=written,
-                    headers={**headers, "accept-encoding": "identity"},
+                    headers=headers,
                     allow_redirects=False,
                 ) as reply,
             ):

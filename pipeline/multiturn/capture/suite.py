@@ -97,17 +97,16 @@ def _media(segment: Segment) -> Part | None:
 def _unread(form: BodyForm, body: Values, prepared: Any) -> Values:
     """Return what a request says of a body no more, by its path: marks for a cache, say."""
     again = msgspec.json.decode(msgspec.json.encode(form.write(prepared), enc_hook=with_bytes))
-    given, said = (dict(_leaves(form.same(each))) for each in (body, again))
-    moved = Counter((path.rpartition(".")[2], said[path]) for path in said.keys() - given.keys())
-    texts = "\n".join(each[1:-1] for each in said.values())
+    said = Counter((path.rpartition(".")[2], leaf) for path, leaf in _leaves(form.same(again)))
+    texts = "\n".join(leaf[1:-1] for _, leaf in said)
     found = {}
-    for path, written in given.items() - said.items():
+    for path, leaf in _leaves(form.same(body)):
         key = path.rpartition(".")[2]
-        moved[key, written] -= 1
-        is_joined = key in _TEXTS and written[1:-1] in texts
-        if moved[key, written] < 0 and not is_joined and (key, written) != ("type", '"text"'):
-            found[path] = json.loads(written)
-    return {path: found[path] for path in given if path in found}
+        said[key, leaf] -= 1
+        is_joined = key in _TEXTS and leaf[1:-1] in texts
+        if said[key, leaf] < 0 and not is_joined and (key, leaf) != ("type", '"text"'):
+            found[path] = json.loads(leaf)
+    return found
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:

@@ -313,9 +313,9 @@ def _print_table(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
 
 
 def _print_parts(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
-    from multiturn.engine.batches import DryBatchRun
+    from multiturn.engine.batches import BatchRun
 
-    batches = DryBatchRun(run)
+    batches = BatchRun(run, poll=0, say=say_line)
     for case in batches.submit(cases):
         tally.add(case)
     for name, target in batches.targets.items():

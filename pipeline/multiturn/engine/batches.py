@@ -11,7 +11,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -72,11 +72,8 @@ class BatchState:
 
     def __init__(self, output: str) -> None:
         self.path = state_path(output)
-        self.targets: dict[str, Target] = {}  # by their names; none if there is no such file yet
-        self.parts: dict[str, BatchPart] = {}  # by their tokens
-        self.canceled = False
         self._file: BinaryIO | None = None
-        self._read_to = 0  # bytes of the file whose records are noted
+        self._clear()
         self._catch_up()
         if not self.targets and os.path.exists(self.path):
             raise MultiturnError("this is not the state of a batch; move it away", where=self.path)
@@ -108,7 +105,10 @@ class BatchState:
 
     def _clear(self) -> None:
         self.close()
-        self.targets, self.parts, self.canceled, self._read_to = {}, {}, False, 0
+        self.targets: dict[str, Target] = {}  # by their names; none if there is no such file yet
+        self.parts: dict[str, BatchPart] = {}  # by their tokens
+        self.canceled = False
+        self._read_to = 0  # bytes of the file whose records are noted
 
     def _catch_up(self) -> None:
         for end, record in self._records(self._read_to):
@@ -144,22 +144,21 @@ class BatchState:
         """The parts that were sent, or may have been, and whose results are not stored."""
         return [part for part in self.parts.values() if not part.ended]
 
-    def add(self, target: Target) -> None:
-        """Record a target; the first one in a new file, which is written whole or not at all."""
-        if self.targets:
-            self.keep(target)
-            return
-        self._clear()
-        self._note(target)
-        with open_output(self.path) as file:
-            file.write(msgspec.json.encode(target) + b"\n")
-
     def ask(self, record: Waiting) -> None:
         """Record a case that waits for an answer, in a buffer that ``keep`` writes."""
         self._opened().write(msgspec.json.encode(record) + b"\n")
 
     def keep(self, record: Target | BatchPart | Canceled) -> None:
-        """Write a record to the disk, after those in the buffer."""
+        """Write a record to the disk, after those in the buffer.
+
+        The first target is in a new file, which is written whole or not at all.
+        """
+        if isinstance(record, Target) and not self.targets:
+            self._clear()
+            with open_output(self.path) as new:
+                new.write(msgspec.json.encode(record) + b"\n")
+            self.targets[record.name] = record
+            return
         self._note(record)
         file = self._opened()
         file.write(msgspec.json.encode(record) + b"\n")
@@ -317,12 +316,8 @@ class Batches:
             return {request_id(asked.result) for asked in self.state.asked(part)}
 
         others = {other.batch for other in self.state.parts.values()}
-        said: set[str] = set()
-        while True:
-            found = self.call(self.apis[part.target].find, part, others, ids)
-            if found.batch:
-                self._created(part, found.batch)
-                return True
+        said, find = set[str](), self.apis[part.target].find
+        while not (found := self.call(find, part, others, ids)).batch:
             what = ", before anything is sent again"
             if found.undecided:
                 named = " and ".join(found.undecided)
@@ -334,6 +329,8 @@ class Batches:
                 self.say(f"searching again in {self.poll:g} s for a batch of {requests}{what}")
             said.add(what)
             time.sleep(self.poll)
+        self._created(part, found.batch)
+        return True
 
     def status_of(self, part: BatchPart) -> BatchStatus:
         """Return the status of a part's batch."""
@@ -424,7 +421,13 @@ def run_batches(
 
 
 class BatchRun(Batches):
-    """The batches of a run that is open; ``poll`` and ``say`` are as for ``Batches``."""
+    """The batches of a run that is open; ``poll`` and ``say`` are as for ``Batches``.
+
+    A dry run makes parts, and sends and records nothing.
+
+    Attributes:
+        parts: those that were made.
+    """
 
     def __init__(self, run: Run, *, poll: float, say: Callable[[str], object]) -> None:
         if run.path is None:
@@ -432,16 +435,14 @@ class BatchRun(Batches):
         providers = [target.provider for target in run.targets.values()]
         super().__init__(providers, run.path, poll=poll, say=say)
         self.run = run
+        self.parts: list[BatchPart] = []
         self._seen: set[bytes] = set()  # keys of the results of this run's cases
+        self._folder = os.path.dirname(os.path.abspath(run.path))
 
     @property
     def requests(self) -> int:
         """Number of requests under way."""
         return sum(part.requests for part in self.state.under_way)
-
-    @property
-    def _folder(self) -> str:
-        return os.path.dirname(os.path.abspath(self.state.path))
 
     @cached_property
     def _waiting(self) -> tuple[dict[tuple[str, str], str], dict[bytes, str]]:
@@ -505,42 +506,38 @@ class BatchRun(Batches):
                     size = file.tell() + len(between) + len(line) + len(after)
                     is_full = size > api.most_bytes or part.requests == api.most_requests
                     if is_full and part.requests:
-                        self._finish(part, file)
+                        self._send(part, file)
                         if self.state.canceled:
                             return
                         part = BatchPart(secrets.token_hex(16), target=name)
                     file.write((between if part.requests else before) + line)
                     parts[name] = replace(part, requests=part.requests + 1)
                     tokens[name_and_id] = part.token
+                if self.run.is_dry:
+                    continue
                 if self.run.options.get("record_wire"):
                     result = replace(result, wire=case.wire.body.decode())
-                self._ask(Waiting(tokens[name_and_id], case.where, result))
+                target = self.targets[name]
+                if self.state.targets.get(name) != target:
+                    self.state.keep(target)
+                self.state.ask(Waiting(tokens[name_and_id], case.where, result))
             for name, part in parts.items():
                 if part.requests:
-                    self._finish(part, files[name])
-
-    def _ask(self, asked: Waiting) -> None:
-        target = self.targets[asked.result.target]
-        if self.state.targets.get(target.name) != target:
-            self.state.add(target)
-        self.state.ask(asked)
-
-    def _finish(self, part: BatchPart, file: BinaryIO) -> None:
-        """Send a part, and empty its file."""
-        file.write(self.apis[part.target].frame[2])
-        part = replace(part, size=file.tell())
-        file.seek(0)
-        self._send(part, file)
-        file.seek(0)
-        file.truncate()
+                    self._send(part, files[name])
 
     def _send(self, part: BatchPart, file: BinaryIO) -> None:
-        """Send a part, unless another process has canceled the batches meanwhile."""
-        with self.state.alone(self.say):
-            if not self.state.canceled:
+        """Send a part, unless another process has canceled the batches, and empty its file."""
+        file.write(self.apis[part.target].frame[2])
+        part = replace(part, size=file.tell())
+        self.parts.append(part)
+        file.seek(0)
+        with nullcontext() if self.run.is_dry else self.state.alone(self.say):
+            if not (self.run.is_dry or self.state.canceled):
                 part = self.call(self.apis[part.target].prepare, part, file)
                 self.state.keep(part)
                 self.create(part, file)
+        file.seek(0)
+        file.truncate()
 
     def _collect(self, wait: bool) -> Iterator[RunCase | None]:
         """Yield the cases of batches that have ended, with their results.
@@ -606,17 +603,3 @@ class BatchRun(Batches):
                 if key not in self._seen and self.run.results is not None:
                     self.run.results.untouched.add(key)
                 yield case
-
-
-class DryBatchRun(BatchRun):
-    """A run in batches whose parts are counted, not sent."""
-
-    def __init__(self, run: Run) -> None:
-        super().__init__(run, poll=0, say=lambda _: None)
-        self.parts: list[BatchPart] = []
-
-    def _ask(self, asked: Waiting) -> None:
-        """Record nothing."""
-
-    def _send(self, part: BatchPart, file: BinaryIO) -> None:
-        self.parts.append(part)

@@ -12,19 +12,19 @@ from multiturn.engine.project import chosen_pipeline, chosen_suites, from_projec
 from multiturn.engine.selection import select
 from multiturn.errors import MultiturnError, ProviderError
 from multiturn.files.media import EXTENSIONS, FILE_TYPES, Media, address_or_uri, file_name, is_data
-from multiturn.logs import Notice, warn
+from multiturn.logs import Notice, warn, warnings_to
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ProviderRequest, message_of
 from multiturn.model.turns import Call, Part, Turn, Turns, is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
-from multiturn.providers.anthropic.messages import use_keys
 from multiturn.providers.layout import Layout
-from multiturn.providers.openai.chat import KEYS, call_keys, chat_message, chat_tool
+from multiturn.providers.openai.chat import KEYS, chat_message, chat_tool
 from multiturn.providers.openai.repairs import lay_out_for_chat
 from multiturn.providers.settings import Key, Keys, schema_keys, write_settings
 from multiturn.suites.media import segment_of
 from multiturn.text import utf8
+from multiturn.traces.given import case_of
 
 
 def expected_turns(expected: Any) -> list[Turn]:
@@ -51,21 +51,25 @@ def _expected(expected: Any) -> list[dict[str, Any]]:
 def _turn(item: dict[str, Any]) -> Turn:
     """Return a message with its calls; if one of them is none that is known, all are JSON."""
     role, content = item.get("role", "assistant"), item.get("content")
-    listed = item.get("tool_calls") or []
     segments = content if isinstance(content, list) else []
     uses = [each for each in segments if isinstance(each, dict) and each.get("type") == "tool_use"]
-    calls = [*map(_call, listed if isinstance(listed, list) else [listed]), *map(_call, uses)]
-    known = tuple(call for call in calls if call is not None)
+    calls = _calls({"content": uses, "tool_calls": item.get("tool_calls")})
     text = _text(item)
-    if len(known) < len(calls):
-        known = ()
-    elif uses:
+    if calls and uses:
         text = text_of([each for each in segments if each not in uses])
     elif calls and content is None:
         text = ""
     answers = item.get("tool_call_id") if role == "tool" else None
     answers = answers if isinstance(answers, str) else None
-    return Turn(role, (Part("text", text),), calls=known, answers=answers)
+    return Turn(role, (Part("text", text),), calls=calls, answers=answers)
+
+
+def _calls(given: dict[str, Any]) -> tuple[Call, ...]:
+    """Return the calls of a message, in any form that suites have; none if one of them is none."""
+    message = {"role": "assistant"} | {key: value for key, value in given.items() if value}
+    with warnings_to(lambda _: None), suppress(MultiturnError):
+        return case_of({"messages": [message]}).input_messages[0].calls
+    return ()
 
 
 def _text(item: dict[str, Any]) -> str:
@@ -74,27 +78,6 @@ def _text(item: dict[str, Any]) -> str:
     if content is None:
         content = {key: item[key] for key in item if key not in ("role", "content")}
     return text_of(content)
-
-
-def _call(item: Any) -> Call | None:
-    """Return a call in our own form, OpenAI's, inspect_ai's or Anthropic's; None for another."""
-    match item:
-        case {"function": dict(function)}:
-            keys = call_keys(item, function)
-        case {"function": str(tool)}:
-            keys = {**item, "name": tool}
-        case dict():
-            keys = {**item, **use_keys(item)}
-        case _:
-            return None
-    called, named, given = (keys.get(key) for key in ("id", "name", "arguments"))
-    if not isinstance(called, str) or not isinstance(named, str):
-        return None
-    given = {} if given is None else given
-    if isinstance(given, str):
-        with suppress(ValueError):
-            given = json.loads(given)
-    return Call(called, named, given) if isinstance(given, dict) else None
 
 
 def text_of(content: Any) -> str:

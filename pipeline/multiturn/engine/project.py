@@ -8,14 +8,16 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct, ValidationError, convert, structs
+from msgspec import Struct, structs
 
 from multiturn.documents.imports import is_foreign
 from multiturn.documents.input import open_regular, read_at_most
-from multiturn.documents.validation import must_be
+from multiturn.documents.json_lines import node_of
+from multiturn.documents.node import Mark
+from multiturn.documents.validation import read_as
 from multiturn.engine.converting import read_cases, sampled
 from multiturn.engine.selection import Selection, select
-from multiturn.errors import MultiturnError, Place, cut, did_you_mean, quoted
+from multiturn.errors import MultiturnError, Place, quoted
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, pipeline_names, read_pipeline
@@ -35,7 +37,7 @@ class Mask(Struct, frozen=True, rename={"name": "as"}, forbid_unknown_fields=Tru
     name: str  # what is written in braces in its place; the key ``as`` in a file
 
 
-class Defaults(Struct, frozen=True):
+class Defaults(Struct, frozen=True, forbid_unknown_fields=True):
     """What ``multiturn.toml``, or ``[tool.multiturn]`` of ``pyproject.toml``, says."""
 
     pipeline: str | None = None  # a name or a path
@@ -93,16 +95,15 @@ def named_in(what: str, file: str, values: Mapping[str, Any]) -> str:
 def _values(path: Path, name: str) -> dict[str, Any] | None:
     """Return what a file says of multiturn; None if it says nothing, or is not there."""
     try:
-        if path.name == _OWN:  # a pyproject.toml is refused only if it is about multiturn
-            _refuse_foreign(path)
         with open_regular(path, name) as file:
             data = read_at_most(_MOST_BYTES, file, name, "defaults")
-        if path.name == _SHARED:
-            if b"multiturn" not in data:
+        if path.name == _SHARED and b"multiturn" not in data:
+            return None
+        if is_foreign(path):
+            if path.name == _SHARED and not re.search(_TABLE, data):  # a dependency, say
                 return None
-            if is_foreign(path) and not re.search(_TABLE, data):  # a dependency, say
-                return None
-            _refuse_foreign(path)
+            what = "another user owns this file, and its pipeline could run programs; make it yours"
+            raise MultiturnError(f"{what} (chown), or put a {_OWN} of your own nearer")
         import tomllib
 
         document: Any = tomllib.loads(data.decode())
@@ -123,23 +124,8 @@ def _values(path: Path, name: str) -> dict[str, Any] | None:
     return found
 
 
-def _refuse_foreign(path: Path) -> None:
-    if is_foreign(path):
-        what = "another user owns this file, and its pipeline could run programs; make it yours"
-        raise MultiturnError(f"{what} (chown), or put a {_OWN} of your own nearer")
-
-
 def _read(values: dict[str, Any], folder: Path) -> Defaults:
-    known = Defaults.__struct_fields__
-    for key in values.keys() - set(known):
-        raise MultiturnError(f'unknown key "{cut(key)}"; {did_you_mean(key, known)}')
-    try:
-        read = convert(values, Defaults)
-    except ValidationError as error:
-        *types, key = re.findall("`(.*?)`", str(error))
-        what = must_be(*types) if len(types) == 2 else "must be send or omit"
-        what = "must have pattern and as, and nothing else" if key.startswith("$.mask[") else what
-        raise MultiturnError(f"{key.removeprefix('$.')} {what}") from None
+    read = read_as(node_of(values, Mark(0)), Defaults, where=_OWN)
 
     def from_here(written: str | None) -> str | None:
         if written is None:

@@ -1,6 +1,6 @@
 """The most tokens that a prompt may have: what its suite, or else the project, says."""
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from multiturn.engine.project import find_defaults
@@ -25,14 +25,11 @@ class PromptLimit:
         self._provider = provider
         self._count = lru_cache(256)(lambda text: self._target.tokenizer.count(text))
 
-    @property
+    @cached_property
     def _target(self) -> "TargetProvider":
-        if self._provider is None:
-            from multiturn.engine.target import load_target  # most suites have no limit
-            from multiturn.providers.targets import DEFAULT
+        from multiturn.engine.target import load_target  # most suites have no limit
 
-            self._provider = load_target(DEFAULT, sends=False)
-        return self._provider
+        return self._provider or load_target("echo", sends=False)
 
     def error_of(self, conversion: Conversion) -> InputError | None:
         """Return the error of a prompt that is too long, with its largest parts."""

@@ -96,11 +96,18 @@ def requests_of(revision: Revision) -> Iterator[ProviderRequest]:
             yield request_of(each.conversion)
 
 
-class _Checkout(Struct, frozen=True):
-    """The files of a revision, checked out into a temporary folder."""
+class _Job(Struct, frozen=True):
+    """The input of the process that converts a revision, checked out into a temporary folder."""
 
     top: str  # the folder of the repository
     tree: str  # the folder with its files as they were
+    read: Callable[[Revision], Iterable[Any]]
+    selection: Selection  # for the process, the named suites and the root are paths in the tree
+    pipeline: str
+    is_default: bool
+    path: list[str]  # sys.path
+    parent: int  # the process whose end is that of the job, too
+    spelling: str = field(default_factory=spelling)  # of options, in errors
 
     def then(self, path: str) -> str | None:
         """Return the path in the tree for one in the repository; None for one outside it.
@@ -124,18 +131,10 @@ class _Checkout(Struct, frozen=True):
         """Return whether a path leads to something in the tree, and not out of it."""
         return os.path.exists(path) and is_below(os.path.realpath(path), self.tree)
 
-
-class _RevisionJob(Struct, frozen=True):
-    """The input of the process that converts a revision."""
-
-    checkout: _Checkout
-    read: Callable[[Revision], Iterable[Any]]
-    selection: Selection  # the named suites and the root are paths in the tree
-    pipeline: str
-    is_default: bool
-    path: list[str]  # sys.path
-    parent: int  # the process whose end is that of the job, too
-    spelling: str = field(default_factory=spelling)  # of options, in errors
+    def entry(self, entry: str) -> str:
+        """Return the tree's folder for an entry of sys.path, unless it is multiturn's own."""
+        then = self.then(entry) if entry and entry not in _OURS else None
+        return then if then and os.path.isdir(then) and self.has(then) else entry
 
 
 @contextmanager
@@ -173,22 +172,22 @@ def reading_at(
         # An interrupt must not come after something is there, and before it is certain to end.
         with masked("SIG_BLOCK"):
             folder = ending.enter_context(tempfile.TemporaryDirectory(prefix="multiturn-"))
-        checkout = _Checkout(top, os.path.join(os.path.realpath(folder), "tree"))
-        here = checkout.inside(".")
-        named = (os.path.relpath(checkout.inside(path), here) for path in selection.named)
-        root = selection.root and os.path.relpath(checkout.inside(selection.root), here)
+        tree = os.path.join(os.path.realpath(folder), "tree")
+        job = _Job(top, tree, read, selection, pipeline, is_default, sys.path, os.getpid())
+        here = job.inside(".")
+        named = (os.path.relpath(job.inside(path), here) for path in selection.named)
+        root = selection.root and os.path.relpath(job.inside(selection.root), here)
         selection = structs.replace(selection, suites=(), named=frozenset(named), root=root)
-        _write_tree(commit, checkout, f"{folder}/index")
+        _write_tree(commit, top, tree, f"{folder}/index")
         try:
-            if not is_below(os.path.realpath(here), checkout.tree):
+            if not is_below(os.path.realpath(here), tree):
                 raise NotADirectoryError  # a link leads out of the repository
             os.makedirs(here, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise MultiturnError(f"{option('against')}: {os.getcwd()} was no folder then") from None
-        job = _RevisionJob(checkout, read, selection, pipeline, is_default, sys.path, os.getpid())
         with masked("SIG_BLOCK"):
             with open(os.path.join(folder, _JOB), "wb") as file:
-                pickle.dump(job, file)
+                pickle.dump(structs.replace(job, selection=selection), file)
             process = subprocess.Popen(  # noqa: S603 - this very Python
                 (sys.executable, "-P", "-c", _CHILD, folder),
                 stdin=subprocess.DEVNULL,
@@ -200,9 +199,8 @@ def reading_at(
         yield _items(process, folder, commit)
 
 
-def _write_tree(commit: str, checkout: _Checkout, index: str) -> None:
+def _write_tree(commit: str, top: str, tree: str, index: str) -> None:
     """Check out the files of a commit."""
-    top, tree = checkout.top, checkout.tree
     git_dir = git("rev-parse", "--absolute-git-dir")
     environment = {"GIT_DIR": git_dir, "GIT_WORK_TREE": top, "GIT_INDEX_FILE": index}
     git("-C", top, "read-tree", commit, **environment)
@@ -233,14 +231,14 @@ def run_child(folder: str) -> None:
     item, too, so that the parent can raise it.
     """
     with open(os.path.join(folder, _JOB), "rb") as file:
-        job: _RevisionJob = pickle.load(file)  # noqa: S301 - from the parent process
+        job: _Job = pickle.load(file)  # noqa: S301 - from the parent process
     die_with_parent(job.parent, signal.SIGKILL)
-    checkout, now = job.checkout, os.getcwd()
+    now = os.getcwd()
     configure(LogSettings("error"))  # warnings are those of the current files
-    sys.path[:] = [_entry_then(checkout, entry) for entry in job.path]
-    os.chdir(checkout.inside("."))
+    sys.path[:] = [*map(job.entry, job.path)]
+    os.chdir(job.inside("."))
     named = sorted(job.selection.named)
-    outside = [name for name in named if os.path.exists(name) and not checkout.has(name)]
+    outside = [name for name in named if os.path.exists(name) and not job.has(name)]
     items = os.path.join(folder, _ITEMS)
     with open(f"{items}.part", "wb") as file, options_as(job.spelling):
         try:
@@ -256,7 +254,7 @@ def run_child(folder: str) -> None:
             chosen = read_pipeline(path)
             chosen.name = name
             # seen: a selected id may be missing here, and be among the current cases.
-            found = _named_as_now(checkout, convert_cases(selection, chosen, seen=set()))
+            found = _named_as_now(job, convert_cases(selection, chosen, seen=set()))
             notes = tuple(f"{name}: it led out of the repository" for name in outside)
             for item in job.read(Revision(found, selection, chosen, notes)):
                 SmallPickler(file).dump(item)
@@ -265,19 +263,18 @@ def run_child(folder: str) -> None:
     os.replace(f"{items}.part", items)
 
 
-def _pipeline_then(job: _RevisionJob, now: str) -> tuple[str, str]:
+def _pipeline_then(job: _Job, now: str) -> tuple[str, str]:
     """Return the path or name of the pipeline as it was, and its name for messages.
 
     The folder ``now`` is the one that it is named in.
     """
-    checkout = job.checkout
 
     def place(name: str) -> str:
         if name in pipeline_names():
             return name
         path = os.path.join(now, name)
-        then = checkout.then(path)
-        if then is None or (os.path.lexists(then) and not checkout.has(then)):
+        then = job.then(path)
+        if then is None or (os.path.lexists(then) and not job.has(then)):
             return path  # outside the repository
         return os.path.relpath(then)
 
@@ -289,15 +286,9 @@ def _pipeline_then(job: _RevisionJob, now: str) -> tuple[str, str]:
     return was, job.pipeline if was == named else default
 
 
-def _named_as_now(checkout: _Checkout, found: Iterable[ConvertedCase]) -> Iterator[ConvertedCase]:
+def _named_as_now(job: _Job, found: Iterable[ConvertedCase]) -> Iterator[ConvertedCase]:
     """Yield cases whose errors name files of the repository, not of the temporary folder."""
     for each in found:
         if each.error is not None:
-            each.error.what = each.error.what.replace(checkout.tree, checkout.top)
+            each.error.what = each.error.what.replace(job.tree, job.top)
         yield each
-
-
-def _entry_then(checkout: _Checkout, entry: str) -> str:
-    """Return the tree's folder for an entry of sys.path, unless it is multiturn's own."""
-    then = checkout.then(entry) if entry and entry not in _OURS else None
-    return then if then and os.path.isdir(then) and checkout.has(then) else entry

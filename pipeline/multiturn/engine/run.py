@@ -15,7 +15,7 @@ from collections.abc import (
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, count, islice
 from operator import itemgetter
 from pathlib import Path
 from time import perf_counter
@@ -29,10 +29,9 @@ import multiturn
 from multiturn import errors
 from multiturn.engine import costs
 from multiturn.engine.converting import ConvertedCase, convert_case, read_cases
-from multiturn.engine.given import Given, case_of
 from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
-from multiturn.errors import LimitReachedError, MultiturnError, ProviderError, option
+from multiturn.errors import LimitReachedError, MultiturnError, ProviderError
 from multiturn.model.case import Case
 from multiturn.model.request import ProviderRequest
 from multiturn.model.tokens import Tokens
@@ -45,6 +44,7 @@ from multiturn.providers.rate import Rate, at_once
 from multiturn.providers.results import Failure, Made, Result, ResultsFile, StoredResults
 from multiturn.providers.targets import counter_of
 from multiturn.text import utf8
+from multiturn.traces.given import Given, case_of
 
 
 def want(value: object, kind: Any, words: str) -> None:
@@ -330,21 +330,28 @@ class Queue:
 
     Attributes:
         lanes: by the names of targets; without those to which no more is sent.
-        is_waiting: whether there is no case before an answer arrives.
-        is_early: whether the next case had not arrived when it was asked for.
+        is_waiting: whether there is no case before an answer, or a case, arrives.
     """
 
-    def __init__(self, cases: Iterator[RunCase], lanes: dict[str, Lane]) -> None:
+    def __init__(
+        self, cases: Iterator[RunCase] | AsyncIterator[RunCase], lanes: dict[str, Lane]
+    ) -> None:
         self.lanes = lanes
-        self.is_waiting = self.is_early = False
+        self.is_waiting = False
         self._cases = cases
-        self._end: Exception | None = None  # of the cases: StopIteration, or an error
+        self._next: asyncio.Future[RunCase] | None = None  # of cases that arrive
+        self._end: Exception | None = None  # of the cases: that there are no more, or an error
+
+    @property
+    def arrival(self) -> set[asyncio.Future[RunCase]]:
+        """What is done when the next case arrives, if that is waited for."""
+        return set() if self._next is None or self._next.done() else {self._next}
 
     def next(self) -> RunCase | None:
         """Return the next case; None if another one was read, or all wait for an answer.
 
         Raises:
-            StopIteration: there are no more.
+            StopIteration: there are no more; or StopAsyncIteration.
         """
         lanes = self.lanes.values()
         for lane in lanes:
@@ -371,44 +378,29 @@ class Queue:
     def _read(self) -> RunCase | None:
         """Read a case, and return it if it can be sent, or has no result."""
         try:
-            case = next(self._cases)
-        except Exception as error:  # StopIteration, or what a generator of cases raises
+            if isinstance(self._cases, AsyncIterator):
+                case = self._arrived(self._cases)
+            else:
+                case = next(self._cases)
+        except Exception as error:  # there are no more, or what a generator of cases raises
             self._end = error
             return None
-        if case is NOT_YET:
-            self.is_early = True
+        if case is None:
             return None
         lane = self.lanes.get(case.result.target)
         return case if not case.has_result else None if lane is None else lane.add(case)
 
+    def _arrived(self, cases: AsyncIterator[RunCase]) -> RunCase | None:
+        """Return the case that has arrived, or begin to wait for it."""
+        arrival, self._next = self._next or asyncio.ensure_future(anext(cases)), None
+        if arrival.done():
+            return arrival.result()
+        self._next, self.is_waiting = arrival, True
+        return None
+
 
 _MOST_HELD = 16 * 2**20  # bytes of requests
 Cases = Iterable[Given] | AsyncIterable[Given] | Selection | str | Path
-NOT_YET: Any = object()  # in the place of a case that has not arrived
-
-
-class Arriving(Iterator[Given]):
-    """An iterator over the cases of an async iterable, with ``NOT_YET`` while none has arrived."""
-
-    def __init__(self, cases: AsyncIterable[Given]) -> None:
-        self._cases = aiter(cases)
-        self._next: asyncio.Task[Given | None] | None = None
-
-    def __next__(self) -> Any:
-        """Return the case that has arrived, or begin to wait for it."""
-        if self._next is None:
-            self._next = asyncio.ensure_future(anext(self._cases, None))
-        if not self._next.done():
-            return NOT_YET
-        case, self._next = self._next.result(), None
-        if case is None:
-            raise StopIteration
-        return case
-
-    def pending(self) -> set[asyncio.Task[Any]]:
-        """Return the task that ends when the next case arrives, if one is waited for."""
-        return set() if self._next is None or self._next.done() else {self._next}
-
 
 Providers = Provider | Sequence[Provider]
 
@@ -442,6 +434,7 @@ class Run:
 
     Attributes:
         targets: by their names.
+        is_arriving: whether the cases come from an async iterable.
         numbers: of the repetitions of each case; unset if there is one.
 
     Raises:
@@ -465,13 +458,13 @@ class Run:
         for unknown in options.keys() - RunOptions.__annotations__.keys():
             what = errors.did_you_mean(unknown, RunOptions.__annotations__)
             raise TypeError(f"a run has no option {unknown!r}; {what}")
-        self.options, self.is_batch = options, batch
+        self.options, self.is_batch, self.is_dry = options, batch, is_dry
         several: Any = provider if isinstance(provider, list | tuple) else [provider]
         providers = [complete(each) for each in several]
         if not providers:
             raise ValueError("a run has at least one provider; give one")
-        self.arriving = Arriving(cases) if isinstance(cases, AsyncIterable) else None
-        self.selection, self._given, self.pipeline = _chosen(self.arriving or cases, pipeline)
+        self.is_arriving = isinstance(cases, AsyncIterable)
+        self.selection, self._given, self.pipeline = _chosen(cases, pipeline)
         self.path = None if results is None else str(results)
         resume, against = options.get("resume", False), options.get("against")
         for name in ("resume", "reuse") if self.path is None else ():
@@ -500,9 +493,9 @@ class Run:
                 what = f"the target {each.name!r} is given twice, and results have only its name"
                 raise MultiturnError(f"{what}; give it once")
             where = f"target {each.name!r}" if len(providers) > 1 else ""
-            self.targets[each.name] = self._target(each, where, made, is_dry=is_dry)
+            self.targets[each.name] = self._target(each, where, made)
         limits = [each for each in self.targets.values() if each.budget.has_limit]
-        if self.arriving is not None and (batch or limits):
+        if self.is_arriving and (batch or limits):
             raise ValueError("batches and limits take no async iterable; give a list of cases")
         self.earlier: dict[bytes, str] = {}  # digests at the revision, by the keys of results
         if against is not None:
@@ -527,9 +520,7 @@ class Run:
         if self.results is not None:
             self.results.__exit__(*error)
 
-    def _target(
-        self, provider: TargetProvider, where: str, made: Made, *, is_dry: bool
-    ) -> RunTarget:
+    def _target(self, provider: TargetProvider, where: str, made: Made) -> RunTarget:
         """Return a target with its limits, and what makes its results."""
         options, model = self.options, costs.model_of(provider) or None
         budget = costs.Budget(
@@ -541,7 +532,7 @@ class Run:
         )
         # Without a limit, a run only says how far an estimate was off. What a published
         # tokenizer counts is no estimate, and its tables take 70 MB.
-        with_tokens = is_dry or budget.has_limit or not provider.tokenizer.encoding
+        with_tokens = self.is_dry or budget.has_limit or not provider.tokenizer.encoding
         made = replace(made, provider=provider.kind or provider.settings.provider, model=model)
         rate = _limit("rate", options.get("rate"), int)
         provider.turn = at_once if rate is None else Rate(rate).turn
@@ -588,36 +579,42 @@ class Run:
         if self._held is not None:
             yield from self._held
             return
-        held: list[RunCase] = []
+        held: list[RunCase] | None = []
         size = 0
         for case in self._prepared():
             yield case
-            if size <= _MOST_HELD:
+            size += case.size
+            if held is not None and size > _MOST_HELD:
+                held = None
+                what = f"a limit, or strict, reads requests of more than {_MOST_HELD // 2**20} MiB"
+                if isinstance(self._given, Iterator):
+                    one = "an iterator of cases can be read only once; give a list"
+                    raise MultiturnError(f"{what} twice, and {one}")
+                self.selection.check_files(what)
+            if held is not None:
                 held.append(case)
-                size += case.size
-                if size > _MOST_HELD:
-                    held.clear()
-                    self._check_second_reading()
-        self._held = held if size <= _MOST_HELD else None
-
-    def _check_second_reading(self) -> None:
-        limits = [name for name in ("max_cost", "max_tokens") if self.options.get(name)]
-        name = [*limits, "strict"][0].replace("_", "-")
-        what = f"{option(name)} reads requests of more than {_MOST_HELD // 2**20} MiB"
-        if isinstance(self._given, Iterator):
-            one = "an iterator of cases can be read only once; give a list"
-            raise MultiturnError(f"{what} twice, and {one}")
-        self.selection.check_files(what)
+        self._held = held
 
     def cases(self) -> Iterator[RunCase]:
         """Read, convert and yield each case, one at a time; nothing is sent."""
-        for prepared in self._prepared() if self._held is None else self._held:
-            case = prepared if prepared is NOT_YET else self._unless_known(prepared)
-            if self.results is not None and case is not NOT_YET:
-                self.results.touch(case.result)
-                if case.action == "reuse" and not results_file.is_stored(case.result, self.stored):
-                    self.results.copy(self._old.line(case.result))
-            yield case
+        yield from map(self._noted, self._prepared() if self._held is None else self._held)
+
+    async def arriving(self) -> AsyncIterator[RunCase]:
+        """Yield each case of an async iterable as ``cases`` does, once it is there."""
+        number = 0
+        async for given in self._given:
+            number += 1
+            for prepared in self._for_targets(_read(given, number)):
+                yield self._noted(prepared)
+
+    def _noted(self, prepared: RunCase) -> RunCase:
+        """Return a case as the results file, which gets its earlier answer, lets it be sent."""
+        case = self._unless_known(prepared)
+        if self.results is not None:
+            self.results.touch(case.result)
+            if case.action == "reuse" and not results_file.is_stored(case.result, self.stored):
+                self.results.copy(self._old.line(case.result))
+        return case
 
     def _unless_known(self, case: RunCase) -> RunCase:
         """Return a case that is not sent again if its request was answered, or is unchanged."""
@@ -628,43 +625,30 @@ class Run:
         is_unchanged = results_file.is_stored(once, self.earlier)
         return replace(case, action="skip") if is_unchanged else case
 
-    def _prepared(self) -> Iterator[Any]:
-        strict, sample = self.selection.strict, self.selection.sample
-        asked_for = UNSET if sample is None else str(sample)
-        for each in self._read():
-            targets, request = [*self.targets.values()], None
-            if each is NOT_YET:
-                yield NOT_YET
-                continue
-            if each.case is not None and each.error is None:
-                case, request = _converted(each.case, self.pipeline, strict=strict)
-            else:
-                failure = Failure("conversion", utf8(str(each.error)))
-                suite, case_id = utf8(self.names.get(each.suite, "")), each.case_id or ""
-                result = Result(suite=suite, id=case_id, target="", error=failure)
-                case = RunCase("unreadable", result, error=each.error)
-                targets = targets if case_id else targets[:1]
-            case = replace(case, result=replace(case.result, sample=asked_for))
-            for target in targets:
-                prepared = target.prepared(case, request)
-                for number in self.numbers if case.result.id else [UNSET]:
-                    yield replace(prepared, result=replace(prepared.result, repeat=number))
+    def _prepared(self) -> Iterator[RunCase]:
+        given = self._given
+        found = read_cases(self.selection) if given is None else map(_read, given, count(1))
+        return chain.from_iterable(map(self._for_targets, found))
 
-    def _read(self) -> Iterator[Any]:
-        if self._given is None:
-            yield from read_cases(self.selection)
-            return
-        number = 0
-        for given in self._given:
-            if given is NOT_YET:
-                yield NOT_YET
-                continue
-            number += 1
-            try:
-                case = case_of(given, case_id=str(number))
-                yield ConvertedCase(case.suite, case)
-            except MultiturnError as error:
-                yield ConvertedCase("", error=error)
+    def _for_targets(self, each: ConvertedCase) -> Iterator[RunCase]:
+        """Yield a case for each target, as often as it is asked."""
+        targets, request = [*self.targets.values()], None
+        if each.case is not None and each.error is None:
+            strict = self.selection.strict
+            case, request = _converted(each.case, self.pipeline, strict=strict)
+        else:
+            failure = Failure("conversion", utf8(str(each.error)))
+            suite, case_id = utf8(self.names.get(each.suite, "")), each.case_id or ""
+            result = Result(suite=suite, id=case_id, target="", error=failure)
+            case = RunCase("unreadable", result, error=each.error)
+            targets = targets if case_id else targets[:1]
+        sample = self.selection.sample
+        asked_for = UNSET if sample is None else str(sample)
+        case = replace(case, result=replace(case.result, sample=asked_for))
+        for target in targets:
+            prepared = target.prepared(case, request)
+            for number in self.numbers if case.result.id else [UNSET]:
+                yield replace(prepared, result=replace(prepared.result, repeat=number))
 
     def keep(self, case: RunCase) -> None:
         """Write the result of a case into the file, if there is one, and add up what it cost."""
@@ -680,6 +664,14 @@ class Run:
         return self.results.path
 
 
+def _read(given: Given, number: int) -> ConvertedCase:
+    try:
+        case = case_of(given, case_id=str(number))
+        return ConvertedCase(case.suite, case)
+    except MultiturnError as error:
+        return ConvertedCase("", error=error)
+
+
 def _digest(value: Any) -> str:
     """Return a hash of a value as JSON; the order of keys does not matter."""
     encoded = msgspec.json.encode(value, enc_hook=repr, order="deterministic")
@@ -690,10 +682,9 @@ def _commit() -> str | None:
     """Return the commit of the repository around the current folder; None where Git names none."""
     from multiturn.engine.revision import git  # which imports what only --against needs
 
-    try:
+    with suppress(MultiturnError, OSError):
         return git("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    except (MultiturnError, OSError):
-        return None
+    return None
 
 
 def _limit(name: str, number: Any, kind: Any = int | float) -> Any:
@@ -704,14 +695,12 @@ def _limit(name: str, number: Any, kind: Any = int | float) -> Any:
     return number
 
 
-def _chosen(
-    cases: Any, pipeline: Pipeline | str | Path | None
-) -> tuple[Selection, Iterable[Given] | None, Pipeline]:
+def _chosen(cases: Any, pipeline: Pipeline | str | Path | None) -> tuple[Selection, Any, Pipeline]:
     """Return which cases a run is of, the cases themselves if they are given, and the pipeline."""
     words = "pipeline must be a Pipeline, or its name or path"
     want(pipeline, Pipeline | str | Path | None, words)
     words = "cases must be an iterable of Case or mappings, or the path of a suite"
-    want(cases, Iterable | Selection | Path, words)
+    want(cases, Iterable | AsyncIterable | Selection | Path, words)
     roots = {"root": None} if isinstance(cases, str | Path) else {}
     with from_project(pipeline=pipeline, **roots) as project:
         chosen = chosen_pipeline(project)
@@ -815,17 +804,9 @@ def dry_run(
     thread, as ``run_batches``.
     """
     dry = Run(cases, pipeline, provider, is_dry=True, **options)
-    if dry.arriving is not None:
-        return _arrived(dry.cases(), dry.arriving)
+    if dry.is_arriving:
+        return dry.arriving()
     return counted(dry) if count_tokens else dry.cases()
-
-
-async def _arrived(cases: Iterator[RunCase], arriving: Arriving) -> AsyncIterator[RunCase]:
-    for case in cases:
-        if case is NOT_YET:
-            await asyncio.wait(arriving.pending())
-        else:
-            yield case
 
 
 def estimate(
@@ -858,13 +839,15 @@ def answers(run: Run, *, concurrency: int, order: Order) -> AsyncGenerator[RunCa
         LimitReachedError: it would exceed one if it went on; after the requests under way are done.
     """
     run.check_budget()
+    targets = run.targets.items()
+    order = "suite" if run.is_arriving else order
+    lanes = {name: Lane(target.provider, order, concurrency) for name, target in targets}
+    if run.is_arriving:
+        return _answers(run, Queue(run.arriving(), lanes))
     cases = run.cases()
     # The first case may come through a pipe. Ctrl-C ends the wait for it only outside the event
     # loop, which answers the first Ctrl-C by cancelling a task that never gets to run.
-    first = [] if run.arriving is not None else list(islice(cases, 1))
-    order = "suite" if run.arriving is not None else order
-    targets = run.targets.items()
-    lanes = {name: Lane(target.provider, order, concurrency) for name, target in targets}
+    first = [*islice(cases, 1)]
     return _answers(run, Queue(chain(first, cases), lanes))
 
 
@@ -875,12 +858,9 @@ async def _answers(run: Run, cases: Queue) -> AsyncGenerator[RunCase, None]:
     is_over = False
     try:
         while under_way or not is_over:
-            if run.arriving is not None and cases.is_early and not is_over:
-                if arrival := run.arriving.pending():
-                    await asyncio.wait(under_way | arrival, return_when=asyncio.FIRST_COMPLETED)
-                cases.is_early = False
-            elif is_over or cases.is_waiting:
-                await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            if is_over or cases.is_waiting:
+                await asyncio.wait(under_way | cases.arrival, return_when=asyncio.FIRST_COMPLETED)
+                cases.is_waiting = False
             else:
                 case = None
                 try:
@@ -889,7 +869,7 @@ async def _answers(run: Run, cases: Queue) -> AsyncGenerator[RunCase, None]:
                         target = run.targets[case.result.target]
                         target.budget.begin(case)
                         under_way.add(asyncio.create_task(_send(case, target, run.options)))
-                except StopIteration:
+                except (StopIteration, StopAsyncIteration):
                     is_over = True
                 except LimitReachedError as error:
                     limits.append(str(error))
@@ -899,7 +879,8 @@ async def _answers(run: Run, cases: Queue) -> AsyncGenerator[RunCase, None]:
                     failure, is_over = error, True
                 if case is not None and not case.has_result:
                     yield case
-                await asyncio.sleep(0)  # reading blocks the event loop: let the requests continue
+                if not cases.is_waiting:  # reading blocks the event loop: let the requests go on
+                    await asyncio.sleep(0)
             for task in filter(asyncio.Task.done, [*under_way]):
                 under_way.remove(task)
                 cases.answered(task.result())
@@ -909,8 +890,8 @@ async def _answers(run: Run, cases: Queue) -> AsyncGenerator[RunCase, None]:
             raise failure
     finally:
         arrived = [task for task in under_way if task.done()]
-        for task in under_way | (run.arriving.pending() if run.arriving is not None else set()):
-            task.cancel()
+        for waited in (*under_way, *cases.arrival):
+            waited.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
         for task in arrived:  # nobody reads it any more, but it may have been paid for
             run.keep(task.result())

@@ -26,12 +26,14 @@ class Trace(Struct, kw_only=True):
         request: the request that it was written of.
         target: what a target needs beside the settings of the request to send it as it was.
         form: the form of the body; None for the attributes of a span.
+        lost: what has no place in ours, where there is no form that tells.
     """
 
     provider: str
     request: PreparedRequest
     target: Values = {}
     form: BodyForm | None = None
+    lost: list[str] = []
 
 
 def forms() -> list[tuple[str, BodyForm]]:

@@ -1,7 +1,6 @@
 """What is sent for an imported case, and what differs from the body that it was made of."""
 
 import json
-import os
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 from functools import cache
@@ -11,10 +10,11 @@ from typing import Any
 
 import msgspec
 
-from multiturn.documents.json_lines import TOO_DEEP, node_of
-from multiturn.documents.node import MAX_DEPTH, Mark, is_deeper
+from multiturn.documents.json_lines import TOO_DEEP
+from multiturn.documents.node import MAX_DEPTH, is_deeper
 from multiturn.errors import MultiturnError, ProviderError, cut
 from multiturn.files.finding import Files
+from multiturn.logs import warnings_to
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline, request_of
@@ -23,9 +23,7 @@ from multiturn.providers.layout import Layout
 from multiturn.providers.settings import TRANSPORT, Values, taken
 from multiturn.providers.targets import KINDS
 from multiturn.providers.trace import Trace
-from multiturn.suites.case_reader import CaseReader
-from multiturn.suites.dialects import Dialect
-from multiturn.traces.telemetry import SYSTEM, same_telemetry, telemetry_again, unread_telemetry
+from multiturn.traces.given import case_of
 
 _MOST_COMPARED = 200  # items of two lists: their comparison takes the square of it
 
@@ -72,11 +70,10 @@ def _shown(value: Any) -> str:
     return cut(json.dumps(value, ensure_ascii=False))
 
 
-_NOWHERE = Path(os.devnull)  # has no files that a case could attach
 _ABOVE = 2  # levels of a suite above a case
 
 
-def case_in(given: Values, name: str, folder: Path | None = None) -> Case:
+def case_in(given: Values, folder: Path | None = None) -> Case:
     """Return a case of a suite that is to be written; the files that it attaches are in the folder.
 
     Raises:
@@ -84,9 +81,8 @@ def case_in(given: Values, name: str, folder: Path | None = None) -> Case:
     """
     if is_deeper(given, MAX_DEPTH - _ABOVE):
         raise MultiturnError(TOO_DEEP)
-    folder = folder or _NOWHERE
-    reader = CaseReader(Files(folder, folder), Dialect(name))
-    return reader.case(node_of(given, Mark(0)), given["id"], reader.shared("", ()))
+    with warnings_to(lambda _: None):
+        return case_of(given, files=Files(folder, folder) if folder else None)
 
 
 def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
@@ -95,19 +91,16 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
     Raises:
         MultiturnError: the pipeline refuses the case.
     """
-    same = trace.form.same if trace.form else same_telemetry
-    given = same(body)
     conversion = _pipeline()(Conversion(case))
-    if trace.form:
-        layout, sent = _sent(trace, conversion)
-        again = same(sent)
-        try:
-            layout.done()
-        except ProviderError as error:
-            yield error.what
-    else:
-        again = same(telemetry_again(trace.request, SYSTEM in given))
-        yield from unread_telemetry(body)
+    if trace.form is None:
+        yield from trace.lost
+        return
+    layout, sent = _sent(trace, conversion)
+    given, again = trace.form.same(body), trace.form.same(sent)
+    try:
+        layout.done()
+    except ProviderError as error:
+        yield error.what
     if "model" not in given:
         again.pop("model", None)
     for path in TRANSPORT[1:]:  # without the model, which a target has

@@ -50,40 +50,29 @@ def read_bodies(path: str, *, as_written: bool = False) -> Iterator[Body | Multi
 
 
 def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
-    """Yield each value of a file, with its line if the file has JSON Lines."""
-    if _has_lines(file):
-        for found in read_json_lines(file, name):
-            if isinstance(found, MultiturnError):
-                yield found.where, found
-            else:
-                yield Place(name, found.line), found.value
-        return
-    yield Place(name), _whole(file.read(MAX_CASE_LINE + 1), name)
-
-
-def _has_lines(file: BinaryIO) -> bool:
-    """Return whether the first line that is not blank is a JSON object; go back to the start."""
+    """Yield each value of a file, with its line if the first one that is not blank is an object."""
     file.seek(0)
     lines = iter(lambda: file.readline(MAX_CASE_LINE), b"")
     first = next(filter(None, (line.removeprefix(BOM_UTF8).strip() for line in lines)), b"")
     file.seek(0)
-    return first[:1] == b"{" and first[-1:] == b"}"
+    if first[:1] != b"{" or first[-1:] != b"}":
+        yield Place(name), _whole(file.read(MAX_CASE_LINE + 1), name)
+        return
+    for found in read_json_lines(file, name):
+        if isinstance(found, MultiturnError):
+            yield found.where, found
+        else:
+            yield Place(name, found.line), found.value
 
 
 def _whole(data: bytes, name: str) -> Any:
     """Return the value of a file, or what is wrong with it."""
     try:
-        if not data.strip():
-            what = "the file is empty"
-        elif len(data) <= MAX_CASE_LINE:
-            return read_value(data.decode("utf-8-sig"))
-        else:
-            what = f"a file of over {MAX_CASE_LINE:,} bytes that is not JSON Lines"
-    except UnicodeDecodeError:
-        what = "this is not UTF-8; save the file as UTF-8"
+        if len(data) > MAX_CASE_LINE:
+            raise ValueError(f"over {MAX_CASE_LINE:,} bytes that are not JSON Lines")
+        return read_value(data.decode("utf-8-sig"))
     except ValueError as error:
-        what = f"not JSON: {error}"
-    return MultiturnError(what, where=name)
+        return MultiturnError(f"not JSON in UTF-8: {error}", where=name)
 
 
 def _bodies(value: Any, where: Place, name: str) -> Iterator["Body | MultiturnError"]:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Struct
+from toolz import groupby
 
 from multiturn.documents.dump import dump
 from multiturn.documents.output import open_new, open_output
@@ -20,10 +20,10 @@ from multiturn.files.media import EXTENSIONS, Media, no_room
 from multiturn.logs import Notice
 from multiturn.model.request import part_of
 from multiturn.model.settings import RequestSettings
-from multiturn.model.turns import Call, Part, Turn
+from multiturn.model.turns import Part, Turn
 from multiturn.providers import trace as traces
 from multiturn.providers.reading import Segment, mappings
-from multiturn.providers.results import RawRequest
+from multiturn.providers.results import Result
 from multiturn.providers.secrets import without_keys
 from multiturn.providers.settings import Values
 from multiturn.providers.trace import suite_media
@@ -54,13 +54,10 @@ class Attached:
     def read(self, segment: Segment) -> Part | None:
         """Return media of a body as a part, and write them as a file; None if they are none."""
         try:
-            return self._settled(segment)
+            part, name = traces.media_part(segment), segment.get("name")
         except AttachmentError as error:
             self.lost.append(f"the {segment['type']} is left out, as {error}")
             return None
-
-    def _settled(self, segment: Segment) -> Part:
-        part, name = traces.media_part(segment), segment.get("name")
         media = part.media
         if media is None or media.url is not None or self.folder is None:
             return part
@@ -211,7 +208,7 @@ def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, li
     request, lost = trace.request, attached.lost
     case = {"id": case_id, **traces.suite_case(trace, attached.piece)}
     refuse_keys(case)
-    lost += changes(body.value, trace, case_in(case, body.where.file, attached.folder))
+    lost += changes(body.value, trace, case_in(case, attached.folder))
     target = {"provider": trace.provider, "model": request.model, **trace.target}
     if _has_variable(json.dumps(target)):
         raise MultiturnError("the model would be read as a variable; replace it in the file")
@@ -234,17 +231,6 @@ def _has_variable(written: str) -> bool:
 _TO_FILL_IN = "(to fill in)"
 
 
-class _Answered(Struct):
-    """The part of a result that a case is made of."""
-
-    id: str
-    raw_request: RawRequest | None = None
-    response: str | None = None
-    tool_calls: tuple[Call, ...] = ()
-    thinking: Any = None
-    conversation_id: Any = None
-
-
 def _case_of_answer(found: Body, ids: dict[str, int]) -> Imported | Notice:
     """Return the case that goes on from an answer, with its prompt and its settings.
 
@@ -252,11 +238,11 @@ def _case_of_answer(found: Body, ids: dict[str, int]) -> Imported | Notice:
     """
     where = found.where
     try:
-        result = msgspec.convert(found.value, _Answered)
+        result = msgspec.convert(found.value, Result)
     except msgspec.ValidationError as error:
         what = f"no conversation can go on from this result of a run, if it is one: {error}"
         raise MultiturnError(what) from None
-    said, asked, calls = result.response or "", result.raw_request, result.tool_calls
+    said, asked, calls = result.response or "", result.raw_request, result.tool_calls or ()
     if asked is None or not (said.strip() or calls):
         what = f"case {result.id!r} has no answer; it is left out"
         return Notice("import.no_answer", where, what)
@@ -285,12 +271,11 @@ def _case_of_answer(found: Body, ids: dict[str, int]) -> Imported | Notice:
             raise MultiturnError(f"{what}; attach them as a file, and run the suite again")
         return suite_media(media, value)
 
-    messages = [traces.suite_message(turn, piece) for turn in turns]
-    to_fill_in = [traces.suite_message(turn, lambda _: {}) for turn in waiting]
-    case["input_messages"] = [*messages, *to_fill_in]
+    messages = [traces.suite_message(turn, piece) for turn in (*turns, *waiting)]
+    case["input_messages"] = messages
     refuse_keys(case)
-    case_in(case, where.file)
-    for each in to_fill_in:
+    case_in(case)
+    for each in messages[len(turns) :]:
         each["content"] = None
     return Imported(case, {})
 
@@ -313,7 +298,7 @@ def write_suite(cases: list[Imported], output: str | None, attached: Attached) -
             file.write(suite_text(cases).encode())
         return
     path = Path(output)
-    cases, targets = with_targets(cases)
+    targets = _with_shared_settings(cases)
     beside = path.with_name(f"{_stem(output)}.targets.yaml")
     current = path
     try:
@@ -333,31 +318,31 @@ def write_suite(cases: list[Imported], output: str | None, attached: Attached) -
         raise
 
 
-def with_targets(cases: list[Imported]) -> tuple[list[Imported], list[Values]]:
-    """Return the cases without the settings that all of a target share, and targets with these."""
-    found, targets = [*cases], named_targets(cases)
+def _with_shared_settings(cases: list[Imported]) -> list[Values]:
+    """Return the targets with the settings that all of their cases have, which lose these."""
+    targets = named_targets(cases)
     for target, of_cases in targets:
-        given = [found[at].case.get("execution", {}) for at in of_cases]
+        given = [each.get("execution", {}) for each in of_cases]
         for name, value in given[0].items():
             written = {json.dumps(each.get(name)) for each in given}
             if len(written) == 1 and not _has_variable(*written):
                 target[name] = value
-        for at, execution in zip(of_cases, given, strict=True):
-            kept = {name: value for name, value in execution.items() if name not in target}
-            case = {**found[at].case, "execution": kept}
-            found[at] = found[at]._replace(case={key: case[key] for key in case if case[key]})
-    return found, [target for target, _ in targets]
+        for case, execution in zip(of_cases, given, strict=True):
+            case["execution"] = {name: execution[name] for name in execution if name not in target}
+            if not case["execution"]:
+                del case["execution"]
+    return [target for target, _ in targets]
 
 
-def named_targets(cases: list[Imported]) -> list[tuple[Values, list[int]]]:
-    """Return the targets that send the bodies again, and the indexes of the cases of each."""
-    found: dict[str, list[int]] = {}
-    for at, each in enumerate(cases):
-        if each.target:
-            found.setdefault(json.dumps(each.target), []).append(at)
+def named_targets(cases: list[Imported]) -> list[tuple[Values, list[Values]]]:
+    """Return the targets that send the bodies again, and the cases of each."""
     names: dict[str, int] = {}
-    targets = ((cases[of_cases[0]].target, of_cases) for of_cases in found.values())
-    return [({"name": _unique(each["provider"], names), **each}, at) for each, at in targets]
+    found = []
+    for group in groupby(lambda each: json.dumps(each.target), cases).values():
+        if target := group[0].target:
+            name = _unique(target["provider"], names)
+            found.append(({"name": name, **target}, [each.case for each in group]))
+    return found
 
 
 def suite_text(cases: list[Imported], targets_file: str = "") -> str:

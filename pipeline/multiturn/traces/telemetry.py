@@ -5,27 +5,28 @@ whose parts, calls and results are those of Chat Completions.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from msgspec import structs
 
+from multiturn.errors import cut
 from multiturn.files.media import kind_of_type
 from multiturn.model.request import PreparedRequest
 from multiturn.model.turns import Turn
 from multiturn.providers import reading
 from multiturn.providers.openai import chat
-from multiturn.providers.reading import MediaReader
+from multiturn.providers.reading import MediaReader, Segment
 from multiturn.providers.settings import Key, Keys, Values, read_settings
 from multiturn.providers.targets import KINDS
-from multiturn.providers.trace import Trace, parsed, suite_call, suite_tool
+from multiturn.providers.trace import Trace, parsed
 
 INPUT = "gen_ai.input.messages"
 SYSTEM = "gen_ai.system_instructions"
 _TOOLS = "gen_ai.tool.definitions"
 _REQUEST = "gen_ai.request."
-_RESULT = "tool_call_response"
-_MEDIA = ("blob", "uri")
+_CALL = ("id", "name", "arguments")
+_VENDORS = {"anthropic": "anthropic", "gemini": "gemini"}  # whose thinking is its own
 _FUNCTION = "llm.request.functions."
 MESSAGES = ("messages", "contents", "input")  # in bodies, of which each has one
 # Where OpenInference and Langfuse write a request body, its settings, and its model (2026-11-23).
@@ -46,17 +47,30 @@ _SETTINGS: Keys = {
 
 def read_telemetry(attributes: Values, media: MediaReader) -> Trace:
     """Return what the attributes of a span or an event say."""
-    found, provider = _conversation(attributes), _provider_of(attributes)
-    system, settings = reading.texts(_pieces(found[SYSTEM])), _settings_in(attributes)
-    messages = (each for each in reading.mappings(found[INPUT]) if each.get("role") in _ROLES)
+    reader = _Reader(_provider_of(attributes), media)
+    given = {
+        key.removeprefix(_REQUEST): parsed(value)
+        for key, value in attributes.items()
+        if key.startswith(_REQUEST) and value is not None
+    }
+    settings, tools = read_settings(given, _SETTINGS, ("model",)), _tools_in(attributes)
+    for key in settings.body or ():
+        reader.lost.append(f"{_REQUEST}{key} is no setting of ours; it is left out")
+    messages = enumerate(reading.blocks(parsed(attributes.get(INPUT))))
+    turns = [turn for at, each in messages for turn in reader.turns(each, f"{INPUT}[{at}]")]
+    system = [*reader.pieces(parsed(attributes.get(SYSTEM)), "system", SYSTEM)]
+    if len(texts := reading.texts(system)) < len(system):
+        reader.lost.append(f"{SYSTEM} has more than texts; that is left out")
+    for at, tool in enumerate(tools):
+        reader.leave(tool, ("name", "description", "parameters", "strict"), f"{_TOOLS}[{at}]")
     request = PreparedRequest(
-        messages=tuple(_turn(each, provider, media) for each in messages),
-        system=reading.turn("system", system, media) if system else None,
-        model=str(settings.get("model") or ""),
-        tools=tuple(map(reading.read_tool, reading.mappings(found[_TOOLS]))),
-        settings=structs.replace(read_settings(settings, _SETTINGS, ("model",)), body=None),
+        messages=tuple(turns),
+        system=reading.turn("system", texts, media) if texts else None,
+        model=str(given.get("model") or ""),
+        tools=tuple(map(reading.read_tool, reading.mappings(tools))),
+        settings=structs.replace(settings, body=None),
     )
-    return Trace(provider=provider, request=request)
+    return Trace(provider=reader.provider, request=request, lost=reader.lost)
 
 
 def _provider_of(attributes: Values) -> str:
@@ -65,145 +79,99 @@ def _provider_of(attributes: Values) -> str:
     return next(kinds, "openai")
 
 
-def _settings_in(attributes: Values) -> Values:
-    return {
-        key.removeprefix(_REQUEST): parsed(value)
-        for key, value in attributes.items()
-        if key.startswith(_REQUEST) and value is not None
-    }
+class _Reader:
+    """Reads the messages of a span: those of the conventions, new and old, and those of LiteLLM.
 
+    LiteLLM writes calls and results as keys of the message, as Chat Completions has them.
 
-def unread_telemetry(attributes: Values) -> Iterator[str]:
-    """Yield what has no place in ours: settings, and contents that were not recorded."""
-    unread = read_settings(_settings_in(attributes), _SETTINGS, ("model",)).body or {}
-    yield from (f"{_REQUEST}{key} is no setting of ours; it is left out" for key in unread)
-    for at, message in enumerate(_conversation(attributes)[INPUT]):
-        if isinstance(message, dict) and message.get("role") in _ROLES and not message["parts"]:
-            yield f"{INPUT}[{at}] has no parts: its content was not recorded"
-
-
-def same_telemetry(attributes: Values) -> Values:
-    """Return the conversation in attributes in one spelling, without the bytes of media."""
-    found = _conversation(attributes)
-    for message in reading.mappings(found[INPUT]):
-        message["parts"] = [
-            {"type": "media"} if isinstance(part, dict) and part.get("type") in _MEDIA else part
-            for part in message["parts"]
-        ]
-    of_programs = ("arguments", "parameters", "response")
-    return reading.same_spelling(found, defaults=(("type", "function"),), programs=of_programs)
-
-
-def telemetry_again(request: PreparedRequest, has_system: bool) -> Values:
-    """Return the conversation of a request as attributes.
-
-    Its first message is that of the system instructions, if there are some.
+    Attributes:
+        lost: what has no place in ours.
     """
-    messages = [{"role": each.role, "parts": [*_parts_of(each)]} for each in request.spoken]
-    system: Any = messages.pop(0)["parts"] if has_system else None
-    return {INPUT: messages, SYSTEM: system, _TOOLS: [*map(suite_tool, request.tools)]}
 
+    def __init__(self, provider: str, media: MediaReader) -> None:
+        self.provider, self.media = provider, media
+        self.lost: list[str] = []
 
-def _parts_of(turn: Turn) -> Iterator[Values]:
-    if turn.answers is not None:
-        yield {"type": _RESULT, "id": turn.answers, "response": turn.content}
-        return
-    yield from ({"type": "reasoning", "content": block.text} for block in turn.thinking)
-    for part in turn.parts:
-        yield {"type": "text", "content": part.text} if part.media is None else {"type": "media"}
-    yield from ({"type": "tool_call", **suite_call(call)} for call in turn.calls)
-
-
-def _conversation(attributes: Values) -> Values:
-    """Return messages, system instructions and tools in the form of the newest conventions.
-
-    Each result is a message of its own, as ours are. LiteLLM writes calls and results as keys of
-    the message, as Chat Completions has them.
-    """
-    messages: list[Any] = []
-    provider = _provider_of(attributes)
-    for at, given in enumerate(reading.blocks(parsed(attributes.get(INPUT)))):
+    def leave(self, given: Any, known: Collection[str], key: str) -> None:
+        """Note the keys that are not known; of what is no mapping, all."""
         if not isinstance(given, dict):
-            messages.append(given)
-            continue
-        parts = [*_parts_in(given, f"{INPUT}[{at}]", provider)]
-        message = {key: given[key] for key in given if key not in ("tool_calls", "tool_call_id")}
+            self.lost.append(f"{key} is left out")
+            return
+        for name, value in given.items():
+            is_empty = value in (None, "", [], {}) or (name, value) == ("type", "function")
+            if name not in known and not is_empty:
+                self.lost.append(f"{key}.{cut(name)} is left out")
+
+    def turns(self, given: Any, key: str) -> Iterator[Turn]:
+        """Yield what a message says; each result is a turn of its own, as ours are."""
+        if not isinstance(given, dict) or given.get("role") not in _ROLES:
+            self.lost.append(f"{key} is left out")
+            return
+        parts = reading.blocks(given.get("parts"))
+        for call in reading.mappings(given.get("tool_calls")):
+            function = call.get("function")
+            keys = chat.call_keys(call, function if isinstance(function, dict) else {})
+            parts = [*parts, {"type": "tool_call", **keys}]
+        if not parts:
+            self.lost.append(f"{key} has no parts: its content was not recorded")
+        pieces = [*self.pieces(parts, given["role"], f"{key}.parts")]
+        self.leave(given, ("role", "parts", "tool_calls", "tool_call_id"), key)
         if answers := given.get("tool_call_id"):
-            said = "\n".join(reading.texts(_pieces(parts)))
-            parts = [{"type": _RESULT, "id": answers, "response": said}]
-        results = [each for each in reading.mappings(parts) if each.get("type") == _RESULT]
-        messages += [{**message, "role": "tool", "parts": [each]} for each in results]
-        rest = [each for each in parts if each not in results]
+            pieces = [self._result("\n".join(reading.texts(pieces)), answers)]
+        results = [each for each in pieces if isinstance(each, Turn)]
+        yield from results
+        rest = [each for each in pieces if not isinstance(each, Turn)]
         if rest or not results:
-            messages.append({**message, "parts": rest})
-    return {INPUT: messages, SYSTEM: parsed(attributes.get(SYSTEM)), _TOOLS: _tools_in(attributes)}
+            yield reading.turn(given["role"], rest, self.media)
+
+    def pieces(self, parts: Any, role: str, key: str) -> Iterator[Any]:
+        """Yield the texts, media, thinking and calls of parts, and results as turns."""
+        for at, part in enumerate(reading.blocks(parts)):
+            where = f"{key}[{at}]"
+            match part:
+                case {"type": "text", "content": str(text), **more}:
+                    yield text
+                    self.leave(more, (), where)
+                case {"type": "reasoning", "content": text, **more} if role == "assistant":
+                    yield reading.thinking_of(_VENDORS.get(self.provider, "openai"), text)
+                    self.leave(more, (), where)
+                case {"type": "tool_call", **call} if role == "assistant":
+                    call["arguments"] = reading.decoded(call.get("arguments"), where)
+                    yield reading.read_call(*map(call.get, _CALL))
+                    self.leave(call, _CALL, where)
+                case {"type": "tool_call_response", **result}:
+                    said = result.get("response", result.get("result"))
+                    yield self._result(said, result.get("id"))
+                    self.leave(result, ("id", "response", "result"), where)
+                case _ if found := _segment(part):
+                    yield found["value"] if found["type"] == "text" else found
+                case _:
+                    self.lost.append(f"{where} is left out")
+
+    def _result(self, response: Any, answers: Any) -> Turn:
+        """Return the turn of a result as a text, which Gemini has in an object."""
+        match response:
+            case {"output": str(text), **others} if self.provider == "gemini" and not others:
+                response = text
+        if not isinstance(response, str):
+            response = json.dumps(response, ensure_ascii=False)
+        return reading.turn("tool", [response], self.media, answers=answers)
 
 
-def _parts_in(message: Values, key: str, provider: str) -> Iterator[Any]:
-    for at, part in enumerate(reading.blocks(message.get("parts"))):
-        is_chat = isinstance(part, dict) and "content" not in part
-        segment = chat.read_segment(part) if is_chat else None
-        match part:
-            case {"type": "tool_call"}:
-                yield {**part, "arguments": reading.decoded(part.get("arguments"), f"{key}.{at}")}
-            case {"type": "tool_call_response"}:
-                kept = {key: part[key] for key in part if key != "result"}
-                yield {**kept, "response": _said_by(part, provider)}
-            case _ if segment and segment["type"] == "text":
-                yield {"type": "text", "content": segment["value"]}
-            case _ if segment:
-                yield {"type": "uri", "modality": segment["type"], "uri": segment["value"]}
-            case _:
-                yield part
-    for call in reading.mappings(message.get("tool_calls")):
-        function = call.get("function")
-        keys = chat.call_keys(call, function if isinstance(function, dict) else {})
-        arguments = reading.decoded(keys.get("arguments"), key)
-        yield {"type": "tool_call", **keys, "arguments": arguments}
-
-
-def _said_by(part: Values, provider: str) -> str:
-    """Return a result as a text, which Gemini has in an object.
-
-    Earlier conventions call it ``result``.
-    """
-    response = part.get("response", part.get("result"))
-    match response:
-        case {"output": str(text), **others} if provider == "gemini" and not others:
-            return text
-    return response if isinstance(response, str) else json.dumps(response, ensure_ascii=False)
-
-
-def _turn(message: Values, provider: str, media: MediaReader) -> Turn:
-    """Return the turn of a message: a result, or what somebody said."""
-    parts, role = [*reading.mappings(message["parts"])], message["role"]
-    pieces = [*_pieces(parts)]
-    if parts and parts[0].get("type") == _RESULT:
-        return reading.turn("tool", [parts[0]["response"]], media, answers=parts[0].get("id"))
-    if role == "assistant":
-        vendor = provider if provider in ("anthropic", "gemini") else "openai"
-        reasoning = (part.get("content") for part in parts if part.get("type") == "reasoning")
-        calls = (part for part in parts if part.get("type") == "tool_call")
-        pieces = [
-            *(reading.thinking_of(vendor, text) for text in reasoning),
-            *pieces,
-            *(reading.read_call(*map(each.get, ("id", "name", "arguments"))) for each in calls),
-        ]
-    return reading.turn(role, pieces, media)
-
-
-def _pieces(parts: Any) -> Iterator[Any]:
-    if isinstance(parts, str):
-        yield parts
-    for part in reading.mappings(parts):
-        kind = str(part.get("mime_type") or part.get("media_type") or part.get("modality"))
-        match part:
-            case {"type": "text", "content": str(text)}:
-                yield text
-            case {"type": "blob", "content": str(data)}:
-                yield {"type": kind_of_type(kind), "value": reading.data_uri(data, kind)}
-            case {"type": "uri", "uri": str(url)}:
-                yield {"type": kind_of_type(kind), "value": url}
+def _segment(part: Any) -> Segment | None:
+    """Return media of the conventions, or what Chat Completions has, as a segment."""
+    if not isinstance(part, dict):
+        return None
+    kind = str(part.get("mime_type") or part.get("media_type") or part.get("modality"))
+    match part:
+        case {"type": "blob", "content": str(data)}:
+            return {"type": kind_of_type(kind), "value": reading.data_uri(data, kind)}
+        case {"type": "uri", "uri": str(url)}:
+            return {"type": kind_of_type(kind), "value": url}
+    found = None if "content" in part else chat.read_segment(part)
+    if found is None or found["type"] == "text":
+        return found
+    return {"type": kind_of_type(found["type"]), "value": found["value"]}
 
 
 def _tools_in(attributes: Values) -> list[Any]:
