@@ -75,10 +75,10 @@ FIELDS = {
     "history": {"turns", "notices"},
     "guidelines": {"turns", "guidelines"},
     "text": {"turns"},
-    "chat": {"chat_view"},
+    "chat": {"chat_view", "edits"},
     "visible_turns": {"turns", "notices"},
-    "question": {"question_view"},
-    "guarded": {"chat_view", "question_view", "notices"},
+    "question": {"question_view", "edits"},
+    "guarded": {"edits", "notices"},
 }
 SHIPPING: dict[str, Options] = {
     name: {step.name: step.options for step in load_pipeline(name).steps}

@@ -17,77 +17,37 @@ from multiturn.model.turns import Call, Part, Parts, Thinking, Tool, Turn, Turns
 from multiturn.text import brief
 
 
-class Edited(Struct, frozen=True):
-    """A view with something changed: what ``edit_chat`` and ``edit_question`` choose."""
+class Edit(Struct, frozen=True):
+    """A change of a view, and of nothing else: what ``edit_chat`` and ``edit_question`` choose."""
 
     name: str  # ``chat``, a view of turns, or ``question``, a view of parts
-    view: Any
-    edit: Callable[..., Any]
+    function: Callable[..., Any]
     options: Mapping[str, Any] = {}
     stage: str = ""
     why: str = ""  # the reason for what it does to roles of messages, which explain shows
 
-    def __call__(self, conversion: Any) -> Any:
-        """Return what the view shows, edited; None where it shows nothing."""
-        return self._edited(self.view(conversion))
-
-    def left_out(self, conversion: Any) -> Any:
-        """Return the chat that the view leaves out, edited; None if there is none."""
-        return self._edited(whole_chat(self.view, conversion))
-
-    def _edited(self, shown: Any) -> Any:
-        if shown is None:
-            return None
-        edited = self.edit(shown, **self.options)
+    def __call__(self, shown: Any) -> Any:
+        """Return what a view shows, edited."""
+        edited, is_chat = self.function(shown, **self.options), self.name == "chat"
         try:
-            (model.check_turns if self.name == "chat" else model.check_parts)(edited)
+            (model.check_turns if is_chat else model.check_parts)(edited)
         except ValueError as error:
-            raise ValueError(f"{self.edit.__name__} returned {error}") from None
-        if self.name == "question":
-            return signed(edited, texts_by_origin(shown), self.stage)
-        texts = texts_by_origin(part for turn in shown for part in turn.parts)
-        calls = calls_of(shown)
-        return tuple(signed_turn(turn, texts, calls, self.stage) for turn in edited)
+            raise ValueError(f"{self.function.__name__} returned {error}") from None
+        if is_chat:
+            texts = texts_by_origin(part for turn in shown for part in turn.parts)
+            return signed_turns(edited, shown, texts, self.stage)
+        return signed(edited, texts_by_origin(shown), self.stage)
 
 
-def edited(name: str, view: Any, function: Any, options: Mapping[str, Any], stage: str) -> Any:
-    """Return a view with one more edit; the same view if the stage has already made that edit."""
-    if view is None:
-        raise ValueError(
-            f"edit_{name} needs a {name} view, and no stage has chosen one yet;"
-            f' declare @stage(requires={{"{name}"}})'
-        )
-    if not isinstance(function, FunctionType) or not function.__qualname__.isidentifier():
-        raise TypeError(
-            f"edit_{name} takes a function at the top of a module, because it is sent to other"
-            " processes by its name; give what it needs as options"
-        )
-    now = function, options, stage
-    if any((edit.edit, edit.options, edit.stage) == now for edit in edits_of(view)):
-        return view
-    return Edited(name, view, function, options, stage)
-
-
-def edits_of(view: Any) -> Iterator[Edited]:
-    """Yield the edits of a view, the last one first."""
-    while isinstance(view, Edited):
-        yield view
-        view = view.view
-
-
-def whole_chat(view: Any, conversion: Any) -> Turns | None:
-    """Return the chat that a view shows, or the one that it leaves out; None if there is neither.
-
-    A view that leaves out a chat has a method ``left_out``: the system message is still sent.
-    """
-    chat: Turns | None = None if view is None else view(conversion)
-    if chat is None and (left_out := getattr(view, "left_out", None)):
-        chat = left_out(conversion)
-        try:
-            model.check_turns(chat or ())
-        except ValueError as error:
-            raise ValueError(f"its chat_view left out {error}") from None
-    return chat
+def edited_chats(conversion: "Conversion") -> list[tuple[Edit, Turns, Turns]]:
+    """Return each edit of the chat, with the chat before and after it, the last one first."""
+    found: list[tuple[Edit, Turns, Turns]] = []
+    edits = [edit for edit in conversion.edits if edit.name == "chat"]
+    if edits and conversion.chat_view and (chat := conversion.chat_view(conversion)) is not None:
+        for edit in edits:
+            before, chat = chat, edit(chat)
+            found.append((edit, before, chat))
+    return found[::-1]
 
 
 class Captured(Struct, frozen=True):
@@ -125,17 +85,22 @@ def signed(parts: Iterable[Part], before: Said, stage: str) -> Parts:
 
 
 def calls_of(turns: Iterable[Turn]) -> dict[str, Call]:
-    """Return the calls of turns by their ids, for ``signed_turn``."""
+    """Return the calls of turns by their ids, for ``signed_turns``."""
     return {call.id: call for turn in turns for call in turn.calls}
 
 
-def signed_turn(turn: Turn, texts: Said, calls: Mapping[str, Call], stage: str) -> Turn:
-    """Return a turn with a stage's name on each text and call that was not there before."""
-    new = (
-        call if call == calls.get(call.id) else structs.replace(call, changed_by=stage)
-        for call in turn.calls
-    )
-    return structs.replace(turn, calls=tuple(new), parts=signed(turn.parts, texts, stage))
+def signed_turns(turns: Turns, before: Turns, texts: Said, stage: str) -> Turns:
+    """Return turns with a stage's name on each text and call that was not there before it ran."""
+    known, kept = calls_of(before), set(map(id, before))
+
+    def sign(turn: Turn) -> Turn:
+        calls = (
+            call if call == known.get(call.id) else structs.replace(call, changed_by=stage)
+            for call in turn.calls
+        )
+        return structs.replace(turn, calls=tuple(calls), parts=signed(turn.parts, texts, stage))
+
+    return tuple(turn if id(turn) in kept else sign(turn) for turn in turns)
 
 
 def mapped(parts: Parts, function: Callable[[Part], Part]) -> Parts:
@@ -214,6 +179,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         notices: what the stages noticed, for the log.
         chat_view: how the turns make the chat; None until a stage chooses it.
         question_view: how the turns make the question; None until a stage chooses it.
+        edits: what is changed of what the views show, and of nothing else, in this order.
         markers: how lines of the prompt begin that the pipeline adds, such as ``[User]:``.
         stage: the stage that a pipeline is running, by which changes of text are signed.
         altered: the last stage that changed what is no text: a tool, by None and its name; the
@@ -231,6 +197,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     notices: tuple[Notice, ...] = ()
     chat_view: ChatView | None = None
     question_view: QuestionView | None = None
+    edits: tuple[Edit, ...] = ()
     markers: tuple[str, ...] = ()
     stage: str = ""
     altered: Mapping[tuple[int | None, int | str | None], str] = {}
@@ -240,12 +207,13 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     @cached_property
     def chat(self) -> Turns | None:
         """The turns an API receives; None without a view, or where the view leaves them out."""
-        return None if self.chat_view is None else self.chat_view(self)
+        return None if self.chat_view is None else self._edited("chat", self.chat_view(self))
 
     @cached_property
     def transcript(self) -> Parts:
         """The parts of the question; none without a view."""
-        return () if self.question_view is None else self.question_view(self)
+        view = self.question_view
+        return () if view is None else self._edited("question", view(self))
 
     @cached_property
     def question(self) -> str:
@@ -256,14 +224,28 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     def system(self) -> Parts:
         """The system message in the pipeline's own form; none if there is nothing to say.
 
-        Where the view leaves the chat out, it is that of the chat which was left out.
+        A view that leaves out a chat has a method ``left_out``: its system message is still sent.
         """
-        chat = self.chat if self.chat is not None else whole_chat(self.chat_view, self)
+        chat = self.chat
+        if chat is None and (left_out := getattr(self.chat_view, "left_out", None)):
+            chat = left_out(self)
+            try:
+                model.check_turns(chat or ())
+            except ValueError as error:
+                raise ValueError(f"its chat_view left out {error}") from None
+            chat = self._edited("chat", chat)
         if chat is None:
             return plain_system(self.system_prompt, self.guidelines)
         if chat and chat[0].role == "system":
             return chat[0].parts
         return plain_system(self.system_prompt, ())  # it is sent before a chat that has none
+
+    def _edited(self, name: str, shown: Any) -> Any:
+        """Return what a view shows as the edits leave it; None where it shows nothing."""
+        for edit in self.edits if shown is not None else ():
+            if edit.name == name:
+                shown = edit(shown)
+        return shown
 
     @property
     def current_settings(self) -> RequestSettings:
@@ -460,13 +442,26 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
             ValueError: no stage has chosen a chat view yet.
             TypeError: the function is not at the top of a module.
         """
-        view = edited("chat", self.chat_view, function, options, self.stage)
-        return structs.replace(self, chat_view=view)
+        return self._with_edit("chat", self.chat_view, function, options)
 
     def edit_question(self, function: Callable[..., Parts], **options: Any) -> "Conversion":
         """Do the same for the question; the function takes and returns the parts of it."""
-        view = edited("question", self.question_view, function, options, self.stage)
-        return structs.replace(self, question_view=view)
+        return self._with_edit("question", self.question_view, function, options)
+
+    def _with_edit(self, name: str, view: Any, function: Any, options: Any) -> "Conversion":
+        """Return a copy with one more edit; itself if the stage has already made that edit."""
+        if view is None:
+            raise ValueError(
+                f"edit_{name} needs a {name} view, and no stage has chosen one yet;"
+                f' declare @stage(requires={{"{name}"}})'
+            )
+        if not isinstance(function, FunctionType) or not function.__qualname__.isidentifier():
+            raise TypeError(
+                f"edit_{name} takes a function at the top of a module, because it is sent to other"
+                " processes by its name; give what it needs as options"
+            )
+        edit = Edit(name, function, options, self.stage)
+        return self if edit in self.edits else structs.replace(self, edits=(*self.edits, edit))
 
 
 def parts_of(conversion: Conversion) -> Iterator[Part]:

@@ -267,8 +267,8 @@ def _show(conversion: Conversion, chosen: Conversion) -> None:
     It keeps those of its own. A ValueError says what a view made, if that is not turns or parts.
     """
     if chosen is not conversion:
-        views = {"chat_view": chosen.chat_view, "question_view": chosen.question_view}
-        conversion = structs.replace(conversion, **views)
+        views = ("chat_view", "question_view", "edits")
+        conversion = structs.replace(conversion, **{name: getattr(chosen, name) for name in views})
     chat = () if conversion.chat is None else conversion.chat
     for name, check in (("chat_view", model.check_turns), ("question_view", model.check_parts)):
         try:

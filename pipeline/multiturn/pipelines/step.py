@@ -148,11 +148,7 @@ def _signed(before: Conversion, after: Conversion, stage: str) -> Conversion:
     if _texts(after) == texts or not any(texts):  # the first stage reads the suite
         return after
     known = conversions.texts_by_origin(conversions.parts_of(before))
-    calls, kept = conversions.calls_of(before.turns), set(map(id, before.turns))
-    turns = tuple(
-        turn if id(turn) in kept else conversions.signed_turn(turn, known, calls, stage)
-        for turn in after.turns
-    )
+    turns = conversions.signed_turns(after.turns, before.turns, known, stage)
     guidelines = conversions.signed(after.guidelines, known, stage)
     if (prompt := after.system_prompt) is not None:
         (prompt,) = conversions.signed((prompt,), known, stage)
