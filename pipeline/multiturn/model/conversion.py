@@ -1,5 +1,6 @@
 """What travels through a pipeline: immutable structs, from the suite's case to the request."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import FunctionType
@@ -123,32 +124,56 @@ def asked(function: Callable[[Part], Part], part: Part) -> str:
         TypeError: it changed more than the text.
     """
     given = function(part)
-    if not isinstance(given, Part) or not isinstance(given.text, str):
-        what = model.kind_of(given if not isinstance(given, Part) else given.text)
-        raise TypeError(f"the function given to map_parts returned {what} for {part.key}")
-    if structs.replace(given, text=part.text) != part:
+    text = given.text if isinstance(given, Part) else None
+    if not isinstance(text, str) or structs.replace(given, text=part.text) != part:
         raise TypeError(
             "the function given to map_parts may change only the text of a part of the kind"
-            f" {part.kind!r}"
+            f" {part.kind!r}, and returns the part"
         )
-    return given.text
+    return text
 
 
-def calls_mapped(turn: Turn, function: Callable[[Part], Part]) -> Turn:
-    """Return a turn with the texts in its calls' arguments as a function of parts gives them.
+def mapped_json(value: Any, at: Part, function: Callable[[Part], Part]) -> Any:
+    """Return a value of JSON with each text in it as a function of parts gives it.
+
+    Of the arguments of a call, all strings and keys are texts, and of a tool the descriptions.
+
+    Args:
+        value: the value.
+        at: the part for its texts: of the kind ``argument`` or ``description``, with the path.
+        function: of ``map_parts``.
 
     Raises:
         TypeError: the function changed more than a part's text.
         ValueError: two keys become one.
     """
+    path, is_tool = str(at.key), at.kind == "description"
+    if isinstance(value, str):
+        is_text = not is_tool or path.endswith(".description")
+        return asked(function, structs.replace(at, text=value)) if is_text else value
+    if isinstance(value, list | tuple):
+        places = (structs.replace(at, key=f"{path}[{number}]") for number in range(len(value)))
+        return [mapped_json(*each, function) for each in zip(value, places, strict=True)]
+    if not isinstance(value, Mapping):
+        return value
+    found: dict[str, Any] = {}
+    for name, child in value.items():
+        below = f"{path}.{name}" if name.isidentifier() else f"{path}[{json.dumps(name)}]"
+        part = structs.replace(at, text=name, key=below)
+        new = name if is_tool else asked(function, part)
+        if new in found:
+            raise ValueError(f"two keys of {path} become one: {new[:60]!r}")
+        found[new] = mapped_json(child, part, function)
+    return found
 
-    def ask(path: str, text: str) -> str:
-        part = Part("argument", text, message=turn.message, line=call.line, key=path)
-        return asked(function, part)
 
+def calls_mapped(turn: Turn, function: Callable[[Part], Part]) -> Turn:
+    """Return a turn with the texts in its calls' arguments as a function of parts gives them."""
     calls = []
     for at, call in enumerate(turn.calls):
-        arguments = model.mapped_values(call.arguments, f"tool_calls[{at}].arguments", ask)
+        key = f"tool_calls[{at}].arguments"
+        part = Part("argument", "", message=turn.message, line=call.line, key=key)
+        arguments = mapped_json(call.arguments, part, function)
         is_same = arguments == call.arguments
         calls.append(call if is_same else structs.replace(call, arguments=arguments))
     return structs.replace(turn, calls=tuple(calls))
@@ -316,26 +341,24 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         """
         notices, prompt = list(self.notices), self.system_prompt
 
-        def stays(turn: Turn, at: int, block: Thinking) -> bool:
-            key = f"thinking[{at}]"
-            thought = Part("thinking", block.text, message=turn.message, line=block.line, key=key)
-            if asked(function, thought) == block.text:
-                return True
-            why = f"the stage {self.stage or 'that ran'} changed its text, which was signed"
-            notices.append(_forgotten(self.case, turn.message, block, why))
-            return False
+        why = f"the stage {self.stage or 'that ran'} changed its text, which was signed"
 
         def change(turn: Turn) -> Turn:
-            parts = mapped(turn.parts, function)
-            kept = tuple(each for at, each in enumerate(turn.thinking) if stays(turn, at, each))
-            return calls_mapped(structs.replace(turn, parts=parts, thinking=kept), function)
-
-        def describe(path: str, text: str) -> str:
-            return asked(function, Part("description", text, line=tool.line, key=path))
+            parts, kept = mapped(turn.parts, function), []
+            for block, shown in zip(turn.thinking, turn.thoughts, strict=True):
+                part = structs.replace(shown, kind="thinking", text=block.text)
+                if asked(function, part) == block.text:
+                    kept.append(block)
+                else:
+                    notices.append(_forgotten(self.case, turn.message, block, why))
+            return calls_mapped(structs.replace(turn, parts=parts, thinking=tuple(kept)), function)
 
         turns, tools = tuple(map(change, self.turns)), []
         for at, tool in enumerate(self.tools):
-            tools.append(model.mapped_tool(tool, f"tools[{at}]", describe))
+            part = Part("description", "", line=tool.line, key=f"tools[{at}]")
+            said = {"description": tool.description, "parameters": tool.parameters}
+            said = {name: value for name, value in said.items() if value}
+            tools.append(structs.replace(tool, **mapped_json(said, part, function)))
         return structs.replace(
             self,
             turns=turns,

@@ -1,7 +1,7 @@
 """Turns and their parts, which know where their text is from; and checks of them."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from msgspec import Struct, ValidationError, convert, structs
@@ -10,8 +10,6 @@ from multiturn.files.media import Media
 
 if TYPE_CHECKING:
     from multiturn.model.case import TestMessage
-
-Ask = Callable[[str, str], str]  # a JSON path and a text; returns the text anew
 
 
 class Tool(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
@@ -129,45 +127,6 @@ def unpaired(messages: "Iterable[Turn | TestMessage]") -> tuple[int, str, str]:
         if name not in answered and at < last:
             return at, name, "has no result; add a message with its tool_call_id"
     return -1, "", ""
-
-
-def mapped_tool(tool: Tool, key: str, ask: Ask) -> Tool:
-    """Return a tool with its description, and those in its schema, as ``ask`` gives them."""
-
-    def describe(path: str, text: str) -> str:
-        return ask(path, text) if path.endswith(".description") else text
-
-    said = tool.description and ask(f"{key}.description", tool.description)
-    parameters = mapped_values(tool.parameters, f"{key}.parameters", describe, with_keys=False)
-    return structs.replace(tool, description=said, parameters=parameters)
-
-
-def mapped_values(value: Any, path: str, ask: Ask, *, with_keys: bool = True) -> Any:
-    """Return a value of JSON with each string in it, and each key, as ``ask`` gives it.
-
-    Raises:
-        ValueError: two keys become one.
-    """
-    if isinstance(value, str):
-        return ask(path, value)
-    if isinstance(value, list | tuple):
-        items = ((item, f"{path}[{at}]") for at, item in enumerate(value))
-        return [mapped_values(*item, ask, with_keys=with_keys) for item in items]
-    if not isinstance(value, Mapping):
-        return value
-    found: dict[str, Any] = {}
-    for name, child in value.items():
-        below = _below(path, name)
-        new = ask(below, name) if with_keys else name
-        if new in found:
-            raise ValueError(f"two keys of {path} become one: {new[:60]!r}")
-        found[new] = mapped_values(child, below, ask, with_keys=with_keys)
-    return found
-
-
-def _below(path: str, name: str) -> str:
-    """Return the JSON path of a member."""
-    return f"{path}.{name}" if name.isidentifier() else f"{path}[{json.dumps(name)}]"
 
 
 Role = Literal["system", "user", "assistant", "tool"]
