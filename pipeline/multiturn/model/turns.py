@@ -300,18 +300,14 @@ _Made = TypeVar("_Made", Turn, Part)
 _KINDS: tuple[str, ...] = get_args(InTurn)
 
 
-def check_turns(turns: Any, *, wholly: bool = False) -> None:
-    """Raise a ValueError that says what a stage made, if that is not turns.
-
-    ``wholly`` looks at the types of all fields, not only of what is sent.
-    """
+def check_turns(turns: Any) -> None:
+    """Raise a ValueError that says what a stage made, if that is not turns."""
     for turn in _all_of(Turn, turns):
         if turn.role not in ROLES:
             choices = ", ".join(ROLES)
             raise ValueError(f"a turn with the role {turn.role!r}; choose from: {choices}")
-        check_parts(turn.parts, wholly=wholly)
-        if wholly or turn.is_more:
-            _check_fields(turn)
+        check_parts(turn.parts)
+        check_fields(turn)
         for name in ("calls", "thinking"):
             if getattr(turn, name) and turn.role != "assistant":
                 what = f"{name} in a turn of the role {turn.role}; they are the assistant's"
@@ -320,13 +316,12 @@ def check_turns(turns: Any, *, wholly: bool = False) -> None:
             raise ValueError(f"a Turn of the role {turn.role} that answers a call; write role tool")
 
 
-def check_parts(parts: Any, *, wholly: bool = False) -> None:
+def check_parts(parts: Any) -> None:
     """Raise a ValueError that says what a stage made, if that is not parts."""
     for part in _all_of(Part, parts):
         if part.kind not in _KINDS:
             raise ValueError(f"a Part of the kind {part.kind!r}; choose from: {', '.join(_KINDS)}")
-        if wholly or not (isinstance(part.text, str) and isinstance(part.separator, str)):
-            _check_fields(part)
+        check_fields(part)
         media = part.media
         if (part.kind == "media") is not (media is not None):
             raise ValueError(f"a Part of the kind {part.kind!r} whose media is {kind_of(media)}")
@@ -351,8 +346,8 @@ def _all_of(kind: type[_Made], made: Any) -> Iterable[_Made]:
     return made
 
 
-def _check_fields(made: Turn | Part) -> None:
-    """Raise a ValueError that names the first field that has a wrong type."""
+def check_fields(made: Struct) -> None:
+    """Raise a ValueError that names the first field of a struct that has a wrong type."""
     try:
         convert(structs.asdict(made), type(made))
     except ValidationError as error:
