@@ -222,7 +222,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     notices: tuple[Notice, ...] = ()
     chat_view: ChatView | None = None
     question_view: QuestionView | None = None
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[Any, ...] = ()  # of the type Edit, which is internal
     markers: tuple[str, ...] = ()
     stage: str = ""
     altered: Mapping[tuple[int | None, int | str | None], str] = {}
