@@ -119,6 +119,9 @@ def _load(source: str | Path, depth: int) -> Pipeline:
         near = errors.nearest(path.name, names)
         hint = f'did you mean "{near}"?' if near else f"choose from: {', '.join(names)}, or a file"
         raise InputError(f"no pipeline {str(source)!r}; {hint}")
+    if depth > _MOST_FILES:
+        what = f"over {_MOST_FILES} pipelines that extend each other"
+        raise InputError(f"{what}; end the circle, if they form one")
     data = _read(str(source))
     return _PipelineFile(str(source), path.resolve(), depth).read(data)
 
@@ -162,28 +165,23 @@ class _PipelineFile:
 
     def read(self, source: str | bytes) -> Pipeline:
         top = self.checked(source)
-        keys: dict[str, Node] = top.children
-        if "extends" in keys:
-            entries = self.extended(keys["extends"])
-            for key in EDITS:
-                edit: Callable[[list[_Entry], Any, Node], None] = getattr(self, key)
-                children = keys[key].children if key in keys else {}
-                items = children.items() if isinstance(children, dict) else enumerate(children)
-                for name, node in items:
-                    with self.collect(node.key_place(self.name)):
-                        edit(entries, name, node)
-        else:
-            entries = [self.entry(node) for node in keys["stages"].children]
-        advice = ""
+        keys, advice = top.members, ""
+        base = keys.get("extends")
+        entries = self.extended(base) if base else [*map(self.entry, keys["stages"].children)]
+        for key in EDITS:
+            edit: Callable[[list[_Entry], Any, Node], None] = getattr(self, key)
+            children = keys[key].children if key in keys else ()
+            items = children.items() if isinstance(children, dict) else enumerate(children)
+            for name, node in items:
+                with self.collect(node.key_place(self.name)):
+                    edit(entries, name, node)
         try:
             pipeline = Pipeline(entries, name=self.name)
         except PipelineError as error:
             advice = "" if self.errors else error.advice
             for each in error.errors:
-                node = top
-                if each.step is not None:
-                    nodes = {"": keys.get("extends", top), **entries[each.step].nodes}
-                    node = nodes.get(each.option or "", nodes[""])
+                nodes = {} if each.step is None else entries[each.step].nodes
+                node = nodes.get(each.option or "") or nodes.get("") or base or top
                 self.add(each.what, node.place(self.name))
         if self.errors:
             raise PipelineError(self.errors, advice)
@@ -216,10 +214,8 @@ class _PipelineFile:
             raise self.stop('a pipeline has either "stages" or "extends"', top.place(self.name))
         try:
             read_as(top, PipelineKeys, where=self.name)
-        except MultiturnError as error:
-            is_bare = re.match(r"insert\[\d+\] must be a mapping", error.what)
-            hint = "; write {stage: my_stages:mine, after: resolve_segments}" if is_bare else ""
-            raise self.stop(error.what + hint, error.where) from None
+        except InputError as error:
+            raise self.stop(error.what, error.where) from None
         return top
 
     def entry(self, node: Node) -> _Entry:
@@ -227,13 +223,13 @@ class _PipelineFile:
         name, options = node.value, None
         if isinstance(name, dict) and len(name) == 1:
             ((name, options),) = node.children.items()
-        nodes = {} if options is None or options.value is None else options.children
-        if not isinstance(nodes, dict):
-            self.add("options must be a mapping", (options or node).place(self.name))
-            nodes = {}
+        nodes = {} if options is None or options.is_null else options.children
         with self.collect(node.place(self.name)):
             if not isinstance(name, str):
                 raise InputError("a stage is its name, or its name with a mapping of options")
+            if not isinstance(nodes, dict):
+                where = (options or node).place(self.name)
+                raise InputError("options must be a mapping", where=where)
             stage = find_stage(name, self.path.parent)
             values = {key: child.value for key, child in nodes.items()}
             return _Entry(stage, values, {"": node, **nodes})
@@ -242,16 +238,9 @@ class _PipelineFile:
     def extended(self, node: Node) -> list[_Entry]:
         """Return the entries of the pipeline that this one extends."""
         with self.collect(node.place(self.name)):
-            base: str | Path = node.value
-            if base not in pipeline_names():
-                check_path(node.value)
-                base = Path(self.name).parent / base
-                if self.depth >= _MOST_FILES:
-                    what = f"over {_MOST_FILES} pipelines that extend each other"
-                    raise InputError(f"{what}; end the circle, if they form one")
-            pipeline = _load(base, self.depth + 1)
-            here = Place(self.name, node.line)
-            is_file = base not in pipeline_names()
+            is_file = node.value not in pipeline_names()
+            base = Path(self.name).parent / node.value if is_file else node.value
+            pipeline, here = _load(base, self.depth + 1), Place(self.name, node.line)
             self.places |= {key: p if is_file else here for key, p in pipeline.places.items()}
             return [_Entry(step.stage, step.options) for step in pipeline.steps]
         raise PipelineError(self.errors)  # an edit of nothing would only add to them
