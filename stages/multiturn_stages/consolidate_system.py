@@ -8,7 +8,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn import Conversion, Part, Turn, marker_text, stage
-from multiturn.model.case import first_other
 from multiturn.model.turns import is_blank, separate_first
 
 Section = Literal[
@@ -77,7 +76,9 @@ class SystemFirst(Struct, frozen=True):
 
     def __call__(self, conversion: Conversion) -> tuple[Turn, ...]:
         """Return one system turn, unless nothing is in it, and then the other turns."""
-        end = first_other(conversion.case)  # of the messages that lead
+        messages = conversion.case.input_messages
+        others_at = (at for at, message in enumerate(messages) if message.role != "system")
+        end = next(others_at, len(messages))  # of the messages that lead
         front: list[Part] = []
         others: list[Turn] = []
         markers_only: list[Turn] = []

@@ -444,10 +444,8 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         at = next(at for at, turn in enumerate(self.turns) if id(turn) in ids)
         turns[at:at] = made
         if apart := _apart(turns) - _apart(self.turns):
-            name = min(apart)
-            is_asked = any(call.id == name for turn in turns for call in turn.calls)
-            what = f"leave {name!r} without its {'result' if is_asked else 'call'}"
-            raise ValueError(f"replace_turns would {what}; have both in the new turns, or neither")
+            what = f"replace_turns would leave only the call {min(apart)!r}, or only its result"
+            raise ValueError(f"{what}; have both in the new turns, or neither")
         notices = _losses(self.case, gone, made, _reason(why, self)) if why else ()
         return structs.replace(self, turns=tuple(turns), notices=(*self.notices, *notices))
 
@@ -587,17 +585,18 @@ def _reason(why: str, conversion: Conversion) -> str:
 
 def _notice(case: Case, item: Droppable, why: str) -> Notice:
     """Return the notice of what is dropped on purpose."""
-    message, content, key, line = None, None, None, 0
     if isinstance(item, Tool | Call):
-        key, line = item_key(case, item), item.line
-    elif isinstance(item, Part):
-        message, content, key, line = item.message, item.content, item.key, item.line
-    else:
-        message, line = item.message, item.parts[0].line if item.parts else 0
-    if key is None and message is not None:
-        key = case.message_key(message)
-    where = case.where(line, key or "")
-    return Notice(DROPPED, where, why, message, content, is_warning=False)
+        where = case.where(item.line, item_key(case, item))
+        return Notice(DROPPED, where, why, is_warning=False)
+    if isinstance(item, Turn):
+        line = item.parts[0].line if item.parts else 0
+        item = Part("text", "", message=item.message, line=line)
+    key = item.key or ""
+    if item.key is None and item.message is not None:
+        key = case.message_key(item.message)
+    return Notice(
+        DROPPED, case.where(item.line, key), why, item.message, item.content, is_warning=False
+    )
 
 
 def item_key(case: Case, item: Tool | Call) -> str:

@@ -109,11 +109,8 @@ def unpaired(messages: "Iterable[Turn | TestMessage]") -> tuple[int, str, str]:
     for at, message in enumerate(messages):
         if message.answers is not None:
             if message.answers not in asked:
-                return (
-                    at,
-                    message.answers,
-                    "has a result, but is not made before it; correct tool_call_id",
-                )
+                what = "has a result, but is not made before it; correct tool_call_id"
+                return at, message.answers, what
             if message.answers in answered:
                 return at, message.answers, "has two results; keep one of them"
             answered.add(message.answers)

@@ -345,9 +345,7 @@ def request_of(conversion: Conversion) -> ProviderRequest:
     if conversion.system_prompt is not None:
         metadata["system_prompt"] = conversion.system_prompt.text
     prompt = None if chat is None else tuple(map(message_of, chat))
-    # Its text may be large: no second copy. It has no media.
-    system = prompt[0].content if prompt and prompt[0].role == "system" else None
-    system = system if isinstance(system, str) else model.joined(conversion.system)
+    system = model.joined(conversion.system)
     return ProviderRequest(
         question=conversion.question,
         guidelines=tuple(
