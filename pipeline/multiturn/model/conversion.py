@@ -232,7 +232,8 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     @cached_property
     def chat(self) -> Turns | None:
         """The turns an API receives; None without a view, or where the view leaves them out."""
-        return None if self.chat_view is None else self._edited("chat", self.chat_view(self))
+        view = self.chat_view
+        return None if view is None else self._edited("chat", view(self))
 
     @cached_property
     def transcript(self) -> Parts:
@@ -267,8 +268,8 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
 
     def _edited(self, name: str, shown: Any) -> Any:
         """Return what a view shows as the edits leave it; None where it shows nothing."""
-        for edit in self.edits if shown is not None else ():
-            if edit.name == name:
+        for edit in self.edits:
+            if edit.name == name and shown is not None:
                 shown = edit(shown)
         return shown
 
