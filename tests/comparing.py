@@ -14,7 +14,7 @@ from typing import Any
 
 import commands
 from layout import laid_out
-from multiturn import Pipeline, load_pipeline
+from multiturn import Pipeline, load_pipeline, load_target
 from multiturn.engine.converting import convert_cases
 from multiturn.engine.selection import select
 from multiturn.report.comparison import Report, compare
@@ -32,24 +32,32 @@ def pipeline_named(pipeline: str) -> Pipeline:
     return load_pipeline(pipeline) if is_file else laid_out(pipeline)
 
 
-def side(folder: Path, pipeline: str = "spec") -> ReportSide:
+Target = Mapping[str, object] | None
+
+
+def side(folder: Path, pipeline: str = "spec", target: Target = None) -> ReportSide:
     """Convert the suites of ``evals`` as they are."""
     with chdir(folder):
         chosen = pipeline_named(pipeline)
         selection = select(["evals"], root=".", may_be_gone=True)
         found = convert_cases(selection, chosen)
-        return ReportSide(
-            side_items(found, selection, chosen, lambda _: None, has_images=True), BytesIO()
-        )
+        provider = load_target(target, sends=False) if target else None
+        items = side_items(found, selection, chosen, lambda _: None, provider, has_images=True)
+        return ReportSide(items, BytesIO())
 
 
-def report_of(folder: Path, *states: Mapping[str, str | bytes], pipeline: str = "spec") -> Report:
+def report_of(
+    folder: Path,
+    *states: Mapping[str, str | bytes],
+    pipeline: str = "spec",
+    target: Target = None,
+) -> Report:
     """Report what is different between two states of all files, or what one state gives."""
     sides = []
     for files in states:
         shutil.rmtree(folder)
         write(folder, files)
-        sides.append(side(folder, pipeline))
+        sides.append(side(folder, pipeline, target))
     *then, now = sides
     with chdir(folder):
         return compare(now, then[0], "HEAD", pipeline_named(pipeline)) if then else compare(now)

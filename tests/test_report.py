@@ -6,7 +6,6 @@ import re
 import signal
 import sys
 from contextlib import chdir
-from functools import partial
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,9 @@ from markdown_it import MarkdownIt
 import commands
 import standins
 from comparing import data_of, report_of, run, summary, title, without_growth, write
-from multiturn import Call, Case, Conversion, Notice, TestMessage, load_pipeline
 from multiturn.engine.revision import commit_of
-from multiturn.explaining.spans import spans_in
-from multiturn.logs import warnings_to
 from multiturn.report import markdown
-from multiturn.report.html import payload_of, sample_providers, to_html
-from multiturn.report.sides import spans_shown
-from multiturn.snapshots.reviewed_case import reviewed_case
+from multiturn.report.html import to_html
 from repositories import FILES, STAGE, SUITE, TONE, commit, git, replace
 from running import wait_for
 
@@ -606,67 +600,6 @@ def test_twenty_changes_are_named_above_all(tmp_path: Path) -> None:
     )
     warnings = lines_of(markdown_of(tmp_path, then, now), "> - ")
     assert (len(warnings), warnings[-1]) == (21, "2 more")
-
-
-# Payloads
-
-
-def payloads(*messages: TestMessage) -> dict[str, Any]:
-    """Return what each provider gets, with the spans in place of each text."""
-    case = Case(id="x", input_messages=messages, suite="a.yaml")
-    converted = reviewed_case(load_pipeline("spec")(Conversion(case)))
-    texts = spans_shown(converted)
-
-    def shown(body: Any) -> Any:
-        if isinstance(body, dict) and "$" in body:
-            spans = [(span.text, span.origin) for span in texts[body["$"]]]
-            return spans if spans != [(spans[0][0], "")] else spans[0][0]
-        if isinstance(body, dict):
-            return {key: shown(value) for key, value in body.items()}
-        return [shown(each) for each in body] if isinstance(body, list) else body
-
-    return {
-        name: shown(payload_of(converted.request, provider, texts, spans_of)[1])
-        for name, provider in sample_providers().items()
-        for spans_of in [partial(spans_in, case=case)]
-    }
-
-
-def test_a_payload_for_no_target_of_the_users_warns_of_nothing() -> None:
-    said: list[Notice] = []
-    with warnings_to(said.append):
-        payloads(
-            TestMessage("user", "Hi"),
-            TestMessage("assistant", "", calls=(Call("c1", "now"),)),
-            TestMessage("tool", "noon", answers="c1"),
-            TestMessage("user", "Bye"),
-        )
-    assert said == []
-
-
-def test_a_payload_says_where_each_text_is_from() -> None:
-    said = payloads(
-        TestMessage("user", "Hi", 1),
-        TestMessage("assistant", "Yes?  ", 2),
-        TestMessage("user", "Hi", 3),
-        TestMessage("tool", "Hi", 4),
-    )
-    user, assistant, *others = said["Anthropic"]["messages"]
-    assert user == {"role": "user", "content": [("Hi", "a.yaml:1")]}
-    assert assistant == {"role": "assistant", "content": [("Yes?  ", "a.yaml:2")]}
-    ((text, origin), *added, last) = others[0]["content"]
-    assert (text, origin, last) == ("Hi", "a.yaml:3", ("Hi", "a.yaml:4"))
-    assert "".join(text for text, _ in added) == "\n\n[Tool]: "
-    assert said["Anthropic"]["model"] == "MODEL"
-    assert "".join(text for text, _ in said["Codex"]) == (
-        "[User]: Hi\n[Assistant]: Yes?  \n[User]: Hi\n[Tool]: Hi"
-    )
-    assert said["Codex"][-1] == ("Hi", "a.yaml:4")
-
-
-def test_a_text_that_a_provider_edited_is_shown_as_it_goes_out() -> None:
-    said = payloads(TestMessage("user", "Hi\n@all of you"))
-    assert [text for text, _ in said["Codex"]] == ["Hi\n @all of you"]
 
 
 # Markdown

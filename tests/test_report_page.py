@@ -11,12 +11,12 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from browser import Reader
-from comparing import report_of
+from comparing import Target, report_of
 from multiturn.report.html import to_html
 
 OpenPage = Callable[..., Page]
-VIEWS = ["Chat prompt", "Transcript", "OpenAI, Azure", "Anthropic", "Gemini", "Codex", "VS Code"]
-VIEWS.append("OpenAI Responses")
+CLAUDE = {"name": "claude", "provider": "anthropic", "model": "m", "api_key": "k"}
+VIEWS = ["Chat prompt", "Transcript", "claude"]
 SUITE = """\
 guideline_patterns: ["**/*.instructions.md"]
 metadata: {systemPrompt: You review code.}
@@ -61,10 +61,12 @@ def open_page(reader: Reader) -> OpenPage:
     return reader.open
 
 
-def page_of(folder: Path, *states: dict[str, str], pipeline: str = "spec") -> Path:
+def page_of(
+    folder: Path, *states: dict[str, str], pipeline: str = "spec", target: Target = None
+) -> Path:
     """Write the page of files, or of what differs between two states of them."""
     page = folder / "r.html"
-    page.write_bytes(to_html(report_of(folder, *states, pipeline=pipeline)))
+    page.write_bytes(to_html(report_of(folder, *states, pipeline=pipeline, target=target)))
     return page
 
 
@@ -91,6 +93,12 @@ def compared_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def plain(open_page: OpenPage, plain_file: Path) -> Page:
     """A report of three cases."""
     return open_page(plain_file)
+
+
+@pytest.fixture
+def sent(open_page: OpenPage, tmp_path: Path) -> Page:
+    """A report of what a target is sent."""
+    return open_page(page_of(tmp_path, FILES, target=CLAUDE))
 
 
 @pytest.fixture
@@ -170,81 +178,60 @@ def test_guidelines_are_folded_by_file(plain: Page) -> None:
     expect(tone).to_be_hidden()
 
 
-def test_each_view_is_a_click_a_number_or_an_arrow_away(plain: Page) -> None:
-    tabs = plain.get_by_role("tab")
+def test_each_view_is_a_click_a_number_or_an_arrow_away(sent: Page) -> None:
+    tabs = sent.get_by_role("tab")
     assert tabs.all_text_contents() == VIEWS
     for number, name in enumerate(VIEWS, 1):
         tabs.nth(number - 1).click()
-        shows(plain, tab=name)
-        press(plain, "1", str(number), tab=name)
+        shows(sent, tab=name)
+        press(sent, "1", str(number), tab=name)
     for key, name in (
         ("ArrowRight", "Chat prompt"),
-        ("ArrowLeft", "OpenAI Responses"),
+        ("ArrowLeft", "claude"),
         ("Home", "Chat prompt"),
-        ("End", "OpenAI Responses"),
+        ("End", "claude"),
     ):
-        press(plain, key, tab=name, focus=name)
+        press(sent, key, tab=name, focus=name)
 
 
-def payload(page: Page) -> Any:
-    """Return the JSON that a reader would copy."""
-    return json.loads(page.locator("#panel .text").text_content() or "")
-
-
-def test_a_payload_is_the_json_that_goes_out(plain: Page) -> None:
-    turns = [
+def test_what_the_target_is_sent_is_shown_as_json(sent: Page) -> None:
+    press(sent, "3")
+    body = json.loads(sent.locator("#panel .text").text_content() or "")
+    assert body["messages"] == [
+        {"role": "system", "content": SYSTEM},
         {"role": "user", "content": USER},
         {"role": "assistant", "content": 'No: "name" is\npasted.'},
-    ]
-    press(plain, "3")
-    assert payload(plain)["messages"][:3] == [{"role": "system", "content": SYSTEM}, *turns]
-    press(plain, "4")
-    sent = payload(plain)
-    assert sent["system"] == SYSTEM
-    assert sent["messages"] == [
-        *turns,
         {"role": "user", "content": "[Tool]: grep: 2 hits\n\nAnd now?"},
     ]
-    assert any("A6" in note for note in texts(plain, ".notes li"))
-    press(plain, "8")
-    first, *others = payload(plain)["input"]
-    assert first == {"role": "system", "content": SYSTEM}
-    assert others[0] == {"role": "user", "content": USER}
-    press(plain, "6")
-    assert texts(plain, "#panel .text")[0].startswith(
-        "[[ ## System Prompt ## ]]\n\nYou review code.\n\n[[ ## Conversation ## ]]\n\n[User]: "
-    )
-    choose(plain, "monologue")
-    press(plain, "5")
-    assert texts(plain, ".notes li")[0].startswith("refused: G4")
-    expect(plain.locator("#panel .text")).to_have_count(0)
+    assert body["model"] == "m"
+    assert any("A6" in note for note in texts(sent, ".notes li"))
 
 
-def test_the_texts_of_each_payload_say_where_they_come_from(plain: Page) -> None:
-    choose(plain, "greeting")
-    for view in "1234578":
-        press(plain, view)
-        hello = plain.locator("#panel [data-origin]", has_text="Hello there")
+def test_the_texts_of_each_view_say_where_they_come_from(sent: Page) -> None:
+    choose(sent, "greeting")
+    for view in "123":
+        press(sent, view)
+        hello = sent.locator("#panel [data-origin]", has_text="Hello there")
         assert hello.get_attribute("data-origin") == "evals/review.eval.yaml:17", view
 
 
-def test_pointing_at_a_text_says_where_it_comes_from(plain: Page) -> None:
-    press(plain, "e")
+def test_pointing_at_a_text_says_where_it_comes_from(sent: Page) -> None:
+    press(sent, "e")
     guideline = "rules/sql.instructions.md, attached at evals/review.eval.yaml:9"
     for key, text, origin in (
         ("1", "And now?", "evals/review.eval.yaml:14"),
         ("1", "db.run", "query.py, attached at evals/review.eval.yaml:10"),
-        ("4", "Bind every value.", f"{guideline}, moved by extract_guidelines"),
-        ("4", "Is this safe?", "evals/review.eval.yaml:11"),
+        ("3", "Bind every value.", f"{guideline}, moved by extract_guidelines"),
+        ("3", "Is this safe?", "evals/review.eval.yaml:11"),
     ):
-        press(plain, key)
-        plain.get_by_text(text).hover()
-        shows(plain, origin=origin)
-    press(plain, "1")
-    plain.mouse.move(0, 0)
-    plain.locator("#panel").focus()
-    press(plain, "Tab", origin="metadata.systemPrompt of evals/review.eval.yaml")
-    press(plain, "Tab", origin="added by consolidate_system")
+        press(sent, key)
+        sent.get_by_text(text).hover()
+        shows(sent, origin=origin)
+    press(sent, "1")
+    sent.mouse.move(0, 0)
+    sent.locator("#panel").focus()
+    press(sent, "Tab", origin="metadata.systemPrompt of evals/review.eval.yaml")
+    press(sent, "Tab", origin="added by consolidate_system")
 
 
 # What is different
@@ -373,7 +360,7 @@ def test_keys_go_to_the_next_and_the_previous_change(changed_shop: Page) -> None
         press(changed_shop, key, change=change)
         assert here.text_content() == text
         expect(here).to_be_in_viewport()
-    press(changed_shop, "4", "n", change="1 of 3 changes")
+    press(changed_shop, "2", "n", change="1 of 1 change")
 
 
 def progress(page: Page, words: str) -> None:
@@ -594,7 +581,7 @@ def test_changed_words_are_marked_side_by_side(compared: Page) -> None:
     assert left["y"] == right["y"]
     assert left["x"] < right["x"]
     press(compared, "j")
-    for view in ("1", "4"):
+    for view in ("1", "2"):
         press(compared, view)
         assert texts(compared, "#panel del") == ["Hello there"]
         assert texts(compared, "#panel ins") == ["Good morning"]
@@ -646,13 +633,9 @@ def test_a_new_guideline_is_named_above_all_and_only_its_words_are_marked(
     assert texts(page, "#panel summary") == ["evals/polite.md 2 lines, new"]
 
     reference, guideline = "<Attached: polite.md>", "=== polite.md === Be polite. Say please."
-    folder = "Read these guidelines first, and follow them: - .multiturn-request/files/1/polite.md"
     marked = {
         "Chat prompt": f"{guideline} {reference}",
         "Transcript": reference,
-        "OpenAI, Azure": f"{guideline} {reference}",
-        "Anthropic": f"{reference} {guideline}",
-        "Codex": f"{reference} {folder}",
     }
     for view, words in marked.items():
         page.get_by_role("tab", name=view).click()
@@ -791,8 +774,6 @@ def test_a_pipeline_without_a_chat_prompt_says_so(open_page: OpenPage, tmp_path:
     assert texts(page, "#panel .absent") == [nothing, nothing]
     assert texts(page, "#panel li h3") == ["user"]
     assert texts(page, "#panel ins") == ["Good morning"]
-    press(page, "6")
-    assert texts(page, "#panel .text")[-1] == "Good morning"
     now = greeting("Good morning") | {"p.yaml": "extends: spec\n"}
     page = open_page(page_of(tmp_path, then, now, pipeline="p.yaml"))
     press(page, "j")
@@ -978,7 +959,7 @@ def test_the_focus_stays_in_the_case(plain: Page) -> None:
     expect(plain.locator("#panel")).to_be_focused()
     plain.locator("#panel .span").first.focus()
     press(plain, "j", focus="greeting")
-    press(plain, "3", focus="greeting")
+    press(plain, "2", focus="greeting")
     plain.locator("#cases a", has_text="monologue").focus()
     press(plain, "Enter", focus="monologue", case="monologue")
     address = plain.url

@@ -90,7 +90,6 @@ class BedrockProvider(HttpProvider):
     """Sends the chat prompt to the Converse API."""
 
     kind = "bedrock"
-    title = "Bedrock"
     telemetry_names = ("aws.bedrock",)
     # Claude's rows of models.yaml are found by the names that Bedrock has for the models; they are
     # not about the days of Anthropic's own API, which Bedrock does not have.

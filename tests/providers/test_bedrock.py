@@ -3,7 +3,6 @@
 import base64
 import json
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,11 @@ from histories import history
 from loopback import KEY, Server
 from media_files import image, pdf, write_bytes
 from media_histories import media_history
-from multiturn import Case, ChatMessage, Media, ProviderError, ProviderRequest
-from multiturn.explaining.spans import Spans, joined_text, spans_in
+from multiturn import ChatMessage, Media, ProviderError, ProviderRequest
 from multiturn.model.turns import Call, Thinking, Tool
 from multiturn.providers.base import Wire
 from multiturn.providers.targets import KINDS, Kind
-from multiturn.report.html import payload_of, sample_providers, to_html
+from multiturn.report.html import to_html
 from multiturn.traces.suite import Attached
 from multiturn.traces.telemetry import read_telemetry
 from providers.test_pairs import HISTORIES, same_request
@@ -408,21 +406,13 @@ def test_a_repair_is_explained(folder: Path) -> None:
     assert "B10: named the document 'a.pdf' 'a pdf'" in done.stdout
 
 
-def test_the_report_has_a_payload(tmp_path: Path) -> None:
-    providers = sample_providers()
-    assert "Bedrock" in providers
-    request = chat(("system", "Be brief."), *CALLED[:1], tools=(WEATHER,))
-    texts: list[Spans] = []
-    spans_of = partial(spans_in, case=Case(id="x", input_messages=()))
-    repairs, body = payload_of(request, providers["Bedrock"], texts, spans_of)
-    assert repairs == ()
-    ((system,), (message,)) = body["system"], body["messages"]
-    (block,) = message["content"]
-    said = [joined_text(texts[each["text"]["$"]]) for each in (system, block)]
-    assert (said, message["role"]) == (["Be brief.", "Hi"], "user")
-    page = data_of(to_html(report_of(tmp_path, {"evals/a.eval.yaml": TEXT_SUITE})).decode())
-    assert '"Bedrock"' in page
-    assert '"toolUseId"' in page
+def test_the_report_shows_what_is_sent(tmp_path: Path) -> None:
+    rock = {"name": "rock", "provider": "bedrock", "model": "m", "region": "eu-central-1"}
+    rock["api_key"] = "k"
+    report = report_of(tmp_path, {"evals/a.eval.yaml": TEXT_SUITE}, target=rock)
+    page = data_of(to_html(report).decode())
+    assert '"target":"rock"' in page
+    assert '"tool_call_id"' in page
 
 
 def test_schemas_and_errors_know_the_provider(folder: Path) -> None:

@@ -60,10 +60,9 @@ def report(
     """Show the prompts, and what has changed in them.
 
     The page is one HTML file that needs no network: the chat prompt and the transcript of each
-    case, the payload for each provider, or with --target what that target gets, and where each
-    text comes from. With --against, changed cases come first, side by side; each side has the
-    targets file of its time. A case that cannot be converted is in the report, too; the exit code
-    is then 1.
+    case, with --target what that target is sent, and where each text comes from. With --against,
+    changed cases come first, side by side; each side has the targets file of its time. A case that
+    cannot be converted is in the report, too; the exit code is then 1.
 
     With --results, the page has the answers of a run, each below its prompt, with tokens, cost and
     the key score, if your grader wrote one into the lines. With --before, both runs are side by

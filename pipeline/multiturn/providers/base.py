@@ -195,7 +195,6 @@ class TargetProvider:
     kind: ClassVar[str] = ""  # the name that targets give it; empty for a user's own
     batch_api: ClassVar[str] = ""  # the module of its Batch API, a colon, and the class
     counts_tokens: ClassVar[bool] = False  # whether the vendor has an endpoint that does
-    title: ClassVar[str] = ""  # what reports call its payload; empty for none of its own
     telemetry_names: ClassVar[tuple[str, ...]] = ()  # in OpenTelemetry's gen_ai.provider.name
     accepts: Collection[str] = frozenset()  # as for ``AxProvider``
     rules_by: ClassVar[tuple[str, ...]] = ()  # the addresses that say whose rules hold

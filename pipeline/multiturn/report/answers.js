@@ -6,7 +6,7 @@ const isAnswer = ({ role }) => role === "answer" || role.startsWith("answer ");
 /** Complete the data of a page of answers: each case that is not as before is a difference. */
 function completeAnswers() {
   if (!data.totals) return;
-  Object.assign(data, { errors: [], changes: [], privileges: [], providers: [], growth: "" });
+  Object.assign(data, { errors: [], changes: [], privileges: [], growth: "" });
   data.differences = data.cases.flatMap(({ id, status, scores }, at) => (!data.against || status === "same" ? []
     : [{ title: id, share: "", words: status, growth: scores, kind: status, path: "", cases: [at], causes: [], privileges: [] }]));
   byId("home").textContent = data.against ? "All differences" : "All targets";

@@ -2,33 +2,21 @@
 
 import base64
 import hashlib
-import os
-import re
 import zlib
-from collections.abc import Callable, Iterator
-from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
-from multiturn.errors import ProviderError
 from multiturn.explaining.record import to_json
-from multiturn.explaining.spans import Span, Spans, has_media, joined_text, spans_in
-from multiturn.files.media import Media, without_bytes
-from multiturn.model.request import ProviderRequest
-from multiturn.model.turns import Part, Parts, Turn, is_blank
-from multiturn.providers.base import TargetProvider
-from multiturn.providers.http import HttpProvider
-from multiturn.providers.models import FEATURES
-from multiturn.providers.targets import KINDS
+from multiturn.explaining.spans import Spans, has_media
+from multiturn.files.media import Media
 from multiturn.report.answers import AnswerReport
 from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, ReportChanges, titled
 from multiturn.report.images import Images
 from multiturn.report.sides import spans_shown
 from multiturn.snapshots.changes import Change
-from multiturn.snapshots.reviewed_case import ReviewedCase
+from multiturn.snapshots.reviewed_case import ReviewedCase, SentPrompt
 from multiturn.text import unseen
 
 _HERE = Path(__file__).parent
@@ -37,32 +25,6 @@ _SCRIPTS = (
     *("words.js", "texts.js", "split.js", "views.js", "answers.js"),
     *("list.js", "search.js", "viewed.js", "overview.js", "keys.js", "page.js"),
 )
-
-
-# No suite can contain it, because nobody knows it before.
-_TOKEN = os.urandom(8).hex()
-_MARK = re.compile(rf"{_TOKEN}-\d+-")
-
-# The repairs, or why a case is refused, and what is sent; None if refused.
-Payload = tuple[tuple[str, ...], Any]
-
-
-def sample_providers() -> dict[str, TargetProvider]:
-    """Return a provider of each kind of payload, which sends nothing, by its name for people.
-
-    Their payloads name the model ``MODEL``; model, limits and keys are the targets' affair.
-    """
-    given: dict[str, Any] = {"model": "MODEL", "api_key": "none", "endpoint": "https://none"}
-    given["model_takes"] = dict.fromkeys(FEATURES, True)
-    found: dict[str, TargetProvider] = {}
-    kinds = [(provider.title, kind, "") for kind, (provider, _) in KINDS.items()]
-    for title, kind, api in (*kinds, ("OpenAI Responses", "openai", "responses")):
-        provider, settings = KINDS[kind]
-        if title and title not in found:
-            known = {key: given[key] for key in given.keys() & set(settings.__struct_fields__)}
-            known |= {"api": api} if api else {}
-            found[title] = provider(settings(name="sample", provider=kind, **known))
-    return found
 
 
 def to_html(report: Report, *, all_texts: bool = False) -> bytes:
@@ -150,7 +112,6 @@ class _Data(_Lines):
         super().__init__()
         self.report = report
         self.all_texts = all_texts
-        self.providers = sample_providers()
         self.places = {each.case.key: at for at, each in enumerate(report.comparisons)}
         self.images = Images(report.image)
 
@@ -188,7 +149,7 @@ class _Data(_Lines):
             "comparison": self.comparison(),
             "differences": [self.difference(*each) for each in titled(changes)],
             "growth": growth,
-            "providers": [target] if target else [*self.providers],
+            "target": target,
             "cases": list(map(self.case, report.comparisons)),
         }
 
@@ -241,7 +202,7 @@ class _Data(_Lines):
     def side(self, case: ReviewedCase) -> dict[str, Any]:
         """Return the texts of one side of a case: three numbers a span, and what is sent."""
         texts = spans_shown(case)
-        payloads = list(self.payloads(case, texts))
+        sent = case.sent and (case.sent.repairs, _body(case.sent, texts))
         media: list[tuple[int, int, int]] = []
         for at, spans in enumerate(texts):
             if has_media(spans):
@@ -259,65 +220,18 @@ class _Data(_Lines):
                 [self.number(text) for s in spans for text in (s.text, s.origin, s.path)]
                 for spans in texts
             ],
-            "payloads": payloads,
             **({"media": media} if media else {}),
+            **({"sent": sent} if sent else {}),
         }
 
-    def payloads(self, case: ReviewedCase, texts: list[Spans]) -> Iterator[Payload]:
-        """Yield what the target is sent, or each provider would be; ``texts`` gets what is new."""
-        if case.sent:
-            messages = [
-                {"role": each.role, "content": _number(each.spans, texts), **each.data}
-                for each in case.sent.messages
-            ]
-            yield case.sent.repairs, {"messages": messages, **case.sent.parameters}
-            return
-        spans_of = cache(partial(spans_in, case=case.case))
-        for provider in self.providers.values():
-            try:
-                yield payload_of(case.request, provider, texts, spans_of)
-            except ProviderError as error:
-                yield (f"refused: {error.what}",), None
 
-
-def payload_of(
-    request: ProviderRequest,
-    provider: TargetProvider,
-    texts: list[Spans],
-    spans_of: Callable[[Parts], Spans],
-) -> Payload:
-    """Return what a provider would be sent, with the number of a text in place of each string.
-
-    A ProviderError is its refusal. ``texts`` gets what is new.
-    """
-    if not isinstance(provider, HttpProvider):  # an agent
-        preview = provider.preview(request)
-        (message,) = preview.messages or ()
-        return preview.repairs, _number(spans_of(message.parts), texts)
-    layout, prepared = provider.lay_out(request)
-    marks: dict[str, Spans] = {}
-
-    def marked(turn: Turn) -> Turn:
-        if turn.has_media or is_blank(turn.content):
-            return turn
-        mark = f"{_TOKEN}-{len(marks)}-"
-        marks[mark] = spans_of(turn.parts)
-        return replace(turn, parts=(Part("text", mark),))
-
-    def shown(value: Any, key: str = "") -> Any:
-        if isinstance(value, dict):
-            return {key: shown(each, key) for key, each in value.items()}
-        if isinstance(value, list):
-            return [shown(each) for each in value]
-        if not isinstance(value, str) or key == "role":
-            return value
-        said = _MARK.sub(lambda mark: joined_text(marks[mark[0]]), value)
-        return _number(marks.get(value, (Span(said, ""),)), texts)
-
-    messages = tuple(map(marked, prepared.messages))
-    system = prepared.system and marked(prepared.system)
-    body = provider.write(replace(prepared, messages=messages, system=system))
-    return layout.done(), shown(msgspec.json.decode(provider.encode(body, without_bytes)))
+def _body(sent: SentPrompt, texts: list[Spans]) -> dict[str, Any]:
+    """Return what a target is sent, with the number of a text in place of each message's."""
+    messages = [
+        {"role": each.role, "content": _number(each.spans, texts), **each.data}
+        for each in sent.messages
+    ]
+    return {"messages": messages, **sent.parameters}
 
 
 def _number(spans: Spans, texts: list[Spans]) -> dict[str, int]:

@@ -32,7 +32,7 @@ function showCase() {
     "aria-selected": String(at === state.view), tabindex: at === state.view ? "0" : "-1",
     onclick: () => choose({ view: at }),
   }, name));
-  const view = [showChat, showQuestion][state.view] || ((shown) => showPayload(shown, state.view - 2));
+  const view = [showChat, showQuestion, showSent][state.view];
   article.append(
     make("div", { class: "bar" },
       VIEWS.length > 1 ? make("div", { role: "tablist", "aria-label": "What to show" }, tabs) : null,
@@ -151,7 +151,7 @@ function statusButton([status, cases]) {
 async function start() {
   await load();
   loadViewed();
-  VIEWS.push(...data.providers);
+  if (data.target) VIEWS.push(data.target);
   const counts = new Map();  // in the order of the cases
   for (const { status } of data.cases) counts.set(status, (counts.get(status) || 0) + 1);
   byId("summary").replaceChildren(...visible(data.summary || summary(counts)));

@@ -59,13 +59,14 @@ function visible(text) {
 
 const ROLES = ["system", "user", "assistant", "tool"];
 const SIDES = ["then", "now"];
+const NOT_SENT = [["a captured request is sent to no target"], null];
 
 /** Return the sides of a case that there are; what has changed between two is marked. */
 function sidesOf(entry) {
   const raw = parse(texts[entry.texts]);
   const sides = {};
   for (const side of SIDES.filter((name) => raw[name])) {
-    const { roles, lacksChat, texts: numbers, payloads, media = [], facts = {} } = raw[side];
+    const { roles, lacksChat, texts: numbers, sent = NOT_SENT, media = [], facts = {} } = raw[side];
     const spans = numbers.map((list) => {
       const found = [];
       for (let at = 0; at < list.length; at += 3) {
@@ -76,7 +77,7 @@ function sidesOf(entry) {
     });
     for (const [text, at, number] of media) spans[text][at].media = data.media[number];
     const chat = roles.map((role, at) => ({ role, spans: spans[at + 1], facts: facts[role] }));
-    sides[side] = { chat, lacksChat, question: spans[0], payloads, spans };
+    sides[side] = { chat, lacksChat, question: spans[0], sent, spans };
   }
   return sides;
 }
@@ -87,7 +88,7 @@ function roleOf(title) {
   return title.startsWith("tool,") ? `${role} result` : isAnswer({ role: title }) ? "answer" : role;
 }
 
-/** Yield each text of a payload's body, in its order, with the role of its message. */
+/** Yield each text of a body, in its order, with the role of its message. */
 function* spoken(body, spans, role = "") {
   if (body?.$ !== undefined) yield { role, spans: spans[body.$] };
   else if (body && typeof body === "object") {

@@ -1,5 +1,5 @@
 "use strict";
-// The views of a case: its chat prompt, its transcript, and what each provider sends.
+// The views of a case: its chat prompt, its transcript, and what the target is sent.
 
 const box = (content) => make("div", { class: "text" }, content);
 
@@ -58,20 +58,19 @@ function showJson(value, side, next, indent = "") {
   return items.length ? [open, ...items, `\n${indent}${close}`] : [open + close];
 }
 
-function showPayload(sides, number) {
+function showSent(sides) {
   const { then, now } = sides;
-  const texts = [then, now].map((side) => (side ? [...spoken(side.payloads[number][1], side.spans)] : []));
+  const texts = [then, now].map((side) => (side ? [...spoken(side.sent[1], side.spans)] : []));
   const rows = then && now ? rowsOf(...texts).map(({ pair }) => [pair, mark(...pair.map((text) => text?.spans || []))]) : [];
   const marked = [0, 1].map((at) => rows.flatMap(([pair, spans]) => (pair[at] ? [spans[at]] : [])));
   const shown = then && now ? marked : texts.map((list) => list.map(({ spans }) => spans));
   const bodies = SIDES.filter((side) => sides[side]).map((side) => {
-    const [notes, body] = sides[side].payloads[number];
+    const [notes, body] = sides[side].sent;
     const list = notes.length ? make("ul", { class: "notes" }, notes.map((note) => make("li", {}, visible(note)))) : null;
     const left = [...shown[SIDES.indexOf(side)]];
     const next = () => left.shift();
-    const text = body === null ? null
-      : body.$ !== undefined ? next().map((span) => showSpan(span, side)) : showJson(body, side, next);
-    return make("div", { "data-side": side === "then" ? nameThen() : "now" }, list, text && make("div", { class: "turn" }, box(text)));
+    const turn = body && make("div", { class: "turn" }, box(showJson(body, side, next)));
+    return make("div", { "data-side": side === "then" ? nameThen() : "now" }, list, turn);
   });
   return bodies.length === 1 ? bodies : [heads(), make("div", { class: "columns" }, bodies)];
 }

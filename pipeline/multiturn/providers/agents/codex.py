@@ -27,7 +27,6 @@ class CodexProvider(AgentProvider):
     """Gives the transcript to ``codex exec``."""
 
     kind = "codex"
-    title = "Codex"
     media_intro = (
         "The conversation has these files in brackets. Images are attached in this order; open the"
         " others:"

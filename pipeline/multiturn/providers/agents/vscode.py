@@ -43,7 +43,6 @@ class VSCodeProvider(AgentProvider):
     """Gives the transcript to the chat of VS Code."""
 
     kind = "vscode"
-    title = "VS Code"
 
     def __init__(self, settings: VSCodeSettings, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)

@@ -78,7 +78,6 @@ class AnthropicProvider(HttpProvider):
     """Sends the chat prompt to the Messages API."""
 
     kind = "anthropic"
-    title = "Anthropic"
     telemetry_names = ("anthropic",)
     path = "/v1/messages"
     body_forms = (FORM,)

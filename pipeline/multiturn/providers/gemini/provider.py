@@ -48,7 +48,6 @@ class GeminiProvider(HttpProvider):
     """Sends the chat prompt to the Gemini API."""
 
     kind = "gemini"
-    title = "Gemini"
     telemetry_names = ("gemini", "gcp.gemini", "gcp.gen_ai")
     own_server = "https://generativelanguage.googleapis.com"
     count_key = "totalTokens"

@@ -160,7 +160,6 @@ class OpenAIProvider(HttpProvider):
     """Sends the chat prompt to OpenAI, or to a server with its API, which may need no key."""
 
     kind = "openai"
-    title = "OpenAI, Azure"
     body_forms = (chat.FORM, responses.FORM)
     batch_api = "multiturn.providers.openai.batches:OpenAIBatchApi"
     counts_tokens = True
