@@ -51,12 +51,9 @@ def edited_chats(conversion: "Conversion") -> list[tuple[Edit, Turns, Turns]]:
     return found[::-1]
 
 
-class Captured(Struct, frozen=True):
-    """The view of a captured request: the messages as they were sent."""
-
-    def __call__(self, conversion: "Conversion") -> Turns:
-        """Return the messages."""
-        return conversion.turns
+def captured(conversion: "Conversion") -> Turns:
+    """Return the messages of a captured request as they were sent: its view of the chat."""
+    return conversion.turns
 
 
 Said = Mapping[Any, set[str | Media]]  # the texts and the media of parts, by their origins

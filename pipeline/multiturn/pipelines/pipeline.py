@@ -18,7 +18,7 @@ from multiturn.files.finding import Files
 from multiturn.logs import warn, warnings_to
 from multiturn.model import turns as model
 from multiturn.model.case import Case, TestMessage
-from multiturn.model.conversion import Captured, Conversion
+from multiturn.model.conversion import Conversion, captured
 from multiturn.model.request import Origins, ProviderRequest, message_of
 from multiturn.model.turns import Turn
 from multiturn.pipelines.contract import Stage, contract_of, markers_of, read_options
@@ -125,7 +125,7 @@ class Pipeline:
             raise TypeError(f"{what} write pipeline.request(case) or pipeline(Conversion(case))")
         if (sent := conversion.case.sent) is not None:
             tools = conversion.case.tools
-            return conversion.replace(turns=sent, tools=tools, chat_view=Captured())
+            return conversion.replace(turns=sent, tools=tools, chat_view=captured)
         conversion = structs.replace(conversion, markers=self.markers)
         result: Conversion = pipe(conversion, *self.steps)
         try:
