@@ -8,7 +8,6 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from multiturn.files.media import Media
 from multiturn.logs import Notice
 from multiturn.model import turns as model
 from multiturn.model.case import Case, TestMessage
@@ -34,10 +33,11 @@ class Edit(Struct, frozen=True):
             (model.check_turns if is_chat else model.check_parts)(edited)
         except ValueError as error:
             raise ValueError(f"{self.function.__name__} returned {error}") from None
+        parts = [part for turn in shown for part in turn.parts] if is_chat else shown
+        sign = signing(parts, self.stage)
         if is_chat:
-            texts = texts_by_origin(part for turn in shown for part in turn.parts)
-            return signed_turns(edited, shown, texts, self.stage)
-        return signed(edited, texts_by_origin(shown), self.stage)
+            return signed_turns(edited, shown, sign, self.stage)
+        return tuple(map(sign, edited))
 
 
 def edited_chats(conversion: "Conversion") -> list[tuple[Edit, Turns, Turns]]:
@@ -56,49 +56,43 @@ def captured(conversion: "Conversion") -> Turns:
     return conversion.turns
 
 
-Said = Mapping[Any, set[str | Media]]  # the texts and the media of parts, by their origins
+Sign = Callable[[Part], Part]
 
 
-def texts_by_origin(parts: Iterable[Part]) -> Said:
-    """Return the texts and the media of parts by their origins, for ``signed``."""
-    texts: dict[Any, set[str | Media]] = {}
-    for part in parts:
+def signing(before: Iterable[Part], stage: str) -> Sign:
+    """Return what puts a stage's name on a text or media that was not there before it ran."""
+    texts: dict[Any, set[Any]] = {}
+    for part in before:
         texts.setdefault(part.origin, set()).add(part.media or part.text)
-    return texts
-
-
-def signed(parts: Iterable[Part], before: Said, stage: str) -> Parts:
-    """Return parts with a stage's name on each text or media that was not there before it ran."""
-    anywhere = set().union(*before.values())
+    anywhere = set().union(*texts.values())
 
     def sign(part: Part) -> Part:
         is_anonymous = part.origin is None and part.stage is None
-        if (part.media or part.text) in before.get(part.origin, anywhere) and not is_anonymous:
+        if (part.media or part.text) in texts.get(part.origin, anywhere) and not is_anonymous:
             return part
         if part.origin is None:
             return structs.replace(part, stage=stage)
         return structs.replace(part, changed_by=stage)
 
-    return tuple(map(sign, parts))
+    return sign
 
 
 def calls_of(turns: Iterable[Turn]) -> dict[str, Call]:
-    """Return the calls of turns by their ids, for ``signed_turns``."""
+    """Return the calls of turns by their ids."""
     return {call.id: call for turn in turns for call in turn.calls}
 
 
-def signed_turns(turns: Turns, before: Turns, texts: Said, stage: str) -> Turns:
+def signed_turns(turns: Turns, before: Turns, sign: Sign, stage: str) -> Turns:
     """Return turns with a stage's name on each text and call that was not there before it ran."""
-    known, kept = calls_of(before), set(map(id, before))
-
-    def sign(turn: Turn) -> Turn:
-        calls = (
+    known, kept, made = calls_of(before), set(map(id, before)), list[Turn]()
+    for turn in turns:
+        calls = tuple(
             call if call == known.get(call.id) else structs.replace(call, changed_by=stage)
             for call in turn.calls
         )
-        return structs.replace(turn, calls=tuple(calls), parts=signed(turn.parts, texts, stage))
-
-    return tuple(turn if id(turn) in kept else sign(turn) for turn in turns)
+        new = structs.replace(turn, calls=calls, parts=tuple(map(sign, turn.parts)))
+        made.append(turn if id(turn) in kept else new)
+    return tuple(made)
 
 
 def mapped(parts: Parts, function: Callable[[Part], Part]) -> Parts:

@@ -129,12 +129,13 @@ def _signed(before: Conversion, after: Conversion, stage: str) -> Conversion:
     texts = _texts(before)
     if _texts(after) == texts or not any(texts):  # the first stage reads the suite
         return after
-    known = conversions.texts_by_origin(conversions.parts_of(before))
-    turns = conversions.signed_turns(after.turns, before.turns, known, stage)
-    guidelines = conversions.signed(after.guidelines, known, stage)
-    if (prompt := after.system_prompt) is not None:
-        (prompt,) = conversions.signed((prompt,), known, stage)
-    return replace(after, turns=turns, guidelines=guidelines, system_prompt=prompt)
+    sign, prompt = conversions.signing(conversions.parts_of(before), stage), after.system_prompt
+    return replace(
+        after,
+        turns=conversions.signed_turns(after.turns, before.turns, sign, stage),
+        guidelines=tuple(map(sign, after.guidelines)),
+        system_prompt=sign(prompt) if prompt else None,
+    )
 
 
 class Step(Struct, frozen=True):
