@@ -86,12 +86,13 @@ def signed_turns(turns: Turns, before: Turns, sign: Sign, stage: str) -> Turns:
     """Return turns with a stage's name on each text and call that was not there before it ran."""
     known, kept, made = calls_of(before), set(map(id, before)), list[Turn]()
     for turn in turns:
-        calls = tuple(
-            call if call == known.get(call.id) else structs.replace(call, changed_by=stage)
-            for call in turn.calls
-        )
-        new = structs.replace(turn, calls=calls, parts=tuple(map(sign, turn.parts)))
-        made.append(turn if id(turn) in kept else new)
+        if id(turn) not in kept:
+            calls = tuple(
+                call if call == known.get(call.id) else structs.replace(call, changed_by=stage)
+                for call in turn.calls
+            )
+            turn = structs.replace(turn, calls=calls, parts=tuple(map(sign, turn.parts)))
+        made.append(turn)
     return tuple(made)
 
 
@@ -308,9 +309,8 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         Raises:
             TypeError: ``chat``, ``question`` or another view is given; views show the turns.
         """
-        if not _VIEWS.isdisjoint(changes):
+        for view in _VIEWS & changes.keys():
             use = "edit_chat, edit_question, map_parts or a view of your own"
-            view = next(filter(_VIEWS.__contains__, changes))
             raise TypeError(f"{view} shows the turns as they are; use {use}")
         return structs.replace(self, **changes)
 
@@ -405,7 +405,8 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         items += _following(items, self)
         turns = (item for item in items if isinstance(item, Turn))
         joined = (each for turn in turns for each in _joined(self.case, turn))
-        notices = (_notice(self.case, item, _reason(why, self)) for item in [*items, *joined])
+        why += f" (the stage {self.stage})" * bool(self.stage)
+        notices = (_notice(self.case, item, why) for item in [*items, *joined])
         return _without(self, items).replace(notices=(*self.notices, *notices))
 
     def replace_turns(
@@ -438,7 +439,8 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         if apart := _apart(turns) - _apart(self.turns):
             what = f"replace_turns would leave only the call {min(apart)!r}, or only its result"
             raise ValueError(f"{what}; have both in the new turns, or neither")
-        notices = _losses(self.case, gone, made, _reason(why, self)) if why else ()
+        reason = why + f" (the stage {self.stage})" * bool(self.stage)
+        notices = _losses(self.case, gone, made, reason) if why else ()
         return structs.replace(self, turns=tuple(turns), notices=(*self.notices, *notices))
 
     def edit_chat(self, function: Callable[..., Turns], **options: Any) -> "Conversion":
@@ -568,11 +570,6 @@ def _forgotten(case: Case, message: int | None, block: Thinking, why: str) -> No
         at = blocks.index(block) if block in blocks else 0
         key = f"{case.message_key(message)}.thinking[{at}]"
     return Notice("thinking.dropped", case.where(block.line, key), why, message, is_warning=False)
-
-
-def _reason(why: str, conversion: Conversion) -> str:
-    """Return a reason with the stage that gives it."""
-    return f"{why} (the stage {conversion.stage})" if conversion.stage else why
 
 
 def _notice(case: Case, item: Droppable, why: str) -> Notice:

@@ -268,22 +268,17 @@ def plain_system(prompt: Part | None, guidelines: Iterable[Part]) -> Parts:
     texts = [part for part in guidelines if not model.is_blank(part.text)]
     if not texts:
         return spoken
-    parts = [*(spoken or DEFAULT), _added(GUIDELINES_HEADING)]
+    heading = Part("text", GUIDELINES_HEADING, "\n\n", stage="the provider")
+    parts = [*(spoken or DEFAULT), heading]
     for text in texts:
         if text.path is None or len(texts) == 1:
             parts.append(structs.replace(text, separator="\n\n"))
         else:
-            header = _added(f"=== {text.path} ===", text)
-            parts += (header, structs.replace(text, separator="\n"))
+            name = f"=== {text.path} ==="
+            header = structs.replace(heading, text=name, path=text.path)
+            parts.append(structs.replace(header, resolved_path=text.resolved_path))
+            parts.append(structs.replace(text, separator="\n"))
     return tuple(parts)
-
-
-def _added(text: str, about: Part | None = None) -> Part:
-    """Return a text that no stage has written; ``about`` is the file's part below it."""
-    part = Part("text", text, "\n\n", stage="the provider")
-    if about is None:
-        return part
-    return structs.replace(part, path=about.path, resolved_path=about.resolved_path)
 
 
 def prompt_of(request: ProviderRequest) -> Turns:

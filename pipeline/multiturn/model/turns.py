@@ -136,9 +136,8 @@ def is_blank(text: str) -> bool:
 
 
 InTurn = Literal["text", "file", "reference", "media"]
-PartKind = Literal[
-    InTurn, "argument", "description", "thinking"
-]  # these are for ``map_parts`` only
+# The last three are for ``map_parts`` only.
+PartKind = Literal[InTurn, "argument", "description", "thinking"]
 
 
 class Part(Struct, frozen=True, gc=False, repr_omit_defaults=True):
@@ -301,14 +300,14 @@ def check_turns(turns: Any) -> None:
     """Raise a ValueError that says what a stage made, if that is not turns."""
     for turn in _all_of(Turn, turns):
         if turn.role not in ROLES:
-            choices = ", ".join(ROLES)
-            raise ValueError(f"a turn with the role {turn.role!r}; choose from: {choices}")
+            raise ValueError(f"a turn with the role {turn.role!r}; choose from: {', '.join(ROLES)}")
         check_parts(turn.parts)
         check_fields(turn)
         for name in ("calls", "thinking"):
             if getattr(turn, name) and turn.role != "assistant":
-                what = f"{name} in a turn of the role {turn.role}; they are the assistant's"
-                raise ValueError(what)
+                raise ValueError(
+                    f"{name} in a turn of the role {turn.role}; they are the assistant's"
+                )
         if turn.answers is not None and turn.role != "tool":
             raise ValueError(f"a Turn of the role {turn.role} that answers a call; write role tool")
 

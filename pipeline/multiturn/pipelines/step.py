@@ -1,7 +1,7 @@
 """A stage with its options: running it, checking what it made, and what is said when it fails."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from operator import attrgetter, is_not
 from time import perf_counter
 from typing import Any
@@ -14,7 +14,7 @@ from multiturn.logs import debug, is_debugging
 from multiturn.model import conversion as conversions
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
-from multiturn.model.turns import Turns, check_fields, check_parts, check_turns
+from multiturn.model.turns import check_fields, check_parts, check_turns
 from multiturn.pipelines.contract import Stage, contract_of, ordered_facts
 from multiturn.pipelines.registry import find_stage, pickled_stage
 
@@ -101,7 +101,12 @@ def _accounted(before: Conversion, after: Conversion, stage: str) -> Conversion:
     if after.settings != before.settings:
         keys.append((None, None))
     if before.turns and after.turns is not before.turns:
-        keys += _gone(before.turns, after.turns)
+        kept = {turn.message for turn in after.turns} | {None}
+        keys += ((turn.message, None) for turn in before.turns if turn.message not in kept)
+        parts = {part.origin for turn in after.turns for part in turn.parts}
+        media = (part for turn in before.turns for part in turn.parts if part.media is not None)
+        lost = (part for part in media if part.message is not None and part.origin not in parts)
+        keys += ((part.message, part.content) for part in lost)
         messages = conversions.altered(conversions.by_message(before.turns), after.turns)
         keys += ((message, what) for message, what, _ in messages)
     if before.turns and after.tools is not before.tools:
@@ -110,18 +115,6 @@ def _accounted(before: Conversion, after: Conversion, stage: str) -> Conversion:
     return (
         replace(after, altered={**after.altered, **dict.fromkeys(keys, stage)}) if keys else after
     )
-
-
-def _gone(before: Turns, after: Turns) -> Iterator[tuple[int, int | None]]:
-    """Yield the messages that are gone, and media that are, by their message and content."""
-    kept = {turn.message for turn in after}
-    parts = {part.origin for turn in after for part in turn.parts}
-    for turn in before:
-        if turn.message is not None and turn.message not in kept:
-            yield turn.message, None
-        for part in turn.parts:
-            if part.media is not None and part.message is not None and part.origin not in parts:
-                yield part.message, part.content
 
 
 def _signed(before: Conversion, after: Conversion, stage: str) -> Conversion:
