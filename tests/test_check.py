@@ -182,8 +182,8 @@ evalcases:
         (
             "liar.yaml",
             [
-                "liar.yaml: built-in case: the stage liar declares that it provides chat, but there"
-                " is no chat_view"
+                "liar.yaml: built-in case: the stage liar declares that it provides chat, which is"
+                " not true of what it returned; docs/stages.md says what is true then"
             ],
         ),
         ("a.eval.yaml --case tow", ["no case 'tow'; did you mean \"two\"?"]),
@@ -374,5 +374,5 @@ def test_stages_that_ship_are_held_to_their_word_like_others(
 
     monkeypatch.setattr(embed_files, "__module__", "multiturn_stages.embed_files")
     broken = load_pipeline("spec").replace("embed_files", embed_files)
-    with pytest.raises(StageError, match="declares that it provides text, but an attached file is"):
+    with pytest.raises(StageError, match="declares that it provides text, which is not true"):
         try_out(broken)

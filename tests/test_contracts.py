@@ -75,10 +75,10 @@ FIELDS = {
     "history": {"turns", "notices"},
     "guidelines": {"turns", "guidelines"},
     "text": {"turns"},
-    "chat": {"chat_view"},
+    "chat": {"chat_view", "edits"},
     "visible_turns": {"turns", "notices"},
-    "question": {"question_view"},
-    "guarded": {"chat_view", "question_view", "notices"},
+    "question": {"question_view", "edits"},
+    "guarded": {"edits", "notices"},
 }
 SHIPPING: dict[str, Options] = {
     name: {step.name: step.options for step in load_pipeline(name).steps}
@@ -577,21 +577,21 @@ TRIED = built_in_case()
 @pytest.mark.parametrize(
     ("replaced", "lie", "error"),
     [
-        ("consolidate_system", liar, "provides chat, but there is no chat_view"),
-        ("embed_files", leaves_files, "provides text, but an attached file is left that is not"),
-        ("embed_files", leaves_files_and_makes_no_text, "consumes files, but an attached file"),
-        ("extract_guidelines", loses_guidelines, "provides guidelines, but a reference is left"),
-        ("filter_empty", leaves_empty_turns, "provides visible_turns, but a turn without content"),
-        ("render_question", asks_nothing, "provides question, but there is no question_view"),
-        ("resolve_segments", makes_no_turns, "provides turns, but there are no turns"),
-        ("render_question", keeps_the_chat, "consumes chat, but there is still a chat_view"),
+        ("consolidate_system", liar, "provides chat"),
+        ("embed_files", leaves_files, "provides text"),
+        ("embed_files", leaves_files_and_makes_no_text, "consumes files"),
+        ("extract_guidelines", loses_guidelines, "provides guidelines"),
+        ("filter_empty", leaves_empty_turns, "provides visible_turns"),
+        ("render_question", asks_nothing, "provides question"),
+        ("resolve_segments", makes_no_turns, "provides turns"),
+        ("render_question", keeps_the_chat, "consumes chat"),
     ],
 )
 def test_a_declared_fact_that_is_not_true_is_an_error_that_names_stage_and_fact(
     replaced: str, lie: Stage, error: str
 ) -> None:
     pipeline = load_pipeline("spec").replace(replaced, lie)
-    said = f"case 'built-in': the stage {lie.__name__} declares that it {error}"
+    said = f"case 'built-in': the stage {lie.__name__} declares that it {error}, which is not"
     with pytest.raises(StageError) as caught:
         pipeline.request(TRIED)
     assert str(caught.value).startswith(said)

@@ -261,9 +261,9 @@ def test_another_role_is_explained_by_the_reason_of_a_replacement() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        (ASKING, (), "leave 'c1' without its call; have both in the new turns, or neither"),
-        ([FIRST, LAST], LAST, "leave 'c1' without its result"),
-        (FIRST, replace(FIRST, answers="c9"), "leave 'c1' without its result"),
+        (ASKING, (), "leave only the call 'c1', or only its result; have both in the new turns"),
+        ([FIRST, LAST], LAST, "leave only the call 'c1', or only its result"),
+        (FIRST, replace(FIRST, answers="c9"), "leave only the call 'c1', or only its result"),
         ((), LAST, "replace_turns takes turns of this Conversion"),
         (replace(LAST, message=None), LAST, "replace_turns takes turns of this Conversion"),
         (LAST, ["And?"], "a str in place of a Turn"),

@@ -256,12 +256,12 @@ WRONG_TYPES: list[tuple[Callable[[Conversion], Conversion], str]] = [
         lambda given: given.replace(turns=(Turn("user", (), "1"),)),  # type: ignore[arg-type]
         "returned a Turn whose message is a str",
     ),
-    (lambda given: given.replace(case=None), "returned None in place of a Case"),
-    (lambda given: given.replace(notices=None), "returned None in place of a Notice"),
-    (lambda given: given.replace(notices=("x",)), "returned a str in place of a Notice"),
+    (lambda given: given.replace(case=None), "returned a Conversion whose case is None"),
+    (lambda given: given.replace(notices=None), "returned a Conversion whose notices is None"),
+    (lambda given: given.replace(notices=("x",)), "returned a Conversion whose notices is a str"),
     (
         lambda given: given.replace(chat_view="x"),
-        "returned a str as chat_view, which is called with the Conversion",
+        "returned a Conversion whose chat_view is a str",
     ),
     (
         lambda given: given.replace(chat_view=lambda given: [1]),
@@ -320,7 +320,7 @@ def give_up(given: Conversion) -> Conversion:
         ),
         pytest.param(
             lambda given: given.replace(guidelines=None),
-            "a.yaml:3: case 'a': the stage own returned None in place of a tuple of parts",
+            "a.yaml:3: case 'a': the stage own returned a Conversion whose guidelines is None",
             id="gives no guidelines",
         ),
         *(

@@ -8,7 +8,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn import Conversion, Part, Turn, marker_text, stage
-from multiturn.model.case import first_other
 from multiturn.model.turns import is_blank, separate_first
 
 Section = Literal[
@@ -77,7 +76,6 @@ class SystemFirst(Struct, frozen=True):
 
     def __call__(self, conversion: Conversion) -> tuple[Turn, ...]:
         """Return one system turn, unless nothing is in it, and then the other turns."""
-        end = first_other(conversion.case)  # of the messages that lead
         front: list[Part] = []
         others: list[Turn] = []
         markers_only: list[Turn] = []
@@ -88,16 +86,16 @@ class SystemFirst(Struct, frozen=True):
                 said = tuple(part for part in turn.parts if part.kind != "reference")
                 shown = replace(turn, parts=said)
             if turn.role != "system":
-                if turn.parts and not shown.parts and not turn.is_more:
-                    markers_only.append(turn)
-                else:
-                    others.append(shown)
-            elif not turn.has_content:
+                is_marker = turn.parts and not shown.parts and not turn.is_more
+                (markers_only if is_marker else others).append(turn if is_marker else shown)
                 continue
-            elif turn.message is not None and turn.message < end:
-                is_led = True
-                front += separate_first("\n\n", shown.parts)
-            elif self.later_system == "merge" or turn.message is None:
+            if not turn.has_content:
+                continue
+            at = -1 if turn.message is None else turn.message
+            first = conversion.case.input_messages[: at + 1]
+            leads = at >= 0 and all(message.role == "system" for message in first)
+            is_led |= leads
+            if leads or self.later_system == "merge" or turn.message is None:
                 front += separate_first("\n\n", shown.parts)
             elif self.later_system == "keep":
                 others.append(shown)

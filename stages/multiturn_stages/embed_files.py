@@ -44,24 +44,19 @@ def embed_files(
         above = header if turn.role != "system" or system_header is None else system_header
         parts: list[Part] = []
         for part in turn.parts:
+            is_file = part.kind == "file"
+            text = above if is_file else media_label if part.media is not None else ""
+            shown = replace(part, kind="text") if is_file else part
             is_labeled = parts and parts[-1].stage == name and parts[-1].content == part.content
-            if part.media is not None and media_label and not is_labeled:
-                text = media_label.replace("{path}", part.media.name)
-                label = replace(part, kind="text", media=None, stage=name)
-                parts.append(replace(label, text=text, changed_by=None))
-                parts.append(replace(part, separator="\n"))
-            elif part.kind != "file":
-                parts.append(part)
-            elif not above:
-                parts.append(replace(part, kind="text"))
-            else:
-                path = part.path or ""
-                line = replace(part, kind="text", stage=name, changed_by=None)
-                parts.append(replace(line, text=above.replace("{path}", path)))
-                parts.append(replace(part, kind="text", separator="\n"))
-                if footer:
-                    below = footer.replace("{path}", path)
-                    parts.append(replace(line, text=below, separator="\n"))
+            if not text or is_labeled:
+                parts.append(shown)
+                continue
+            path = (part.path or "") if part.media is None else part.media.name
+            line = replace(part, kind="text", media=None, stage=name, changed_by=None)
+            parts.append(replace(line, text=text.replace("{path}", path)))
+            parts.append(replace(shown, separator="\n"))
+            if is_file and footer:
+                parts.append(replace(line, text=footer.replace("{path}", path), separator="\n"))
         return replace(turn, parts=tuple(parts))
 
     return conversion.replace(turns=tuple(map(embed, conversion.turns)))

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from multiturn import Conversion, Turn, stage
-from multiturn.model.conversion import ChatView, whole_chat
+from multiturn.model.conversion import ChatView
 
 
 @stage(requires={"history", "chat", "question"}, provides={"chat"})
@@ -34,4 +34,5 @@ class UnlessLone(Struct, frozen=True):
 
     def left_out(self, conversion: Conversion) -> tuple[Turn, ...] | None:
         """Return what the other view shows: its system message is sent before the question."""
-        return whole_chat(self.view, conversion)
+        left_out: ChatView = getattr(self.view, "left_out", self.view)
+        return left_out(conversion)

@@ -1,12 +1,12 @@
 """Show calls of tools and their results as text, for a model or a template without tools."""
 
 from itertools import takewhile
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec.structs import replace
 
 from multiturn import Conversion, Part, Turn, marker_text, stage
-from multiturn.model.conversion import Edited, item_key
+from multiturn.model.conversion import Edit, item_key
 from multiturn.model.turns import separate_first
 
 _WHY = "the chat has calls and results as text (the stage render_tools)"
@@ -36,9 +36,10 @@ def render_tools(
             of the same role, with a blank line between; not of one that begins with thinking.
     """
     options = {"call": call, "result": result, "joins": neighbors == "join"}
-    view = _innermost(conversion.chat_view, options)
-    if view == conversion.chat_view:
+    if any(edit.function is as_text for edit in conversion.edits):
         return conversion
+    # All other edits see the text: a guard of markers before this stage looks at it, too.
+    edit = Edit("chat", as_text, options, "render_tools", _WHY)
     defined: list[Part] = []
     for tool in conversion.tools if definition else ():
         defined.append(_added(definition.replace("{name}", tool.name)))
@@ -47,21 +48,8 @@ def render_tools(
     leading = tuple(takewhile(lambda turn: turn.role == "system", conversion.turns))
     system = (Turn("system", tuple(defined)),) if defined else ()
     turns = (*leading, *system, *conversion.turns[len(leading) :])
-    left = conversion.replace(turns=turns, chat_view=view)
+    left = conversion.replace(turns=turns, edits=(edit, *conversion.edits))
     return left.drop(left.tools, _WHY)
-
-
-def _innermost(view: Any, options: dict[str, Any]) -> Any:
-    """Return a chat view with ``as_text`` below all its edits, so that each of them sees the text.
-
-    Else the guard of markers, put before this stage, would look at calls that are no text yet.
-    """
-    if isinstance(view, Edited) and view.edit is as_text:
-        return view
-    inner = getattr(view, "view", None)
-    if inner is None:
-        return Edited("chat", view, as_text, options, "render_tools", _WHY)
-    return replace(view, view=_innermost(inner, options))
 
 
 def as_text(turns: tuple[Turn, ...], *, call: str, result: str, joins: bool) -> tuple[Turn, ...]:

@@ -179,9 +179,9 @@ class _Sent:
             return "lost", "the pipeline gives neither a chat prompt nor a question"
         by = self.conversion.altered
         stage = by.get((message, at)) or by.get((message, None))
-        for edit in conversions.edits_of(self.conversion.chat_view) if stage is None else ():
-            below = (part for turn in edit.view(self.conversion) for part in turn.parts)
-            if any((part.message, part.content) == (message, at) for part in below):
+        for edit, before, _ in conversions.edited_chats(self.conversion) if stage is None else ():
+            parts = (part for turn in before for part in turn.parts)
+            if any((part.message, part.content) == (message, at) for part in parts):
                 stage = edit.stage
                 break
         return "lost", f"no rule explains it; {_who(stage)} took it away"
@@ -203,9 +203,8 @@ def _fates_of_roles(conversion: Conversion) -> Iterator[Fate]:
         (conversion.altered.get((at, what)), "", at, what, turn)
         for at, what, turn in conversions.altered(messages, conversion.turns)
     ]
-    for edit in conversions.edits_of(conversion.chat_view):
-        below = conversions.by_message(edit.view(conversion) or ())
-        now = conversions.altered(below, edit(conversion) or ())
+    for edit, before, after in conversions.edited_chats(conversion):
+        now = conversions.altered(conversions.by_message(before), after)
         found += ((edit.stage, edit.why, *it) for it in now)
     for stage, meant, at, what, turn in found:
         did = f"made it a message of the {turn.role}" if what == "role" else f"cleared {what}"

@@ -173,13 +173,5 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         return Place(self.file or self.suite, given.content_lines[at], given.content_columns[at])
 
 
-def first_other(case: Case) -> int:
-    """Return the index of the first message that is not the system's: those before it lead."""
-    for at, message in enumerate(case.input_messages):
-        if message.role != "system":
-            return at
-    return len(case.input_messages)
-
-
 def _case_of(fields: dict[str, Any]) -> Case:
     return Case(**fields)

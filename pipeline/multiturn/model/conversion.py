@@ -1,5 +1,6 @@
 """What travels through a pipeline: immutable structs, from the suite's case to the request."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import FunctionType
@@ -7,7 +8,6 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from multiturn.files.media import Media
 from multiturn.logs import Notice
 from multiturn.model import turns as model
 from multiturn.model.case import Case, TestMessage
@@ -17,125 +17,83 @@ from multiturn.model.turns import Call, Part, Parts, Thinking, Tool, Turn, Turns
 from multiturn.text import brief
 
 
-class Edited(Struct, frozen=True):
-    """A view with something changed: what ``edit_chat`` and ``edit_question`` choose."""
+class Edit(Struct, frozen=True):
+    """A change of a view, and of nothing else: what ``edit_chat`` and ``edit_question`` choose."""
 
     name: str  # ``chat``, a view of turns, or ``question``, a view of parts
-    view: Any
-    edit: Callable[..., Any]
+    function: Callable[..., Any]
     options: Mapping[str, Any] = {}
     stage: str = ""
     why: str = ""  # the reason for what it does to roles of messages, which explain shows
 
-    def __call__(self, conversion: Any) -> Any:
-        """Return what the view shows, edited; None where it shows nothing."""
-        return self._edited(self.view(conversion))
-
-    def left_out(self, conversion: Any) -> Any:
-        """Return the chat that the view leaves out, edited; None if there is none."""
-        return self._edited(whole_chat(self.view, conversion))
-
-    def _edited(self, shown: Any) -> Any:
-        if shown is None:
-            return None
-        edited = self.edit(shown, **self.options)
+    def __call__(self, shown: Any) -> Any:
+        """Return what a view shows, edited."""
+        edited, is_chat = self.function(shown, **self.options), self.name == "chat"
         try:
-            (model.check_turns if self.name == "chat" else model.check_parts)(edited)
+            (model.check_turns if is_chat else model.check_parts)(edited)
         except ValueError as error:
-            raise ValueError(f"{self.edit.__name__} returned {error}") from None
-        if self.name == "question":
-            return signed(edited, texts_by_origin(shown), self.stage)
-        texts = texts_by_origin(part for turn in shown for part in turn.parts)
-        calls = calls_of(shown)
-        return tuple(signed_turn(turn, texts, calls, self.stage) for turn in edited)
+            raise ValueError(f"{self.function.__name__} returned {error}") from None
+        parts = [part for turn in shown for part in turn.parts] if is_chat else shown
+        sign = signing(parts, self.stage)
+        if is_chat:
+            return signed_turns(edited, shown, sign, self.stage)
+        return tuple(map(sign, edited))
 
 
-def edited(name: str, view: Any, function: Any, options: Mapping[str, Any], stage: str) -> Any:
-    """Return a view with one more edit; the same view if the stage has already made that edit."""
-    if view is None:
-        raise ValueError(
-            f"edit_{name} needs a {name} view, and no stage has chosen one yet;"
-            f' declare @stage(requires={{"{name}"}})'
-        )
-    if not isinstance(function, FunctionType) or not function.__qualname__.isidentifier():
-        raise TypeError(
-            f"edit_{name} takes a function at the top of a module, because it is sent to other"
-            " processes by its name; give what it needs as options"
-        )
-    now = function, options, stage
-    if any((edit.edit, edit.options, edit.stage) == now for edit in edits_of(view)):
-        return view
-    return Edited(name, view, function, options, stage)
+def edited_chats(conversion: "Conversion") -> list[tuple[Edit, Turns, Turns]]:
+    """Return each edit of the chat, with the chat before and after it, the last one first."""
+    found: list[tuple[Edit, Turns, Turns]] = []
+    edits = [edit for edit in conversion.edits if edit.name == "chat"]
+    if edits and conversion.chat_view and (chat := conversion.chat_view(conversion)) is not None:
+        for edit in edits:
+            before, chat = chat, edit(chat)
+            found.append((edit, before, chat))
+    return found[::-1]
 
 
-def edits_of(view: Any) -> Iterator[Edited]:
-    """Yield the edits of a view, the last one first."""
-    while isinstance(view, Edited):
-        yield view
-        view = view.view
+def captured(conversion: "Conversion") -> Turns:
+    """Return the messages of a captured request as they were sent: its view of the chat."""
+    return conversion.turns
 
 
-def whole_chat(view: Any, conversion: Any) -> Turns | None:
-    """Return the chat that a view shows, or the one that it leaves out; None if there is neither.
-
-    A view that leaves out a chat has a method ``left_out``: the system message is still sent.
-    """
-    chat: Turns | None = None if view is None else view(conversion)
-    if chat is None and (left_out := getattr(view, "left_out", None)):
-        chat = left_out(conversion)
-        try:
-            model.check_turns(chat or ())
-        except ValueError as error:
-            raise ValueError(f"its chat_view left out {error}") from None
-    return chat
+Sign = Callable[[Part], Part]
 
 
-class Captured(Struct, frozen=True):
-    """The view of a captured request: the messages as they were sent."""
-
-    def __call__(self, conversion: "Conversion") -> Turns:
-        """Return the messages."""
-        return conversion.turns
-
-
-Said = Mapping[Any, set[str | Media]]  # the texts and the media of parts, by their origins
-
-
-def texts_by_origin(parts: Iterable[Part]) -> Said:
-    """Return the texts and the media of parts by their origins, for ``signed``."""
-    texts: dict[Any, set[str | Media]] = {}
-    for part in parts:
+def signing(before: Iterable[Part], stage: str) -> Sign:
+    """Return what puts a stage's name on a text or media that was not there before it ran."""
+    texts: dict[Any, set[Any]] = {}
+    for part in before:
         texts.setdefault(part.origin, set()).add(part.media or part.text)
-    return texts
-
-
-def signed(parts: Iterable[Part], before: Said, stage: str) -> Parts:
-    """Return parts with a stage's name on each text or media that was not there before it ran."""
-    anywhere = set().union(*before.values())
+    anywhere = set().union(*texts.values())
 
     def sign(part: Part) -> Part:
         is_anonymous = part.origin is None and part.stage is None
-        if (part.media or part.text) in before.get(part.origin, anywhere) and not is_anonymous:
+        if (part.media or part.text) in texts.get(part.origin, anywhere) and not is_anonymous:
             return part
         if part.origin is None:
             return structs.replace(part, stage=stage)
         return structs.replace(part, changed_by=stage)
 
-    return tuple(map(sign, parts))
+    return sign
 
 
 def calls_of(turns: Iterable[Turn]) -> dict[str, Call]:
-    """Return the calls of turns by their ids, for ``signed_turn``."""
+    """Return the calls of turns by their ids."""
     return {call.id: call for turn in turns for call in turn.calls}
 
 
-def signed_turn(turn: Turn, texts: Said, calls: Mapping[str, Call], stage: str) -> Turn:
-    """Return a turn with a stage's name on each text and call that was not there before."""
-    new = (
-        call if call == calls.get(call.id) else structs.replace(call, changed_by=stage)
-        for call in turn.calls
-    )
-    return structs.replace(turn, calls=tuple(new), parts=signed(turn.parts, texts, stage))
+def signed_turns(turns: Turns, before: Turns, sign: Sign, stage: str) -> Turns:
+    """Return turns with a stage's name on each text and call that was not there before it ran."""
+    known, kept, made = calls_of(before), set(map(id, before)), list[Turn]()
+    for turn in turns:
+        if id(turn) not in kept:
+            calls = tuple(
+                call if call == known.get(call.id) else structs.replace(call, changed_by=stage)
+                for call in turn.calls
+            )
+            turn = structs.replace(turn, calls=calls, parts=tuple(map(sign, turn.parts)))
+        made.append(turn)
+    return tuple(made)
 
 
 def mapped(parts: Parts, function: Callable[[Part], Part]) -> Parts:
@@ -158,32 +116,56 @@ def asked(function: Callable[[Part], Part], part: Part) -> str:
         TypeError: it changed more than the text.
     """
     given = function(part)
-    if not isinstance(given, Part) or not isinstance(given.text, str):
-        what = model.kind_of(given if not isinstance(given, Part) else given.text)
-        raise TypeError(f"the function given to map_parts returned {what} for {part.key}")
-    if structs.replace(given, text=part.text) != part:
+    text = given.text if isinstance(given, Part) else None
+    if not isinstance(text, str) or structs.replace(given, text=part.text) != part:
         raise TypeError(
             "the function given to map_parts may change only the text of a part of the kind"
-            f" {part.kind!r}"
+            f" {part.kind!r}, and returns the part"
         )
-    return given.text
+    return text
 
 
-def calls_mapped(turn: Turn, function: Callable[[Part], Part]) -> Turn:
-    """Return a turn with the texts in its calls' arguments as a function of parts gives them.
+def mapped_json(value: Any, at: Part, function: Callable[[Part], Part]) -> Any:
+    """Return a value of JSON with each text in it as a function of parts gives it.
+
+    Of the arguments of a call, all strings and keys are texts, and of a tool the descriptions.
+
+    Args:
+        value: the value.
+        at: the part for its texts: of the kind ``argument`` or ``description``, with the path.
+        function: of ``map_parts``.
 
     Raises:
         TypeError: the function changed more than a part's text.
         ValueError: two keys become one.
     """
+    path, is_tool = str(at.key), at.kind == "description"
+    if isinstance(value, str):
+        is_text = not is_tool or path.endswith(".description")
+        return asked(function, structs.replace(at, text=value)) if is_text else value
+    if isinstance(value, list | tuple):
+        places = (structs.replace(at, key=f"{path}[{number}]") for number in range(len(value)))
+        return [mapped_json(*each, function) for each in zip(value, places, strict=True)]
+    if not isinstance(value, Mapping):
+        return value
+    found: dict[str, Any] = {}
+    for name, child in value.items():
+        below = f"{path}.{name}" if name.isidentifier() else f"{path}[{json.dumps(name)}]"
+        part = structs.replace(at, text=name, key=below)
+        new = name if is_tool else asked(function, part)
+        if new in found:
+            raise ValueError(f"two keys of {path} become one: {new[:60]!r}")
+        found[new] = mapped_json(child, part, function)
+    return found
 
-    def ask(path: str, text: str) -> str:
-        part = Part("argument", text, message=turn.message, line=call.line, key=path)
-        return asked(function, part)
 
+def calls_mapped(turn: Turn, function: Callable[[Part], Part]) -> Turn:
+    """Return a turn with the texts in its calls' arguments as a function of parts gives them."""
     calls = []
     for at, call in enumerate(turn.calls):
-        arguments = model.mapped_values(call.arguments, f"tool_calls[{at}].arguments", ask)
+        key = f"tool_calls[{at}].arguments"
+        part = Part("argument", "", message=turn.message, line=call.line, key=key)
+        arguments = mapped_json(call.arguments, part, function)
         is_same = arguments == call.arguments
         calls.append(call if is_same else structs.replace(call, arguments=arguments))
     return structs.replace(turn, calls=tuple(calls))
@@ -214,6 +196,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         notices: what the stages noticed, for the log.
         chat_view: how the turns make the chat; None until a stage chooses it.
         question_view: how the turns make the question; None until a stage chooses it.
+        edits: what is changed of what the views show, and of nothing else, in this order.
         markers: how lines of the prompt begin that the pipeline adds, such as ``[User]:``.
         stage: the stage that a pipeline is running, by which changes of text are signed.
         altered: the last stage that changed what is no text: a tool, by None and its name; the
@@ -231,6 +214,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     notices: tuple[Notice, ...] = ()
     chat_view: ChatView | None = None
     question_view: QuestionView | None = None
+    edits: tuple[Any, ...] = ()  # of the type Edit, which is internal
     markers: tuple[str, ...] = ()
     stage: str = ""
     altered: Mapping[tuple[int | None, int | str | None], str] = {}
@@ -240,12 +224,14 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     @cached_property
     def chat(self) -> Turns | None:
         """The turns an API receives; None without a view, or where the view leaves them out."""
-        return None if self.chat_view is None else self.chat_view(self)
+        view = self.chat_view
+        return None if view is None else self._edited("chat", view(self))
 
     @cached_property
     def transcript(self) -> Parts:
         """The parts of the question; none without a view."""
-        return () if self.question_view is None else self.question_view(self)
+        view = self.question_view
+        return () if view is None else self._edited("question", view(self))
 
     @cached_property
     def question(self) -> str:
@@ -256,14 +242,28 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     def system(self) -> Parts:
         """The system message in the pipeline's own form; none if there is nothing to say.
 
-        Where the view leaves the chat out, it is that of the chat which was left out.
+        A view that leaves out a chat has a method ``left_out``: its system message is still sent.
         """
-        chat = self.chat if self.chat is not None else whole_chat(self.chat_view, self)
+        chat = self.chat
+        if chat is None and (left_out := getattr(self.chat_view, "left_out", None)):
+            chat = left_out(self)
+            try:
+                model.check_turns(chat or ())
+            except ValueError as error:
+                raise ValueError(f"its chat_view left out {error}") from None
+            chat = self._edited("chat", chat)
         if chat is None:
             return plain_system(self.system_prompt, self.guidelines)
         if chat and chat[0].role == "system":
             return chat[0].parts
         return plain_system(self.system_prompt, ())  # it is sent before a chat that has none
+
+    def _edited(self, name: str, shown: Any) -> Any:
+        """Return what a view shows as the edits leave it; None where it shows nothing."""
+        for edit in self.edits:
+            if edit.name == name and shown is not None:
+                shown = edit(shown)
+        return shown
 
     @property
     def current_settings(self) -> RequestSettings:
@@ -309,9 +309,8 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         Raises:
             TypeError: ``chat``, ``question`` or another view is given; views show the turns.
         """
-        if not _VIEWS.isdisjoint(changes):
+        for view in _VIEWS & changes.keys():
             use = "edit_chat, edit_question, map_parts or a view of your own"
-            view = next(filter(_VIEWS.__contains__, changes))
             raise TypeError(f"{view} shows the turns as they are; use {use}")
         return structs.replace(self, **changes)
 
@@ -334,26 +333,24 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         """
         notices, prompt = list(self.notices), self.system_prompt
 
-        def stays(turn: Turn, at: int, block: Thinking) -> bool:
-            key = f"thinking[{at}]"
-            thought = Part("thinking", block.text, message=turn.message, line=block.line, key=key)
-            if asked(function, thought) == block.text:
-                return True
-            why = f"the stage {self.stage or 'that ran'} changed its text, which was signed"
-            notices.append(_forgotten(self.case, turn.message, block, why))
-            return False
+        why = f"the stage {self.stage or 'that ran'} changed its text, which was signed"
 
         def change(turn: Turn) -> Turn:
-            parts = mapped(turn.parts, function)
-            kept = tuple(each for at, each in enumerate(turn.thinking) if stays(turn, at, each))
-            return calls_mapped(structs.replace(turn, parts=parts, thinking=kept), function)
-
-        def describe(path: str, text: str) -> str:
-            return asked(function, Part("description", text, line=tool.line, key=path))
+            parts, kept = mapped(turn.parts, function), []
+            for block, shown in zip(turn.thinking, turn.thoughts, strict=True):
+                part = structs.replace(shown, kind="thinking", text=block.text)
+                if asked(function, part) == block.text:
+                    kept.append(block)
+                else:
+                    notices.append(_forgotten(self.case, turn.message, block, why))
+            return calls_mapped(structs.replace(turn, parts=parts, thinking=tuple(kept)), function)
 
         turns, tools = tuple(map(change, self.turns)), []
         for at, tool in enumerate(self.tools):
-            tools.append(model.mapped_tool(tool, f"tools[{at}]", describe))
+            part = Part("description", "", line=tool.line, key=f"tools[{at}]")
+            said = {"description": tool.description, "parameters": tool.parameters}
+            said = {name: value for name, value in said.items() if value}
+            tools.append(structs.replace(tool, **mapped_json(said, part, function)))
         return structs.replace(
             self,
             turns=turns,
@@ -408,7 +405,8 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         items += _following(items, self)
         turns = (item for item in items if isinstance(item, Turn))
         joined = (each for turn in turns for each in _joined(self.case, turn))
-        notices = (_notice(self.case, item, _reason(why, self)) for item in [*items, *joined])
+        why += f" (the stage {self.stage})" * bool(self.stage)
+        notices = (_notice(self.case, item, why) for item in [*items, *joined])
         return _without(self, items).replace(notices=(*self.notices, *notices))
 
     def replace_turns(
@@ -439,11 +437,10 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         at = next(at for at, turn in enumerate(self.turns) if id(turn) in ids)
         turns[at:at] = made
         if apart := _apart(turns) - _apart(self.turns):
-            name = min(apart)
-            is_asked = any(call.id == name for turn in turns for call in turn.calls)
-            what = f"leave {name!r} without its {'result' if is_asked else 'call'}"
-            raise ValueError(f"replace_turns would {what}; have both in the new turns, or neither")
-        notices = _losses(self.case, gone, made, _reason(why, self)) if why else ()
+            what = f"replace_turns would leave only the call {min(apart)!r}, or only its result"
+            raise ValueError(f"{what}; have both in the new turns, or neither")
+        reason = why + f" (the stage {self.stage})" * bool(self.stage)
+        notices = _losses(self.case, gone, made, reason) if why else ()
         return structs.replace(self, turns=tuple(turns), notices=(*self.notices, *notices))
 
     def edit_chat(self, function: Callable[..., Turns], **options: Any) -> "Conversion":
@@ -460,13 +457,26 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
             ValueError: no stage has chosen a chat view yet.
             TypeError: the function is not at the top of a module.
         """
-        view = edited("chat", self.chat_view, function, options, self.stage)
-        return structs.replace(self, chat_view=view)
+        return self._with_edit("chat", self.chat_view, function, options)
 
     def edit_question(self, function: Callable[..., Parts], **options: Any) -> "Conversion":
         """Do the same for the question; the function takes and returns the parts of it."""
-        view = edited("question", self.question_view, function, options, self.stage)
-        return structs.replace(self, question_view=view)
+        return self._with_edit("question", self.question_view, function, options)
+
+    def _with_edit(self, name: str, view: Any, function: Any, options: Any) -> "Conversion":
+        """Return a copy with one more edit; itself if the stage has already made that edit."""
+        if view is None:
+            raise ValueError(
+                f"edit_{name} needs a {name} view, and no stage has chosen one yet;"
+                f' declare @stage(requires={{"{name}"}})'
+            )
+        if not isinstance(function, FunctionType) or not function.__qualname__.isidentifier():
+            raise TypeError(
+                f"edit_{name} takes a function at the top of a module, because it is sent to other"
+                " processes by its name; give what it needs as options"
+            )
+        edit = Edit(name, function, options, self.stage)
+        return self if edit in self.edits else structs.replace(self, edits=(*self.edits, edit))
 
 
 def parts_of(conversion: Conversion) -> Iterator[Part]:
@@ -562,24 +572,20 @@ def _forgotten(case: Case, message: int | None, block: Thinking, why: str) -> No
     return Notice("thinking.dropped", case.where(block.line, key), why, message, is_warning=False)
 
 
-def _reason(why: str, conversion: Conversion) -> str:
-    """Return a reason with the stage that gives it."""
-    return f"{why} (the stage {conversion.stage})" if conversion.stage else why
-
-
 def _notice(case: Case, item: Droppable, why: str) -> Notice:
     """Return the notice of what is dropped on purpose."""
-    message, content, key, line = None, None, None, 0
     if isinstance(item, Tool | Call):
-        key, line = item_key(case, item), item.line
-    elif isinstance(item, Part):
-        message, content, key, line = item.message, item.content, item.key, item.line
-    else:
-        message, line = item.message, item.parts[0].line if item.parts else 0
-    if key is None and message is not None:
-        key = case.message_key(message)
-    where = case.where(line, key or "")
-    return Notice(DROPPED, where, why, message, content, is_warning=False)
+        where = case.where(item.line, item_key(case, item))
+        return Notice(DROPPED, where, why, is_warning=False)
+    if isinstance(item, Turn):
+        line = item.parts[0].line if item.parts else 0
+        item = Part("text", "", message=item.message, line=line)
+    key = item.key or ""
+    if item.key is None and item.message is not None:
+        key = case.message_key(item.message)
+    return Notice(
+        DROPPED, case.where(item.line, key), why, item.message, item.content, is_warning=False
+    )
 
 
 def item_key(case: Case, item: Tool | Call) -> str:

@@ -73,10 +73,9 @@ def content_of(turn: Turn) -> Content:
 
 def pieces_of(turn: Turn) -> tuple[str | Media, ...]:
     """Return the content of a turn in pieces; none if there is nothing in it."""
-    content = content_of(turn)
-    if isinstance(content, str):
-        return (content,) if turn.parts else ()
-    return content
+    if turn.has_media:
+        return tuple(content_of(turn))
+    return (turn.content,) if turn.parts else ()
 
 
 def part_of(content: str | Media) -> Part:
@@ -95,13 +94,10 @@ def pieces_in(message: ChatMessage) -> tuple[str | Media, ...]:
     content: Any = message.content
     if isinstance(content, str):
         return (content,)
-    is_several = isinstance(content, tuple | list)
-    wrong = (
-        [each for each in content if not isinstance(each, str | Media)] if is_several else [content]
-    )
-    if wrong:
-        what = f"a message of the {message.role} has content of the type {type(wrong[0]).__name__}"
-        raise MultiturnError(f"{what}; it must be text, or a tuple of texts and Media")
+    for each in content if isinstance(content, tuple | list) else (content,):
+        if each is content or not isinstance(each, str | Media):
+            what = f"a message of the {message.role} has content of the type {type(each).__name__}"
+            raise MultiturnError(f"{what}; it must be text, or a tuple of texts and Media")
     return tuple(content)
 
 
@@ -171,12 +167,6 @@ class Origins(Struct, frozen=True, eq=False):
 
     def __eq__(self, other: object) -> bool:
         return other is None or isinstance(other, Origins)
-
-    def __hash__(self) -> int:
-        return hash(None)
-
-    def __repr__(self) -> str:
-        return "Origins(...)"
 
 
 class ProviderRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -278,22 +268,17 @@ def plain_system(prompt: Part | None, guidelines: Iterable[Part]) -> Parts:
     texts = [part for part in guidelines if not model.is_blank(part.text)]
     if not texts:
         return spoken
-    parts = [*(spoken or DEFAULT), _added(GUIDELINES_HEADING)]
+    heading = Part("text", GUIDELINES_HEADING, "\n\n", stage="the provider")
+    parts = [*(spoken or DEFAULT), heading]
     for text in texts:
         if text.path is None or len(texts) == 1:
             parts.append(structs.replace(text, separator="\n\n"))
         else:
-            header = _added(f"=== {text.path} ===", text)
-            parts += (header, structs.replace(text, separator="\n"))
+            name = f"=== {text.path} ==="
+            header = structs.replace(heading, text=name, path=text.path)
+            parts.append(structs.replace(header, resolved_path=text.resolved_path))
+            parts.append(structs.replace(text, separator="\n"))
     return tuple(parts)
-
-
-def _added(text: str, about: Part | None = None) -> Part:
-    """Return a text that no stage has written; ``about`` is the file's part below it."""
-    part = Part("text", text, "\n\n", stage="the provider")
-    if about is None:
-        return part
-    return structs.replace(part, path=about.path, resolved_path=about.resolved_path)
 
 
 def prompt_of(request: ProviderRequest) -> Turns:
@@ -302,16 +287,11 @@ def prompt_of(request: ProviderRequest) -> Turns:
         return request.origins.sent
     given = request.chat_prompt
     chat = None if given is None else tuple(map(turn_of, given))
-    if request.system is not None:
-        system: Parts = (Part("text", request.system),)
-    else:
-        spoken = spoken_prompt(request)
-        prompt = Part("text", spoken) if spoken else None
+    system: Parts = (Part("text", request.system or ""),)
+    if request.system is None:
         guidelines = guidelines_with_files(request) if chat is None else []
-        system = plain_system(
-            prompt,
-            [Part("text", text, path=file.path if file else None) for text, file in guidelines],
-        )
+        texts = [Part("text", text, path=file.path if file else None) for text, file in guidelines]
+        system = plain_system(Part("text", spoken_prompt(request)), texts)
     return as_sent(chat, system, (Part("text", request.question),))
 
 
@@ -345,11 +325,5 @@ def spoken_prompt(request: ProviderRequest) -> str:
 
 def guidelines_with_files(request: ProviderRequest) -> list[tuple[str, InputFile | None]]:
     """Return each guideline with its file, or None for one that is not a file's text."""
-    files = [file for file in request.input_files if file.guideline]
-    found = []
-    for text in request.guidelines:
-        file = next((file for file in files if file.text == text), None)
-        if file is not None:
-            files.remove(file)
-        found.append((text, file))
-    return found
+    files = {file.text: file for file in reversed(request.input_files) if file.guideline}
+    return [(text, files.get(text)) for text in request.guidelines]

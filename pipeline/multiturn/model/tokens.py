@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from multiturn.files.media import Media
-from multiturn.model.request import PreparedRequest, content_of
+from multiturn.model.request import PreparedRequest, pieces_of
 from multiturn.model.turns import Call, Tool
 
 PACKAGE = "bpe_openai"  # carries the tables of OpenAI's tokenizers
@@ -137,7 +137,6 @@ class Sent(NamedTuple):
         media: the images and other media.
         has_data: whether some of the texts are tools or calls, which vendors render in ways of
             their own; they are here as JSON.
-        most_output: the limit of the output; None if there is none.
     """
 
     texts: tuple[str, ...]
@@ -145,7 +144,6 @@ class Sent(NamedTuple):
     messages: int
     media: tuple[Media, ...] = ()
     has_data: bool = False
-    most_output: int | None = None
 
     def size(self, count: Callable[[str], int], overhead: Overhead) -> int:
         """Return how many input tokens it is; ``count`` counts those of a text."""
@@ -168,22 +166,14 @@ def sent_of(request: PreparedRequest) -> Sent:
     for turn in request.spoken:
         data = [*(block.text for block in turn.thinking if block.text), *map(_json, turn.calls)]
         has_data = has_data or bool(data)
-        pieces = content_of(turn) if turn.has_media else (turn.content,) if turn.parts else ()
-        for piece in (*pieces, *data):
+        for piece in (*pieces_of(turn), *data):
             if isinstance(piece, Media):
                 media.append(piece)
                 above = crc32((piece.digest or piece.name).encode(), above)
             else:
                 texts.append(piece)
                 roles.append(f"{turn.role} {above}" if above else turn.role)
-    return Sent(
-        tuple(texts),
-        tuple(roles),
-        messages=len(request.spoken),
-        media=tuple(media),
-        has_data=has_data,
-        most_output=request.settings.max_output_tokens,
-    )
+    return Sent(tuple(texts), tuple(roles), len(request.spoken), tuple(media), has_data)
 
 
 def _json(written: Tool | Call) -> str:

@@ -1,7 +1,7 @@
 """Turns and their parts, which know where their text is from; and checks of them."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from msgspec import Struct, ValidationError, convert, structs
@@ -10,8 +10,6 @@ from multiturn.files.media import Media
 
 if TYPE_CHECKING:
     from multiturn.model.case import TestMessage
-
-Ask = Callable[[str, str], str]  # a JSON path and a text; returns the text anew
 
 
 class Tool(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
@@ -111,11 +109,8 @@ def unpaired(messages: "Iterable[Turn | TestMessage]") -> tuple[int, str, str]:
     for at, message in enumerate(messages):
         if message.answers is not None:
             if message.answers not in asked:
-                return (
-                    at,
-                    message.answers,
-                    "has a result, but is not made before it; correct tool_call_id",
-                )
+                what = "has a result, but is not made before it; correct tool_call_id"
+                return at, message.answers, what
             if message.answers in answered:
                 return at, message.answers, "has two results; keep one of them"
             answered.add(message.answers)
@@ -131,45 +126,6 @@ def unpaired(messages: "Iterable[Turn | TestMessage]") -> tuple[int, str, str]:
     return -1, "", ""
 
 
-def mapped_tool(tool: Tool, key: str, ask: Ask) -> Tool:
-    """Return a tool with its description, and those in its schema, as ``ask`` gives them."""
-
-    def describe(path: str, text: str) -> str:
-        return ask(path, text) if path.endswith(".description") else text
-
-    said = tool.description and ask(f"{key}.description", tool.description)
-    parameters = mapped_values(tool.parameters, f"{key}.parameters", describe, with_keys=False)
-    return structs.replace(tool, description=said, parameters=parameters)
-
-
-def mapped_values(value: Any, path: str, ask: Ask, *, with_keys: bool = True) -> Any:
-    """Return a value of JSON with each string in it, and each key, as ``ask`` gives it.
-
-    Raises:
-        ValueError: two keys become one.
-    """
-    if isinstance(value, str):
-        return ask(path, value)
-    if isinstance(value, list | tuple):
-        items = ((item, f"{path}[{at}]") for at, item in enumerate(value))
-        return [mapped_values(*item, ask, with_keys=with_keys) for item in items]
-    if not isinstance(value, Mapping):
-        return value
-    found: dict[str, Any] = {}
-    for name, child in value.items():
-        below = _below(path, name)
-        new = ask(below, name) if with_keys else name
-        if new in found:
-            raise ValueError(f"two keys of {path} become one: {new[:60]!r}")
-        found[new] = mapped_values(child, below, ask, with_keys=with_keys)
-    return found
-
-
-def _below(path: str, name: str) -> str:
-    """Return the JSON path of a member."""
-    return f"{path}.{name}" if name.isidentifier() else f"{path}[{json.dumps(name)}]"
-
-
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
 
@@ -180,9 +136,8 @@ def is_blank(text: str) -> bool:
 
 
 InTurn = Literal["text", "file", "reference", "media"]
-PartKind = Literal[
-    InTurn, "argument", "description", "thinking"
-]  # these are for ``map_parts`` only
+# The last three are for ``map_parts`` only.
+PartKind = Literal[InTurn, "argument", "description", "thinking"]
 
 
 class Part(Struct, frozen=True, gc=False, repr_omit_defaults=True):
@@ -341,33 +296,28 @@ _Made = TypeVar("_Made", Turn, Part)
 _KINDS: tuple[str, ...] = get_args(InTurn)
 
 
-def check_turns(turns: Any, *, wholly: bool = False) -> None:
-    """Raise a ValueError that says what a stage made, if that is not turns.
-
-    ``wholly`` looks at the types of all fields, not only of what is sent.
-    """
+def check_turns(turns: Any) -> None:
+    """Raise a ValueError that says what a stage made, if that is not turns."""
     for turn in _all_of(Turn, turns):
         if turn.role not in ROLES:
-            choices = ", ".join(ROLES)
-            raise ValueError(f"a turn with the role {turn.role!r}; choose from: {choices}")
-        check_parts(turn.parts, wholly=wholly)
-        if wholly or turn.is_more:
-            _check_fields(turn)
+            raise ValueError(f"a turn with the role {turn.role!r}; choose from: {', '.join(ROLES)}")
+        check_parts(turn.parts)
+        check_fields(turn)
         for name in ("calls", "thinking"):
             if getattr(turn, name) and turn.role != "assistant":
-                what = f"{name} in a turn of the role {turn.role}; they are the assistant's"
-                raise ValueError(what)
+                raise ValueError(
+                    f"{name} in a turn of the role {turn.role}; they are the assistant's"
+                )
         if turn.answers is not None and turn.role != "tool":
             raise ValueError(f"a Turn of the role {turn.role} that answers a call; write role tool")
 
 
-def check_parts(parts: Any, *, wholly: bool = False) -> None:
+def check_parts(parts: Any) -> None:
     """Raise a ValueError that says what a stage made, if that is not parts."""
     for part in _all_of(Part, parts):
         if part.kind not in _KINDS:
             raise ValueError(f"a Part of the kind {part.kind!r}; choose from: {', '.join(_KINDS)}")
-        if wholly or not (isinstance(part.text, str) and isinstance(part.separator, str)):
-            _check_fields(part)
+        check_fields(part)
         media = part.media
         if (part.kind == "media") is not (media is not None):
             raise ValueError(f"a Part of the kind {part.kind!r} whose media is {kind_of(media)}")
@@ -392,8 +342,8 @@ def _all_of(kind: type[_Made], made: Any) -> Iterable[_Made]:
     return made
 
 
-def _check_fields(made: Turn | Part) -> None:
-    """Raise a ValueError that names the first field that has a wrong type."""
+def check_fields(made: Struct) -> None:
+    """Raise a ValueError that names the first field of a struct that has a wrong type."""
     try:
         convert(structs.asdict(made), type(made))
     except ValidationError as error:

@@ -18,7 +18,7 @@ from multiturn.files.finding import Files
 from multiturn.logs import warn, warnings_to
 from multiturn.model import turns as model
 from multiturn.model.case import Case, TestMessage
-from multiturn.model.conversion import Captured, Conversion
+from multiturn.model.conversion import Conversion, captured
 from multiturn.model.request import Origins, ProviderRequest, message_of
 from multiturn.model.turns import Turn
 from multiturn.pipelines.contract import Stage, contract_of, markers_of, read_options
@@ -125,42 +125,39 @@ class Pipeline:
             raise TypeError(f"{what} write pipeline.request(case) or pipeline(Conversion(case))")
         if (sent := conversion.case.sent) is not None:
             tools = conversion.case.tools
-            return conversion.replace(turns=sent, tools=tools, chat_view=Captured())
+            return conversion.replace(turns=sent, tools=tools, chat_view=captured)
         conversion = structs.replace(conversion, markers=self.markers)
         result: Conversion = pipe(conversion, *self.steps)
         try:
-            _show(result, result)
+            _show(result)
         except MultiturnError as error:
             raise placed_in_case(error, conversion.case) from error.__cause__
         except (Exception, SystemExit) as error:
-            step = self._first(conversion, lambda at: _show(result, at)) or self.steps[-1]
+            step = self._first(conversion, _show) or self.steps[-1]
             raise stage_failure(step, error, conversion.case) from error
         if what := loose_in(result):
-            raise self._unpaired_by(conversion, what)
+            raise self._left(conversion, loose_in, what)
         if not _asks(result):
-            raise self._silenced_by(conversion)
+            what = "nothing to answer; let it keep a user message"
+            raise self._left(conversion, lambda at: not _says_something(at), what)
         for notice in result.notices:
             if notice.is_warning:
                 warn(structs.replace(notice, case_id=conversion.case.id))
         return result
 
-    def _unpaired_by(self, conversion: Conversion, what: str) -> MultiturnError:
-        """Return the error for a call without its result, or the other way round."""
-        case, (at, name, wrong) = conversion.case, model.unpaired(conversion.case.input_messages)
-        if wrong:
+    def _left(
+        self, conversion: Conversion, wrong: Callable[[Conversion], Any], what: str
+    ) -> MultiturnError:
+        """Return the error for what is wrong at the end, by a stage or as the case has it."""
+        case, step = conversion.case, self._first(conversion, wrong) or self.steps[0]
+        at, name, unpaired = model.unpaired(case.input_messages)
+        if step is self.steps[0] and at >= 0:
             where = case.where(case.input_messages[at].line, case.message_key(at))
-            return InputError(f"the call {name!r} {wrong}").at(where, case.id)
-        if step := self._first(conversion, loose_in):
-            what = f"the stage {step.name} left {what}"
-        return errors.StageError(what).at(case.where(), case.id)
-
-    def _silenced_by(self, conversion: Conversion) -> MultiturnError:
-        """Return the error for a case in which there is nothing to answer."""
-        case, step = conversion.case, self._first(conversion, lambda at: not _says_something(at))
-        if step is None or step is self.steps[0]:
+            return InputError(f"the call {name!r} {unpaired}").at(where, case.id)
+        if step is self.steps[0] and wrong is not loose_in:
             what = "there is nothing to answer: only system messages have content, if any has"
             return InputError(f"{what}; add a user message").at(case.where(), case.id)
-        what = f"the stage {step.name} left nothing to answer; let it keep a user message"
+        what = f"the stage {step.name} left {what}"
         return errors.StageError(what).at(case.where(), case.id)
 
     def _first(self, conversion: Conversion, wrong: Callable[[Conversion], Any]) -> Step | None:
@@ -261,14 +258,11 @@ class Pipeline:
         return Pipeline(steps, name=self.name)
 
 
-def _show(conversion: Conversion, chosen: Conversion) -> None:
-    """Make the chat and the question of a finished conversion, by the views of another or its own.
+def _show(conversion: Conversion) -> None:
+    """Make the chat and the question, which a conversion keeps.
 
-    It keeps those of its own. A ValueError says what a view made, if that is not turns or parts.
+    A ValueError says what a view made, if that is not turns or parts.
     """
-    if chosen is not conversion:
-        views = {"chat_view": chosen.chat_view, "question_view": chosen.question_view}
-        conversion = structs.replace(conversion, **views)
     chat = () if conversion.chat is None else conversion.chat
     for name, check in (("chat_view", model.check_turns), ("question_view", model.check_parts)):
         try:
@@ -345,9 +339,7 @@ def request_of(conversion: Conversion) -> ProviderRequest:
     if conversion.system_prompt is not None:
         metadata["system_prompt"] = conversion.system_prompt.text
     prompt = None if chat is None else tuple(map(message_of, chat))
-    # Its text may be large: no second copy. It has no media.
-    system = prompt[0].content if prompt and prompt[0].role == "system" else None
-    system = system if isinstance(system, str) else model.joined(conversion.system)
+    system = model.joined(conversion.system)
     return ProviderRequest(
         question=conversion.question,
         guidelines=tuple(

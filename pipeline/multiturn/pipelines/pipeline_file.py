@@ -119,6 +119,9 @@ def _load(source: str | Path, depth: int) -> Pipeline:
         near = errors.nearest(path.name, names)
         hint = f'did you mean "{near}"?' if near else f"choose from: {', '.join(names)}, or a file"
         raise InputError(f"no pipeline {str(source)!r}; {hint}")
+    if depth > _MOST_FILES:
+        what = f"over {_MOST_FILES} pipelines that extend each other"
+        raise InputError(f"{what}; end the circle, if they form one")
     data = _read(str(source))
     return _PipelineFile(str(source), path.resolve(), depth).read(data)
 
@@ -140,69 +143,62 @@ class _PipelineFile:
         self.name = name
         self.path = path
         self.depth = depth  # how many files extend each other before it
+        self.entries: list[_Entry] = []
         self.errors: list[ErrorDetail] = []
+        self.advice = ""
         self.places: dict[tuple[str, str], Place] = {}
 
     @contextmanager
     def collect(self, where: Place) -> Iterator[None]:
-        """Keep the errors of a place, and go on."""
+        """Keep the errors of a place, or of what they name in it, and go on."""
         try:
             yield
+        except PipelineError as error:
+            self.advice = "" if self.errors else error.advice
+            for each in error.errors:
+                nodes = {} if each.step is None else self.entries[each.step].nodes
+                node = nodes.get(each.option or "") or nodes.get("")
+                self.add(each.what, each.where, node.place(self.name) if node else where)
         except MultiturnError as error:
-            found = error.errors if isinstance(error, PipelineError) else (error,)
-            for each in found:
-                self.add(each.what, each.where if any(each.where) else where)
+            self.add(error.what, error.where, where)
 
-    def add(self, what: str, where: Place) -> None:
-        self.errors.append(ErrorDetail(what, where=where))
-
-    def stop(self, what: str, where: Place) -> PipelineError:
-        self.add(what, where)
-        return PipelineError(self.errors)
+    def add(self, what: str, *places: Place) -> None:
+        """Keep an error, at the first place that is one."""
+        self.errors.append(ErrorDetail(what, where=next(filter(any, places), Place())))
 
     def read(self, source: str | bytes) -> Pipeline:
-        top = self.checked(source)
-        keys: dict[str, Node] = top.children
-        if "extends" in keys:
-            entries = self.extended(keys["extends"])
+        with self.collect(Place(self.name)):
+            top = self.checked(source)
+            keys = top.members
+            base = keys.get("extends")
+            stages = [] if base else keys["stages"].children
+            self.entries = self.extended(base) if base else [*map(self.entry, stages)]
             for key in EDITS:
-                edit: Callable[[list[_Entry], Any, Node], None] = getattr(self, key)
-                children = keys[key].children if key in keys else {}
+                edit: Callable[[Any, Node], None] = getattr(self, key)
+                children = keys[key].children if key in keys else ()
                 items = children.items() if isinstance(children, dict) else enumerate(children)
                 for name, node in items:
                     with self.collect(node.key_place(self.name)):
-                        edit(entries, name, node)
-        else:
-            entries = [self.entry(node) for node in keys["stages"].children]
-        advice = ""
-        try:
-            pipeline = Pipeline(entries, name=self.name)
-        except PipelineError as error:
-            advice = "" if self.errors else error.advice
-            for each in error.errors:
-                node = top
-                if each.step is not None:
-                    nodes = {"": keys.get("extends", top), **entries[each.step].nodes}
-                    node = nodes.get(each.option or "", nodes[""])
-                self.add(each.what, node.place(self.name))
-        if self.errors:
-            raise PipelineError(self.errors, advice)
-        for entry in entries:
-            for option, node in entry.nodes.items():
-                place = Place(self.name, node.key_place(self.name).line)
-                self.places[entry.name, option] = place
-        pipeline.places = self.places
-        return pipeline
+                        edit(name, node)
+            with self.collect((base or top).place(self.name)):
+                pipeline = Pipeline(self.entries, name=self.name)
+            if not self.errors:
+                for entry in self.entries:
+                    for option, node in entry.nodes.items():
+                        place = Place(self.name, node.key_place(self.name).line)
+                        self.places[entry.name, option] = place
+                pipeline.places = self.places
+                return pipeline
+        raise PipelineError(self.errors, self.advice)
 
     def checked(self, source: str | bytes) -> Node:
         """Return the one mapping of the file, its keys checked for what can be in them."""
         documents = list(read_documents(source, self.name))
         keys = documents[0].children if documents else None
         if isinstance(keys, dict) and not SUITE_KEYS.isdisjoint(keys):
-            raise self.stop(_A_SUITE, documents[0].place(self.name))
+            raise InputError(_A_SUITE, where=documents[0].place(self.name))
         if len(documents) != 1 or not isinstance(keys, dict):
-            what = 'a pipeline is one mapping, with "stages" or "extends"'
-            raise self.stop(what, Place(self.name))
+            raise InputError('a pipeline is one mapping, with "stages" or "extends"')
         (top,) = documents
         for key, node in keys.items():
             if key not in KEYS:
@@ -213,13 +209,9 @@ class _PipelineFile:
             elif node.value == []:
                 self.add(f'"{key}" must be a list with at least one entry', node.place(self.name))
         if ("stages" in keys) == ("extends" in keys):
-            raise self.stop('a pipeline has either "stages" or "extends"', top.place(self.name))
-        try:
-            read_as(top, PipelineKeys, where=self.name)
-        except MultiturnError as error:
-            is_bare = re.match(r"insert\[\d+\] must be a mapping", error.what)
-            hint = "; write {stage: my_stages:mine, after: resolve_segments}" if is_bare else ""
-            raise self.stop(error.what + hint, error.where) from None
+            what = 'a pipeline has either "stages" or "extends"'
+            raise InputError(what, where=top.place(self.name))
+        read_as(top, PipelineKeys, where=self.name)
         return top
 
     def entry(self, node: Node) -> _Entry:
@@ -227,13 +219,13 @@ class _PipelineFile:
         name, options = node.value, None
         if isinstance(name, dict) and len(name) == 1:
             ((name, options),) = node.children.items()
-        nodes = {} if options is None or options.value is None else options.children
-        if not isinstance(nodes, dict):
-            self.add("options must be a mapping", (options or node).place(self.name))
-            nodes = {}
+        nodes = {} if options is None or options.is_null else options.children
         with self.collect(node.place(self.name)):
             if not isinstance(name, str):
                 raise InputError("a stage is its name, or its name with a mapping of options")
+            if not isinstance(nodes, dict):
+                where = (options or node).place(self.name)
+                raise InputError("options must be a mapping", where=where)
             stage = find_stage(name, self.path.parent)
             values = {key: child.value for key, child in nodes.items()}
             return _Entry(stage, values, {"": node, **nodes})
@@ -242,40 +234,33 @@ class _PipelineFile:
     def extended(self, node: Node) -> list[_Entry]:
         """Return the entries of the pipeline that this one extends."""
         with self.collect(node.place(self.name)):
-            base: str | Path = node.value
-            if base not in pipeline_names():
-                check_path(node.value)
-                base = Path(self.name).parent / base
-                if self.depth >= _MOST_FILES:
-                    what = f"over {_MOST_FILES} pipelines that extend each other"
-                    raise InputError(f"{what}; end the circle, if they form one")
-            pipeline = _load(base, self.depth + 1)
-            here = Place(self.name, node.line)
-            is_file = base not in pipeline_names()
+            is_file = node.value not in pipeline_names()
+            base = Path(self.name).parent / node.value if is_file else node.value
+            pipeline, here = _load(base, self.depth + 1), Place(self.name, node.line)
             self.places |= {key: p if is_file else here for key, p in pipeline.places.items()}
             return [_Entry(step.stage, step.options) for step in pipeline.steps]
-        raise PipelineError(self.errors)  # an edit of nothing would only add to them
+        raise PipelineError([])  # an edit of nothing would only add to the errors
 
-    def replace(self, entries: list[_Entry], name: str, node: Node) -> None:
-        entries[position(entries, name)] = self.entry(node)
+    def replace(self, name: str, node: Node) -> None:
+        self.entries[position(self.entries, name)] = self.entry(node)
 
-    def insert(self, entries: list[_Entry], _: Any, node: Node) -> None:
+    def insert(self, _: Any, node: Node) -> None:
         keys = node.children
         beside = keys.get("after") or keys.get("before") or node
         with self.collect(beside.place(self.name)):
-            at = insertion(entries, node.value.get("after"), node.value.get("before"))
-            entries.insert(at, self.entry(keys["stage"]))
+            at = insertion(self.entries, node.value.get("after"), node.value.get("before"))
+            self.entries.insert(at, self.entry(keys["stage"]))
 
-    def configure(self, entries: list[_Entry], name: str, node: Node) -> None:
-        at = position(entries, name)
+    def configure(self, name: str, node: Node) -> None:
+        at = position(self.entries, name)
         if not isinstance(node.children, dict):
             raise InputError(f'the options of "{name}" must be a mapping')
-        old = entries[at]
+        old = self.entries[at]
         options = {**old.options, **node.value}
-        entries[at] = _Entry(old.stage, options, {**old.nodes, **node.children})
+        self.entries[at] = _Entry(old.stage, options, {**old.nodes, **node.children})
 
-    def remove(self, entries: list[_Entry], _: Any, node: Node) -> None:
-        del entries[position(entries, node.value)]
+    def remove(self, _: Any, node: Node) -> None:
+        del self.entries[position(self.entries, node.value)]
 
 
 def _stand_in(name: str) -> Stage:

@@ -1,7 +1,7 @@
 """A stage with its options: running it, checking what it made, and what is said when it fails."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from operator import attrgetter, is_not
 from time import perf_counter
 from typing import Any
@@ -10,12 +10,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import MultiturnError, StageError, end_fork, line_of
-from multiturn.logs import Notice, debug, is_debugging
+from multiturn.logs import debug, is_debugging
 from multiturn.model import conversion as conversions
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
-from multiturn.model.settings import RequestSettings
-from multiturn.model.turns import Tool, Turns, check_parts, check_turns, kind_of
+from multiturn.model.turns import check_fields, check_parts, check_turns
 from multiturn.pipelines.contract import Stage, contract_of, ordered_facts
 from multiturn.pipelines.registry import find_stage, pickled_stage
 
@@ -24,58 +23,45 @@ SHIPPED = "multiturn_stages."
 
 
 _texts = attrgetter("turns", "guidelines", "system_prompt")
-_others = attrgetter("case", "tools", "settings", "notices", "chat_view", "question_view")
-
-_Look = Callable[[Conversion], bool]
 
 
-def _no_files(conversion: Conversion) -> bool:
+def _has_no_files(conversion: Conversion) -> bool:
     return not any(part.kind == "file" for turn in conversion.turns for part in turn.parts)
 
 
 def _references_have_guidelines(conversion: Conversion) -> bool:
-    references = {
-        part.resolved_path
-        for turn in conversion.turns
-        for part in turn.parts
-        if part.kind == "reference"
-    }
+    parts = [part for turn in conversion.turns for part in turn.parts]
+    references = {part.resolved_path for part in parts if part.kind == "reference"}
     return references <= {part.resolved_path for part in conversion.guidelines}
 
 
-# How a declared fact can be seen in what a stage returns, and what is wrong if it is not true.
-# The others cannot be seen: a case may have no files, and texts may pose as markers on request.
-_PROVIDED: Mapping[str, tuple[_Look, str]] = {
-    "turns": (lambda it: bool(it.turns) or not it.case.input_messages, "there are no turns"),
-    "guidelines": (_references_have_guidelines, "a reference is left without its guideline"),
-    "text": (_no_files, "an attached file is left that is not text"),
-    "chat": (lambda it: it.chat_view is not None, "there is no chat_view"),
-    "visible_turns": (
-        lambda it: all(turn.says_something for turn in it.turns),
-        "a turn without content is left",
-    ),
-    "question": (lambda it: it.question_view is not None, "there is no question_view"),
-}
-_CONSUMED: Mapping[str, tuple[_Look, str]] = {
-    "turns": (lambda it: not it.turns, "turns are left"),
-    "files": (_no_files, "an attached file is left that is not text"),
-    "guidelines": (lambda it: not it.guidelines, "guidelines are left"),
-    "chat": (lambda it: it.chat_view is None, "there is still a chat_view"),
-    "question": (lambda it: it.question_view is None, "there is still a question_view"),
+# How it can be seen in what a stage returns that a declared fact is true. The others cannot be
+# seen: a case may have no files, and texts may pose as markers on request.
+_SEEN: Mapping[str, Callable[[Conversion], bool]] = {
+    "provides turns": lambda it: bool(it.turns) or not it.case.input_messages,
+    "provides guidelines": _references_have_guidelines,
+    "provides text": _has_no_files,
+    "provides chat": lambda it: it.chat_view is not None,
+    "provides visible_turns": lambda it: all(turn.says_something for turn in it.turns),
+    "provides question": lambda it: it.question_view is not None,
+    "consumes turns": lambda it: not it.turns,
+    "consumes files": _has_no_files,
+    "consumes guidelines": lambda it: not it.guidelines,
+    "consumes chat": lambda it: it.chat_view is None,
+    "consumes question": lambda it: it.question_view is None,
 }
 
 
-def _broken_word(stage: Stage, made: Conversion) -> str:
-    """Return the first fact that a stage declares and that is not true; empty if all are."""
+def _check_facts(stage: Stage, made: Conversion) -> None:
+    """Raise a ValueError that names the first fact that a stage declares and that is not true."""
     if contract := contract_of(stage):
+        words = [f"provides {fact}" for fact in ordered_facts(contract.provides)]
         consumed = contract.consumes - contract.provides
-        declared = ("provides", contract.provides, _PROVIDED), ("consumes", consumed, _CONSUMED)
-        for verb, facts, known in declared:
-            for fact in ordered_facts(facts & known.keys()):
-                is_true, what = known[fact]
-                if not is_true(made):
-                    return f"declares that it {verb} {fact}, but {what}"
-    return ""
+        words += [f"consumes {fact}" for fact in ordered_facts(consumed)]
+        for declared in words:
+            if declared in _SEEN and not _SEEN[declared](made):
+                what = f"declares that it {declared}, which is not true of what it returned;"
+                raise ValueError(f"{what} docs/stages.md says what is true then")
 
 
 def check_made(before: Conversion, after: Any, stage: Stage) -> None:
@@ -87,20 +73,16 @@ def check_made(before: Conversion, after: Any, stage: Stage) -> None:
     if not isinstance(after, Conversion):
         hint = "Maybe you forgot to return what conversion.replace() gives?"
         raise ValueError(f"returned {type(after).__name__} instead of a Conversion. {hint}")
-    # Most stages leave most of these as they are, which the identity tells at no cost.
     is_new = any(map(is_not, _texts(after), _texts(before)))
     try:
+        check_fields(after)
         if is_new:
-            check_turns(after.turns, wholly=True)
-            check_parts(after.guidelines, wholly=True)
-            if after.system_prompt is not None:
-                check_parts((after.system_prompt,), wholly=True)
-        if any(map(is_not, _others(after), _others(before))):
-            _check_others(after)
+            check_turns(after.turns)
+            check_parts(after.guidelines)
+            check_parts((after.system_prompt,) if after.system_prompt else ())
     except ValueError as error:
         raise ValueError(f"returned {error}") from None
-    if what := _broken_word(stage, after):
-        raise ValueError(what)
+    _check_facts(stage, after)
     is_new |= after.tools is not before.tools
     if is_new and before.turns and before.tools and (left := _unknown(after) - _unknown(before)):
         what = f"left a call of {min(left)!r}, which is not among the tools"
@@ -119,7 +101,12 @@ def _accounted(before: Conversion, after: Conversion, stage: str) -> Conversion:
     if after.settings != before.settings:
         keys.append((None, None))
     if before.turns and after.turns is not before.turns:
-        keys += _gone(before.turns, after.turns)
+        kept = {turn.message for turn in after.turns} | {None}
+        keys += ((turn.message, None) for turn in before.turns if turn.message not in kept)
+        parts = {part.origin for turn in after.turns for part in turn.parts}
+        media = (part for turn in before.turns for part in turn.parts if part.media is not None)
+        lost = (part for part in media if part.message is not None and part.origin not in parts)
+        keys += ((part.message, part.content) for part in lost)
         messages = conversions.altered(conversions.by_message(before.turns), after.turns)
         keys += ((message, what) for message, what, _ in messages)
     if before.turns and after.tools is not before.tools:
@@ -130,50 +117,18 @@ def _accounted(before: Conversion, after: Conversion, stage: str) -> Conversion:
     )
 
 
-def _gone(before: Turns, after: Turns) -> Iterator[tuple[int, int | None]]:
-    """Yield the messages that are gone, and media that are, by their message and content."""
-    kept = {turn.message for turn in after}
-    parts = {part.origin for turn in after for part in turn.parts}
-    for turn in before:
-        if turn.message is not None and turn.message not in kept:
-            yield turn.message, None
-        for part in turn.parts:
-            if part.media is not None and part.message is not None and part.origin not in parts:
-                yield part.message, part.content
-
-
 def _signed(before: Conversion, after: Conversion, stage: str) -> Conversion:
     """Return a Conversion with a stage's name on each text that is new."""
     texts = _texts(before)
     if _texts(after) == texts or not any(texts):  # the first stage reads the suite
         return after
-    known = conversions.texts_by_origin(conversions.parts_of(before))
-    calls, kept = conversions.calls_of(before.turns), set(map(id, before.turns))
-    turns = tuple(
-        turn if id(turn) in kept else conversions.signed_turn(turn, known, calls, stage)
-        for turn in after.turns
+    sign, prompt = conversions.signing(conversions.parts_of(before), stage), after.system_prompt
+    return replace(
+        after,
+        turns=conversions.signed_turns(after.turns, before.turns, sign, stage),
+        guidelines=tuple(map(sign, after.guidelines)),
+        system_prompt=sign(prompt) if prompt else None,
     )
-    guidelines = conversions.signed(after.guidelines, known, stage)
-    if (prompt := after.system_prompt) is not None:
-        (prompt,) = conversions.signed((prompt,), known, stage)
-    return replace(after, turns=turns, guidelines=guidelines, system_prompt=prompt)
-
-
-def _check_others(conversion: Conversion) -> None:
-    """Raise a ValueError if something beside the texts has a wrong type."""
-    wanted: list[tuple[Any, type]] = [(conversion.case, Case)]
-    if conversion.settings is not None:
-        wanted.append((conversion.settings, RequestSettings))
-    for several, each in ((conversion.tools, Tool), (conversion.notices, Notice)):
-        items = several if isinstance(several, tuple | list) else [several]
-        wanted += [(item, each) for item in items]
-    for value, kind in wanted:
-        if not isinstance(value, kind):
-            raise ValueError(f"{kind_of(value)} in place of a {kind.__name__}")
-    views = {"chat_view": conversion.chat_view, "question_view": conversion.question_view}
-    for name, view in views.items():
-        if view is not None and not callable(view):
-            raise ValueError(f"{kind_of(view)} as {name}, which is called with the Conversion")
 
 
 class Step(Struct, frozen=True):

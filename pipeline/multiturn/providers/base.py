@@ -255,8 +255,7 @@ class TargetProvider:
             return sent_of(wire.prepared)
         request = wire.request
         tools = request.tools if "calls" in self.accepts else ()  # a transcript has calls only
-        messages, settings = prompt_of(request), request.settings
-        return sent_of(PreparedRequest(messages=messages, tools=tools, settings=settings))
+        return sent_of(PreparedRequest(messages=prompt_of(request), tools=tools))
 
     def tokens(self, wire: Wire) -> Tokens:
         """Return how many input tokens a request is; about, where that is not known."""
@@ -267,7 +266,7 @@ class TargetProvider:
             sent.size(texts.count, self.overhead) + sum(filter(None, images)),
             is_exact=is_known and not (sent.has_data or sent.media),
             media=images.count(None),
-            most_output=sent.most_output,
+            most_output=(wire.prepared or wire.request).settings.max_output_tokens,
         )
 
     @property

@@ -131,7 +131,7 @@ def _run_stage(
         pytest.fail(f"{step.name} gives something else when it runs twice")
     if (what := loose_in(once)) and not loose_in(conversion):
         pytest.fail(f"{step.name} left {what}")
-    views = once.chat_view, once.question_view
+    views = once.chat_view, once.question_view, once.edits
     try:
         again = pickle.loads(pickle.dumps(views))  # noqa: S301 - of what was pickled here
     except (pickle.PicklingError, AttributeError, TypeError) as error:
