@@ -13,7 +13,7 @@ DOCS := .venv-docs
 ANY_VERSION := tests/tools/test_sdks.py tests/providers/test_headers.py tests/providers/test_vendor_failures.py tests/test_batch.py \
 	tests/test_cli.py tests/test_check.py tests/test_defaults.py tests/providers/test_calls.py tests/providers/test_wire.py tests/test_count_tokens.py
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-LOCK := .venv-lock/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+LOCK := .venv-lock/bin/uv pip compile --quiet --universal --generate-hashes --no-strip-extras --python-version 3.11 \
 	--custom-compile-command 'make lock' $(UPGRADE)
 
 # Every process of a test would compile all of multiturn.
