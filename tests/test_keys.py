@@ -297,7 +297,7 @@ def test_without_redact_a_key_is_an_error(tmp_path: Path) -> None:
 
 
 def test_answers_are_redacted(tmp_path: Path) -> None:
-    result = {"suite": "a.yaml", "id": "a", "response": f"It is {KEY}."}
+    result = {"suite": "a.yaml", "id": "a", "target": "echo", "response": f"It is {KEY}."}
     result["raw_request"] = {"question": "Hi", "guidelines": [], "chat_prompt": None}  # type: ignore[assignment]
     (tmp_path / "r.jsonl").write_text(json.dumps(result))
     done = run("import", "r.jsonl", "--answers", "--redact", folder=tmp_path)

@@ -289,7 +289,7 @@ def test_the_page_shows_the_messages_and_repairs_of_the_target(folder: Path) -> 
     options = ("a.eval.yaml", "--case", "search", "--target", "claude", "--output", "page.html")
     run(folder, "report", *options)
     data = data_of((folder / "page.html").read_text())
-    assert '"providers":["claude"]' in data
+    assert '"target":"claude"' in data
     assert "A1: sent a tool message as a user message" in data
     assert '"max_tokens":50' in data
 

@@ -325,5 +325,9 @@ def spoken_prompt(request: ProviderRequest) -> str:
 
 def guidelines_with_files(request: ProviderRequest) -> list[tuple[str, InputFile | None]]:
     """Return each guideline with its file, or None for one that is not a file's text."""
-    files = {file.text: file for file in reversed(request.input_files) if file.guideline}
-    return [(text, files.get(text)) for text in request.guidelines]
+    files = [file for file in request.input_files if file.guideline]
+    found = []
+    for text in request.guidelines:
+        at = next((at for at, file in enumerate(files) if file.text == text), None)
+        found.append((text, None if at is None else files.pop(at)))
+    return found
