@@ -53,9 +53,11 @@ def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
     """Yield each value of a file, with its line if the first one that is not blank is an object."""
     file.seek(0)
     lines = iter(lambda: file.readline(MAX_CASE_LINE), b"")
-    first = next(filter(None, (line.removeprefix(BOM_UTF8).strip() for line in lines)), b"")
+    stripped = (line.removeprefix(BOM_UTF8).strip() for line in lines)
+    ends = next(((line[:1], line[-1:]) for line in stripped if line), None)
+    del lines, stripped  # they hold the first line, which may be large
     file.seek(0)
-    if first[:1] != b"{" or first[-1:] != b"}":
+    if ends != (b"{", b"}"):
         yield Place(name), _whole(file.read(MAX_CASE_LINE + 1), name)
         return
     for found in read_json_lines(file, name):
