@@ -38,6 +38,7 @@ from multiturn import (
     send,
 )
 from multiturn.logs import warnings_to
+from multiturn.suites.plain import plain_mapping
 from multiturn.traces import given as reading
 
 SPEC = load_pipeline("spec")
@@ -319,22 +320,19 @@ LINES = st.fixed_dictionaries(
 @settings(max_examples=400)
 @drawn(LINES)
 def test_a_line_of_texts_is_read_as_by_the_reader_of_suites(line: dict[str, Any]) -> None:
-    shared = Case(id="1", input_messages=())
-    plain = reading._plain(line)
+    plain = plain_mapping(line)
     if plain is not None:
         said: list[Notice] = []
         with warnings_to(said.append):
-            read = reading._read(line, shared)
-        fields = {name: getattr(shared, name) for name in Case.__struct_fields__}
-        assert (Case(**{**fields, **plain}), said) == (read, [])
+            read = reading._read(line, Case(id=plain.id or "1", input_messages=()))
+            assert case_of(line) == read
+        assert said == []
 
 
 def test_most_lines_of_texts_are_read_quickly() -> None:
-    assert reading._plain(HELLO) is not None
-    assert reading._plain({"id": "x", **HELLO}) == {
-        "id": "x",
-        "input_messages": case_of(HELLO).input_messages,
-    }
+    plain = plain_mapping({"id": "x", **HELLO})
+    assert plain is not None
+    assert (plain.id, plain.messages) == ("x", case_of(HELLO).input_messages)
 
 
 def test_tools_are_read_once_for_all_calls(monkeypatch: pytest.MonkeyPatch) -> None:

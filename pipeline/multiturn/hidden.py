@@ -18,14 +18,26 @@ _MAY_HIDE = (
     "\U000e0000-\U000e0fff])"
 )
 _DIRECTIONS = {"\u200e": {"L"}, "\u200f": {"R", "AL"}, "\u061c": {"R", "AL"}}
+_ASCII = bytes(range(128))
 MOST_HIDDEN = 1_000
 _LONGEST = 16  # characters; the longest sequence that has a use is one of ten
+
+
+def others_than(seen: bytes, text: bytes) -> set[str]:
+    """Return each character of a text in UTF-8 once, but for some bytes of ASCII.
+
+    They are few, and a search among them is much faster than one in the whole text.
+    """
+    return {*text.translate(None, seen).decode("utf-8", "surrogatepass")}
 
 
 @lru_cache(8)  # many cases have the same guidelines
 def hidden_in(text: str) -> tuple[int, ...]:
     """Return the first thousand indexes of what nobody sees in a text, and has no use there."""
-    if text.isascii() or all(_has_use(text, at.start()) for at in re.finditer(_MAY_HIDE, text)):
+    others = others_than(_ASCII, text.encode("utf-8", "surrogatepass"))
+    if not re.search(_MAY_HIDE, "".join(others)):
+        return ()
+    if all(_has_use(text, at.start()) for at in re.finditer(_MAY_HIDE, text)):
         return ()
     return tuple(islice(_each_hidden(text), MOST_HIDDEN))
 

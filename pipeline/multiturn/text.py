@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from multiturn.hidden import hidden_in
+from multiturn.hidden import hidden_in, others_than
 
 _EMOJI = "©®‼⁉™ℹ←-\u27ff\u2900-⯿〰〽㊗㊙\U0001f000-\U0001faff"  # noqa: RUF001 - as they are
 _WIDEST = 88  # of a line of a repr
@@ -55,12 +55,9 @@ def may_have_unseen(text: bytes) -> bool:
     >>> may_have_unseen("→ naïve".encode()), may_have_unseen("☺️".encode())
     (False, True)
     """
-    others = text.translate(None, _SEEN_ASCII)
-    if not others:
-        return False
     # Spaces keep the characters apart: next to each other, some would count as one visible sign.
-    apart = " ".join({*others.decode("utf-8", "surrogatepass")})
-    return unseen().search(apart) is not None
+    apart = " ".join(others_than(_SEEN_ASCII, text))
+    return bool(apart) and unseen().search(apart) is not None
 
 
 def utf8(text: str) -> str:

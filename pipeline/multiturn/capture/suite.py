@@ -39,6 +39,8 @@ _SNAPSHOT = "\nchat_prompt:"
 class CapturedSuite(SuiteReader):
     """Reads a file of captured requests."""
 
+    is_captured = True
+
     def read(self, lines: Lines | None = None) -> Iterator[SuiteItem]:
         """Yield what the suite has, once its texts are found in the files of the root."""
         with open_suite(self.source, self.name) as file:

@@ -3,14 +3,14 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
 from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, is_deeper
 from multiturn.documents.yaml_reader import read_integer
-from multiturn.errors import InputError, MultiturnError, Place, quoted
+from multiturn.errors import InputError, Place, quoted
 
 # In bytes: a case of 10 million characters, whatever they are, and 50 MB of media in base64.
 MAX_CASE_LINE = 110_000_000
@@ -45,14 +45,27 @@ def split_lines(file: BinaryIO, size: int) -> Iterator[Lines]:
 
 
 def read_json_lines(
-    file: BinaryIO, name: str, lines: Lines | None = None
-) -> Iterator[Node | MultiturnError]:
-    """Yield the value of each line that is not blank, or what is wrong with it."""
+    file: BinaryIO,
+    name: str,
+    lines: Lines | None = None,
+    read_at_once: Callable[[bytes, Mark], Any] = lambda line, mark: None,
+) -> Iterator[Any]:
+    """Yield the value of each line that is not blank, or what is wrong with it.
+
+    Args:
+        file: has the lines.
+        name: what errors call it.
+        lines: which of them; None for all.
+        read_at_once: returns what is yielded of a line, or None for a ``Node`` or an error.
+    """
     position, end, number = lines or Lines()
     file.seek(position)
     while (end is None or position < end) and (line := file.readline(MAX_CASE_LINE)):
         number += 1
         position += len(line)
+        if (found := read_at_once(line, Mark(number - 1))) is not None:
+            yield found
+            continue
         where = Place(name, number)
         try:
             if len(line) == MAX_CASE_LINE and not line.endswith(b"\n"):

@@ -214,7 +214,7 @@ def read_documents(
     data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
     reader = Reader(Source(data, name), most_values, repeats)
     for event in reader.roots():
-        yield reader.node(event)
+        yield reader.value(event)
 
 
 class Reader:
@@ -249,6 +249,13 @@ class Reader:
         """Return the next event; an error of libyaml has its place."""
         try:
             return self.next_event()
+        except yaml.YAMLError as error:
+            raise yaml_error(error, self.source) from None
+
+    def value(self, event: Any) -> Node:
+        """Build the value that begins with an event; an error of libyaml has its place."""
+        try:
+            return self.node(event)
         except yaml.YAMLError as error:
             raise yaml_error(error, self.source) from None
 
@@ -313,7 +320,7 @@ class Reader:
         """Build a list."""
         if event.tag is not None:
             self.check_tag(event, "seq")
-        next_event, read = self.event, self.node
+        next_event, read = self.next_event, self.node
         children = []
         while (item := next_event()).__class__ is not SequenceEndEvent:
             children.append(read(item))
@@ -323,11 +330,19 @@ class Reader:
         """Build a mapping with text keys, each there once."""
         if event.tag is not None:
             self.check_tag(event, "map")
-        next_event, read = self.event, self.node
+        next_event, read = self.next_event, self.node
         children: dict[str, Node] = {}
         merged: list[Node] = []
         while (key := next_event()).__class__ is not MappingEndEvent:
-            name = self.new_key(key, children)
+            is_plain = (
+                key.__class__ is ScalarEvent
+                and key.anchor is None
+                and key.tag is None
+                and self.original is None
+                and key.value != MERGE
+                and key.value not in children
+            )  # as nearly all keys are
+            name = key.value if is_plain else self.new_key(key, children)
             child = read(next_event())
             if name is MERGE:
                 merged += self.mappings(child)

@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from types import FunctionType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, structs
 
@@ -175,6 +174,22 @@ DROPPED = "text.dropped"  # the event of what a stage drops on purpose
 
 _VIEWS = frozenset(("chat", "question", "transcript", "input_files"))
 
+_Shown = TypeVar("_Shown")
+
+
+class _Once(Generic[_Shown]):
+    """A property that is made once; functools' takes a lock each time, before Python 3.12."""
+
+    def __init__(self, make: Callable[[Any], _Shown]) -> None:
+        self._make, self.__doc__ = make, make.__doc__
+
+    def __get__(self, conversion: Any, _: type | None = None) -> _Shown:
+        if conversion is None:
+            return self  # type: ignore[return-value]  # as documentation asks for it
+        made = vars(conversion)[self._make.__name__] = self._make(conversion)
+        return made
+
+
 # A view is a frozen struct that is called with a conversion, so that it compares and pickles.
 ChatView = Callable[["Conversion"], Turns | None]
 QuestionView = Callable[["Conversion"], Parts]
@@ -221,24 +236,24 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
 
     __repr__ = brief
 
-    @cached_property
+    @_Once
     def chat(self) -> Turns | None:
         """The turns an API receives; None without a view, or where the view leaves them out."""
         view = self.chat_view
         return None if view is None else self._edited("chat", view(self))
 
-    @cached_property
+    @_Once
     def transcript(self) -> Parts:
         """The parts of the question; none without a view."""
         view = self.question_view
         return () if view is None else self._edited("question", view(self))
 
-    @cached_property
+    @_Once
     def question(self) -> str:
         """The transcript, as text; empty without a view."""
         return model.joined(self.transcript)
 
-    @cached_property
+    @_Once
     def system(self) -> Parts:
         """The system message in the pipeline's own form; none if there is nothing to say.
 
@@ -275,13 +290,13 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         """The chat; without one, the messages that are sent in its place."""
         return as_sent(self.chat, self.system, self.transcript, ())
 
-    @property
+    @_Once
     def sent(self) -> Turns:
         """The messages that an API is sent, before the repairs that its own rules require."""
         default = DEFAULT if self.case.sent is None else ()
         return as_sent(self.chat, self.system, self.transcript, default)
 
-    @cached_property
+    @_Once
     def input_files(self) -> tuple[InputFile, ...]:
         """Each attached file once, as the first message that attaches it has it; and all media."""
         attached = [

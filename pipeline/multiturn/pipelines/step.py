@@ -23,6 +23,7 @@ SHIPPED = "multiturn_stages."
 
 
 _texts = attrgetter("turns", "guidelines", "system_prompt")
+_signed_and_accounted = attrgetter("turns", "guidelines", "system_prompt", "tools", "settings")
 
 
 def _has_no_files(conversion: Conversion) -> bool:
@@ -157,8 +158,9 @@ class Step(Struct, frozen=True):
         Raises:
             MultiturnError: the stage's own error, or one that names the stage.
         """
-        start, case, forks = perf_counter(), conversion.case, len(_FORKS)
+        case, forks, is_logged = conversion.case, len(_FORKS), is_debugging()
         stage, name = self.stage, self.stage.__name__
+        start = perf_counter() if is_logged else 0
         given = replace(conversion, stage=name)
         try:
             result = stage(given, **self.options)
@@ -169,14 +171,14 @@ class Step(Struct, frozen=True):
         finally:
             if len(_FORKS) != forks:
                 end_fork(f"the stage {name}")
-        try:
-            if is_tried or not stage.__module__.startswith(SHIPPED):
+        if is_tried or not stage.__module__.startswith(SHIPPED):
+            try:
                 check_made(conversion, result, stage)
-        except ValueError as error:
-            raise StageError(f"the stage {name} {error}").at(case.where(), case.id) from None
-        if result is not given:
+            except ValueError as error:
+                raise StageError(f"the stage {name} {error}").at(case.where(), case.id) from None
+        if any(map(is_not, _signed_and_accounted(result), _signed_and_accounted(conversion))):
             result = _accounted(conversion, _signed(conversion, result, name), name)
-        if is_debugging():
+        if is_logged:
             time = round((perf_counter() - start) * 1000, 3)
             debug("stage.done", stage=name, suite=case.suite, case=case.id, ms=time)
         return result

@@ -1,7 +1,6 @@
 """From the node of a case to the case, with what its suite gives to all."""
 
 import os
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -20,20 +19,14 @@ from multiturn.model.settings import SETTINGS, RequestSettings, SettingsKeys, se
 from multiturn.model.turns import ROLES
 from multiturn.suites import calls
 from multiturn.suites.dialects import Dialect
-from multiturn.suites.keys import KeyCheck, value_at
+from multiturn.suites.keys import OF_CASES, KeyCheck, value_at
 from multiturn.suites.media import check_segment, size_of_data
 from multiturn.suites.messages import WrittenMessage, path_as_written
+from multiturn.suites.plain import MAX_PLAIN, PlainCase, may_be_path, plain_messages
 from multiturn.suites.schema import CaseKeys, MetadataKeys
 
 _PATH_AS_TEXT = "suite.path_as_text"
-_PATH = re.compile(r"\S*(?:/\S*|\.\w+)")
-_LONGEST = 1000
 _URL = "file://"
-
-
-def may_be_path(text: str) -> bool:
-    """Return whether a text looks like a path; quick, as each text is asked for."""
-    return len(text) <= _LONGEST and _PATH.fullmatch(text) is not None
 
 
 def warn_of_path(text: Node, files: Files, check: KeyCheck, label: str, advice: str) -> None:
@@ -59,7 +52,7 @@ def warn_of_file_key(content: Node, check: KeyCheck, label: str) -> None:
 
 ATTACH = "to attach it, write {{type: file, value: {path}}}"
 AS_GUIDELINE = "attach it in a message, and let guideline_patterns match it"
-_ONLY_MESSAGES = {"id", "input_messages"}
+_ALONE = {"id", "input_messages"}
 _JSON_KEYS = ("metadata", "execution", "outcome", "expected_messages")  # of any values
 
 
@@ -84,8 +77,10 @@ class CaseReader:
             given = self._given(head, case, "")
         return structs.replace(case, guideline_patterns=patterns, **given)
 
-    def case_id(self, node: Node, label: str) -> str | None:
+    def case_id(self, node: Node | PlainCase, label: str) -> str | None:
         """Return a case's id as it is written; None if it has none."""
+        if isinstance(node, PlainCase):
+            return node.id
         if not isinstance(node.children, dict):
             raise InputError("a case must be a mapping", where=node.place(self.name, label))
         given = node.children.get("id")
@@ -98,27 +93,46 @@ class CaseReader:
         what = "id must be text that is not blank"
         raise InputError(what, where=given.place(self.name, label))
 
+    def plain_case(self, plain: PlainCase, case_id: str, shared: Case) -> Case:
+        """Return a case that has nothing but messages."""
+        if plain.key != "input_messages":
+            self.dialect.read_as[plain.key] = "input_messages"
+        messages = plain.messages
+        return structs.replace(shared, id=case_id, input_messages=messages, line=plain.line)
+
     def case(self, node: Node, case_id: str, shared: Case, *places: str) -> Case:
         """Read one case; it may have the keys of ``places`` besides its own."""
-        label = f"case {quoted(case_id)}"
-        node, key = self.dialect.case(node, label)
+        keys = node.children
+        is_ours = not places and keys.keys() <= OF_CASES and self.dialect.is_ours(keys)
+        messages = plain_messages(keys) if is_ours else None
+        if messages is not None and keys.keys() <= _ALONE:
+            return structs.replace(shared, id=case_id, input_messages=messages, line=node.line)
+        label, key, filled = f"case {quoted(case_id)}", "", None
+        if messages is None:
+            node, key = self.dialect.case(node, label)
+        else:
+            others = {name: child for name, child in keys.items() if name != "input_messages"}
+            self.dialect.check_texts(others, label)
+            filled = {name: child.value for name, child in others.items()} | {"input_messages": []}
         called = partial(path_as_written, node, key)
-        case = read_as(node, CaseKeys, where=self.name, label=label, called=called)
-        if not case.input_messages:
+        case = read_as(node, CaseKeys, where=self.name, label=label, called=called, filled=filled)
+        if messages is None and not case.input_messages:
             what = f"{key} is empty; add a message"
             raise InputError(what, where=node.place(self.name, label))
         written = node.children["input_messages"]
         # It has about as many characters as its JSON has bytes, which are counted at once.
-        is_long = len(msgspec.json.encode(case)) > MAX_CASE_SIZE
-        if is_long and measure(node)[1] - size_of_data(written) > MAX_CASE_SIZE:
+        is_long = len(msgspec.json.encode(case)) > MAX_PLAIN
+        data = 0 if messages else size_of_data(written)
+        if is_long and measure(node)[1] - data > MAX_CASE_SIZE:
             what = f"it is larger than {MAX_CASE_SIZE:,} characters, with its aliases expanded"
             raise InputError(what, where=node.place(self.name, label))
         self.keys.check(node, "case", *places, label=label)
         given = self._given(node, shared, label)
         tools = given.get("tools", shared.tools)
-        nodes = written.children
-        messages = tuple([self._message(message, at) for at, message in enumerate(nodes)])
-        calls.check_calls(messages, nodes, tools, self.name)
+        if messages is None:
+            nodes = written.children
+            messages = tuple([self._message(message, at) for at, message in enumerate(nodes)])
+            calls.check_calls(messages, nodes, tools, self.name)
         choice = given.get("settings", shared.settings).tool_choice
         calls.check_choice(choice, node, tools, self.keys, label)
         return structs.replace(
@@ -134,7 +148,7 @@ class CaseReader:
 
     def _given(self, node: Node, shared: Case, label: str) -> dict[str, Any]:
         """Return what a suite or a case gives beside messages, over what all cases share."""
-        if node.children.keys() <= _ONLY_MESSAGES:
+        if node.children.keys() <= _ALONE:
             return {}
         for text in _guidelines_of(node):
             if may_be_path(text.value):

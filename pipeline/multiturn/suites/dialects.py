@@ -336,16 +336,25 @@ class Dialect:
                 where=node.place(self.name),
             )
 
+    def is_ours(self, keys: Mapping[str, Node]) -> bool:
+        """Return whether a case has only keys of ours, and its suite gives it none of others."""
+        if self._shared or any(self.variables) or self._braces.beside:
+            return False
+        return _REWRITTEN.isdisjoint(keys)
+
+    def check_texts(self, keys: Mapping[str, Node], label: str) -> None:
+        """Refuse templates in a case without variables."""
+        check_case(self._braces, keys, False, self.keys, label)
+
     def case(self, node: Node, label: str) -> tuple[Node, str]:
         """Return a case by our names, and its key of the messages; ``label`` is the case's."""
         key, shared = "input_messages", 0
         if not node.children.keys() <= words.OF_CASES:
             self.keys.refuse(node, "case", label=label)
-        is_ours = not (self._shared or any(self.variables) or self._braces.beside)
-        if not is_ours or not _REWRITTEN.isdisjoint(node.children):
-            node, key, shared = self._rewritten(node, label)
+        if self.is_ours(node.children):
+            self.check_texts(node.children, label)
         else:
-            check_case(self._braces, node.children, False, self.keys, label)
+            node, key, shared = self._rewritten(node, label)
         messages = node.children.get("input_messages")
         if messages is not None and isinstance(messages.children, list):
             rewriter = Rewriter(self.keys, self.repeats, self.read_as, label)

@@ -13,6 +13,7 @@ from multiturn.documents.node import Node, Repeats
 from multiturn.documents.yaml_reader import MERGE, Reader, Source, read_documents
 from multiturn.errors import InputError, MultiturnError, Place
 from multiturn.suites.keys import CASES
+from multiturn.suites.plain import PlainCase, plain_line
 
 MAX_YAML = 2**30  # bytes of a suite, which are in memory while it is read
 
@@ -23,7 +24,7 @@ class Document(NamedTuple):
     head: Node  # its keys; ``evalcases`` is an empty list if ``cases`` has the cases
     # each case or its error, read while it is iterated, before the next document. None if the
     # head has the cases
-    cases: Iterator[Node | MultiturnError] | None = None
+    cases: Iterator[Node | PlainCase | MultiturnError] | None = None
     at_margin: bool = True  # whether its keys begin at the margin; those of most suites do
 
 
@@ -38,7 +39,13 @@ def open_suite(path: str, name: str) -> Iterator[BinaryIO]:
 
 
 def suite_documents(
-    file: BinaryIO, path: str, name: str, lines: Lines | None = None, repeats: Repeats | None = None
+    file: BinaryIO,
+    path: str,
+    name: str,
+    lines: Lines | None = None,
+    repeats: Repeats | None = None,
+    *,
+    is_captured: bool = False,
 ) -> Iterator[Document]:
     """Yield the documents of a suite, each with all of its keys.
 
@@ -48,7 +55,8 @@ def suite_documents(
     """
     if is_json_lines(path):
         empty = next(read_documents("evalcases: []", name))
-        yield Document(empty, read_json_lines(file, name, lines))
+        at_once = () if is_captured else (plain_line,)
+        yield Document(empty, read_json_lines(file, name, lines, *at_once))
         return
     source = _source(file, name)
     if repeats is not None:
@@ -107,7 +115,7 @@ class _Stream(Reader):
             elif kind is yaml.SequenceStartEvent and event.anchor is None and lists:
                 yield Document(Node(None, event.start_mark, None, {}), self.items(event))
             else:
-                yield Document(self.node(event))
+                yield Document(self.value(event))
             if self.broken:
                 return
 
@@ -124,12 +132,12 @@ class _Stream(Reader):
             name = self.new_key(key, known)
             value = self.event()
             if name is MERGE:
-                merged += self.mappings(self.node(value))
+                merged += self.mappings(self.value(value))
                 continue
             known.add(name)
             is_list = value.__class__ is yaml.SequenceStartEvent and not value.anchor
             streams = name in CASES and is_list and not streamed
-            child = Node(None, value.start_mark, None, []) if streams else self.node(value)
+            child = Node(None, value.start_mark, None, []) if streams else self.value(value)
             child.key_mark = key.start_mark
             head.children[name] = child
             if streams:
@@ -155,7 +163,7 @@ class _Stream(Reader):
         self.depth += 1
         while (item := self.event()).__class__ is not yaml.SequenceEndEvent:
             values = self.values
-            yield self.node(item)
+            yield self.value(item)
             self.values = values
         self.depth -= 1
         self.broken = False

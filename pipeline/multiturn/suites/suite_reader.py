@@ -23,6 +23,7 @@ from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.guideline_patterns import UnusedPatterns, patterns_of
 from multiturn.suites.keys import value_at
+from multiturn.suites.plain import PlainCase
 from multiturn.suites.schema import SuiteKeys
 from multiturn.suites.streaming import Document, open_suite, suite_documents
 from multiturn.text import utf8
@@ -57,6 +58,8 @@ def files_of_cases(path: str) -> Iterator[str]:
 
 class SuiteReader:
     """Reads a suite."""
+
+    is_captured = False  # whether its lines are requests of a program
 
     def __init__(
         self,
@@ -94,7 +97,8 @@ class SuiteReader:
         """
         document, repeats = None, self.dialect.repeats
         with open_suite(self.source, self.name) as file:
-            for document in suite_documents(file, self.source, self.name, lines, repeats):
+            given = (file, self.source, self.name, lines, repeats)
+            for document in suite_documents(*given, is_captured=self.is_captured):
                 try:
                     yield from self.cases(document)
                 except RepeatsError as error:
@@ -146,7 +150,7 @@ class SuiteReader:
 
     def case(
         self,
-        node: Node | MultiturnError,
+        node: Node | PlainCase | MultiturnError,
         label: str,
         shared: Case,
         reader: CaseReader,
@@ -167,9 +171,12 @@ class SuiteReader:
                 raise duplicate_id(case_id, self.lines[case_id], where)
             self.lines[case_id] = node.line
             known_id = case_id
-            found = reader.case(node, case_id, shared, *places)
-            if not label and not shared.id:
-                reader.warn_of_answer(node, found)
+            if isinstance(node, PlainCase):
+                found = reader.plain_case(node, case_id, shared)
+            else:
+                found = reader.case(node, case_id, shared, *places)
+                if not label and not shared.id:
+                    reader.warn_of_answer(node, found)
         except MultiturnError as error:
             error.case_id = known_id
             found = error
@@ -177,8 +184,10 @@ class SuiteReader:
         yield from reader.keys.warnings()
         yield found
 
-    def id_for(self, node: Node, reader: CaseReader, label: str) -> str:
+    def id_for(self, node: Node | PlainCase, reader: CaseReader, label: str) -> str:
         """Return the id of a case that has none: promptfoo and data sets give their cases none."""
+        if isinstance(node, PlainCase):
+            return str(node.line)
         has_vars = bool(self.dialect.variables.messages) or "vars" in node.children
         if label and not has_vars:
             reader.keys.refuse(node, "case", label=label)

@@ -6,16 +6,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, convert, msgpack
+from msgspec import msgpack
 
 from multiturn.documents.json_lines import node_of_given
 from multiturn.errors import InputError, MultiturnError
 from multiturn.files.finding import Files
 from multiturn.logs import warn
-from multiturn.model.case import MAX_CASE_SIZE, Case, TestMessage
-from multiturn.model.turns import Role, Tool, kind_of
+from multiturn.model.case import Case
+from multiturn.model.turns import Tool, kind_of
 from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.dialects import Dialect
+from multiturn.suites.plain import plain_mapping
 
 Given = Case | Mapping[str, Any]
 _OF_BODIES = {"contents", "instructions", "model", "system"}
@@ -66,8 +67,10 @@ def case_of(
             del line["tools"]
         except (KeyError, OverflowError, TypeError, MultiturnError):
             pass  # what is wrong is said of the whole case
-        plain = None if files else _plain(line)
-        return Case(**shared | plain) if plain else _read(line, Case(**shared))
+        plain = None if files else plain_mapping(line)
+        if plain is not None:
+            return Case(**shared | {"id": plain.id or case_id, "input_messages": plain.messages})
+        return _read(line, Case(**shared))
     except MultiturnError as error:
         error.case_id = name
         raise
@@ -91,37 +94,6 @@ def _tools(encoded: bytes) -> tuple[Tool, ...]:
     message = {"role": "user", "content": "-"}
     line = {"messages": [message], "tools": msgpack.decode(encoded)}
     return _read(line, Case(id="1", input_messages=())).tools
-
-
-class _Message(Struct, forbid_unknown_fields=True):
-    role: Role
-    content: str
-
-
-class _Line(Struct, forbid_unknown_fields=True):
-    messages: list[_Message]
-    id: str = "1"
-
-
-def _plain(given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what ``_read`` finds in a line of texts, as most are, in a tenth of the time."""
-    try:
-        line = convert(given, _Line)
-        text = "\n".join([message.content for message in line.messages])
-        text.encode()
-    except ValueError:
-        return None
-    is_usual = line.id.strip() and line.messages and line.messages[-1].role != "assistant"
-    if not is_usual or "{{" in text or "file://" in text or len(text) > MAX_CASE_SIZE:
-        return None  # what may be warned of, or refused
-    found: dict[str, Any] = {"id": line.id} if "id" in given else {}
-    found["input_messages"] = tuple(
-        [
-            TestMessage(each.role, each.content, 0, (0,), f"messages[{at}]", content_columns=(0,))
-            for at, each in enumerate(line.messages)
-        ]
-    )
-    return found
 
 
 def _line_of(body: dict[str, Any]) -> Mapping[str, Any]:

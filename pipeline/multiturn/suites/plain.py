@@ -1,0 +1,150 @@
+"""Cases whose messages are texts and files in our own form, as those of most are: read at once.
+
+What is written in any other form, or may be warned of, is left to the reader of all forms.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from multiturn.documents.node import MAX_VALUES, Mark, Node, place_of
+from multiturn.errors import Place
+from multiturn.model.case import MAX_CASE_SIZE, MESSAGES_KEYS, TestMessage
+from multiturn.model.turns import Role
+
+MAX_PLAIN = MAX_CASE_SIZE // 3  # characters of the messages of a case, or of all else in it
+_PATH = re.compile(r"\S*(?:/\S*|\.\w+)")
+_LONGEST = 1000
+
+Messages = tuple[TestMessage, ...]
+
+
+def may_be_path(text: str) -> bool:
+    """Return whether a text looks like a path; quick, as each text is asked for."""
+    return len(text) <= _LONGEST and _PATH.fullmatch(text) is not None
+
+
+class _Segment(Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["text", "file"]
+    value: str
+
+
+class _Message(Struct, forbid_unknown_fields=True, gc=False):
+    role: Role
+    content: str | list[str | _Segment]
+
+
+class _Line(Struct, forbid_unknown_fields=True):
+    """The keys of a case that has nothing but messages."""
+
+    id: str | None = None
+    input_messages: list[_Message] = []
+    input: list[_Message] = []
+    messages: list[_Message] = []
+
+
+class PlainCase(Struct):
+    """A case that has nothing but messages, as a line of JSON or a mapping has it."""
+
+    id: str | None
+    key: str  # which has the messages
+    messages: Messages
+    mark: Mark
+
+    @property
+    def line(self) -> int:
+        """One-based line where it starts."""
+        return self.mark.line + 1
+
+    def place(self, name: str, label: str = "") -> Place:
+        """Return the place of its start."""
+        return place_of(name, self.mark, label)
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+def plain_line(line: bytes, mark: Mark) -> PlainCase | None:
+    """Return the case of a line of JSON; None if it is for the reader of all forms."""
+    try:
+        given = _decode(line) if len(line) <= MAX_PLAIN else None
+    except ValueError:
+        return None
+    case = None if given is None else _case(given, mark)
+    if given is None or case is None or b"\\\\" in line:
+        return None
+    # Of equal keys, msgspec keeps the last one. So the line must have no more texts than the case.
+    texts = 1 + 2 * bool(given.id)
+    for message in case.messages:
+        content = message.content
+        texts += 4 if isinstance(content, str) else 3
+        for segment in () if isinstance(content, str) else content:
+            texts += 1 if isinstance(segment, str) else 4
+    quotes = line.count(b'"') - line.count(b'\\"')
+    return case if quotes == 2 * texts < MAX_VALUES else None
+
+
+def plain_mapping(given: Any) -> PlainCase | None:
+    """Return the case of a mapping of a program; None if it is for the reader of all forms."""
+    try:
+        line = msgspec.convert(given, _Line)
+        msgspec.json.encode(line)  # refuses half of a character
+    except ValueError:
+        return None
+    return _case(line, Mark(-1, -1))
+
+
+def plain_messages(keys: Mapping[str, Node]) -> Messages | None:
+    """Return the messages of a case in a suite; None if they are for the reader of all forms."""
+    listed = keys.get("input_messages")
+    if listed is None or not isinstance(listed.children, list):
+        return None
+    try:
+        written = msgspec.convert(listed.value, list[_Message])
+    except msgspec.ValidationError:
+        return None
+    return _messages(written, "", listed.mark, listed.children)
+
+
+def _case(line: _Line, mark: Mark) -> PlainCase | None:
+    keys = [key for key in MESSAGES_KEYS if getattr(line, key)]
+    if len(keys) != 1 or (line.id is not None and not line.id.strip()):
+        return None
+    messages = _messages(getattr(line, keys[0]), keys[0], mark)
+    if messages is None or (keys[0] == "messages" and messages[-1].role == "assistant"):
+        return None  # the last message may be an answer
+    return PlainCase(line.id, keys[0], messages, mark)
+
+
+def _messages(
+    written: list[_Message], key: str, mark: Mark, nodes: Sequence[Node] = ()
+) -> Messages | None:
+    """Return messages at the places of their nodes, or all at one place."""
+    found, size = list[TestMessage](), 0
+    for at, message in enumerate(written):
+        content = message.content
+        segments = [content] if isinstance(content, str) else content
+        for segment in segments:
+            is_file = not isinstance(segment, str) and segment.type == "file"
+            text = segment if isinstance(segment, str) else segment.value
+            if "{{" in text or (":" in text if is_file else may_be_path(text)):
+                return None  # perhaps a template, an address, or a path without its type
+            size += len(text)
+        marks = [mark] * len(segments)
+        if nodes:
+            mark, node = nodes[at].mark, nodes[at].children["content"]
+            marks = [each.mark for each in ([node] if node.children is None else node.children)]
+        found.append(
+            TestMessage(
+                message.role,
+                content if isinstance(content, str) else msgspec.to_builtins(content),
+                mark.line + 1,
+                tuple([each.line + 1 for each in marks]),
+                f"{key}[{at}]" if key not in ("", "input_messages") else "",
+                content_columns=tuple([each.column + 1 for each in marks]),
+            )
+        )
+    return tuple(found) if found and size <= MAX_PLAIN else None
