@@ -103,17 +103,18 @@ class SystemFirst(Struct, frozen=True):
                 parts = (_added(self.system_marker, "\n"), *separate_first("", shown.parts))
                 others.append(Turn("assistant", parts, turn.message))
 
-        prompt = conversion.system_prompt
-        if prompt is None or is_blank(prompt.text):
-            prompt = _added(self.default_prompt)
+        given, default = conversion.system_prompt, self.default_prompt
+        prompt = [] if given is None or is_blank(given.text) else [given]
+        if not prompt and not is_blank(default):
+            prompt = [_added(default)]
         made = {
             "messages": front,
-            "prompt": [] if is_blank(prompt.text) else [prompt],
+            "prompt": prompt,
             "guidelines": self._guidelines(conversion.guidelines),
+            "messages_else_prompt": front or prompt,
+            "prompt_unless_leading": [] if is_led else prompt,
         }
-        made["messages_else_prompt"] = front or made["prompt"]
-        made["prompt_unless_leading"] = [] if is_led else made["prompt"]
-        system = tuple(part for section in self.sections for part in made[section])
+        system = tuple([part for section in self.sections for part in made[section]])
         others = others or markers_only
         return (Turn("system", system), *others) if system else tuple(others)
 

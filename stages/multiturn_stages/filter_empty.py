@@ -26,7 +26,7 @@ def filter_empty(
             ``drop_unless_alone`` keeps such turns where the conversation has no other (rule 8).
             A last user turn that is dropped is a warning.
     """
-    kept = tuple(turn for turn in conversion.turns if turn.has_content)
+    kept = tuple([turn for turn in conversion.turns if turn.has_content])
     if len(kept) == len(conversion.turns):
         return conversion
     asking = tuple(turn for turn in conversion.turns if turn.says_something)

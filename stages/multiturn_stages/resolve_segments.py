@@ -61,17 +61,23 @@ def resolve_segments(
             used; with the line of the segment.
     """
     case = conversion.case
-    choices = {AttachmentError: missing_file, SegmentTypeError: unknown_type}
-    left_out = tuple(kind for kind, choice in choices.items() if choice == "warn")
+    left_out: tuple[type[Exception], ...] = (AttachmentError,) * (missing_file == "warn")
+    left_out += (SegmentTypeError,) * (unknown_type == "warn")
     limits, keeps = (max_file_bytes, max_media_bytes), trailing_newlines == "keep"
     read = _Reader(case, limits, keeps, left_out)
     turns = tuple([read(message, at) for at, message in enumerate(case.input_messages)])
-    given = {key: Part("text", text, "\n\n", key=key) for key, text in case.keyed_texts.items()}
-    prompt = given.pop(PROMPT_KEY, None)
+    guidelines = tuple(
+        [
+            Part("text", text, "\n\n", key=f"guidelines[{at}]")
+            for at, text in enumerate(case.guidelines)
+            if not is_blank(text)
+        ]
+    )
+    prompt = case.system_prompt
     return conversion.replace(
         turns=turns,
-        guidelines=tuple(part for part in given.values() if not is_blank(part.text)),
-        system_prompt=prompt,
+        guidelines=guidelines,
+        system_prompt=None if prompt is None else Part("text", prompt, "\n\n", key=PROMPT_KEY),
         tools=case.tools,
         notices=tuple(read.notices),
     )
@@ -94,13 +100,8 @@ class _Reader:
         for number, segment, line in segments_of(message):
             try:
                 part = self._part(segment, index, number, line)
-                media = None if part is None else part.media
-                if media is not None and message.role == "system":
-                    what = f"{media.kind_in_words} cannot be in a system message;"
-                    raise InputError(f"{what} attach it to a message of the user")
-                if media is not None and media.detail is not None and media.kind != "image":
-                    what = f"detail is of an image, not of {media.kind_in_words}; leave it out"
-                    raise InputError(what)
+                if part is not None and part.media is not None:
+                    _check_media(part.media, message.role)
             except MultiturnError as error:
                 key = f"{case.message_key(index)}.{message.segment_key(number)}"
                 where = case.where(line, key)
@@ -109,22 +110,25 @@ class _Reader:
                 notice = Notice("segment.left_out", where, error.what, index, number)
                 self.notices.append(notice)
                 continue
+            if part is None:
+                continue
+            parts.append(part)
+            self._count(part, line)
+            media = part.media
             if media is not None and segment["type"] == "file" and _is_text(media):
                 what = f"{quoted(media.name)} is attached as {media.kind_in_words},"
                 what += " by its first bytes, though all of it is text"
                 where = case.where(line)
                 note = Notice(TEXT_AS_MEDIA, where, what, index, number, is_warning=False)
                 self.notices.append(note)
-            if part is not None:
-                parts.append(part)
-                self._count(part, line)
         others = (message.thinking, message.calls, message.answers, message.is_error)
         return Turn(message.role, tuple(parts), index, *others)
 
     def _count(self, part: Part, line: int) -> None:
         """Raise an InputError if the case is too large with a part."""
         self._size += len(part.text)
-        self._media_size += 0 if part.media is None else part.media.size
+        if part.media is not None:
+            self._media_size += part.media.size
         if self._size > MAX_CASE_SIZE or self._media_size > MAX_MEDIA_OF_CASE:
             limit = f"{MAX_CASE_SIZE:,} characters with its files"
             if self._media_size > MAX_MEDIA_OF_CASE:
@@ -180,6 +184,15 @@ class _Reader:
             what = "is text; write type: file" if found else "is empty"
             raise AttachmentError(f"{quoted(value)} {what}")
         return replace(at, text=found)
+
+
+def _check_media(media: Media, role: str) -> None:
+    """Raise an InputError for media in a system message, or with what only images have."""
+    if role == "system":
+        what = f"{media.kind_in_words} cannot be in a system message;"
+        raise InputError(f"{what} attach it to a message of the user")
+    if media.detail is not None and media.kind != "image":
+        raise InputError(f"detail is of an image, not of {media.kind_in_words}; leave it out")
 
 
 def _is_text(media: Media) -> bool:

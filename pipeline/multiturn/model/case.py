@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 from multiturn.errors import Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
 from multiturn.files.media import Media
-from multiturn.model.settings import RequestSettings
+from multiturn.model.settings import NO_SETTINGS, RequestSettings
 from multiturn.model.turns import ROLES, Call, Role, Thinking, Tool, Turns
 from multiturn.text import brief, tuple_of_texts
 
@@ -107,7 +107,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     conversation_id: Any = None
     expected_messages: Any = None
     execution: Any = None
-    settings: RequestSettings = RequestSettings()
+    settings: RequestSettings = NO_SETTINGS
     hidden_characters: Literal["allow"] | None = None
     max_prompt_tokens: int | None = None
     files: Files | None = None
@@ -129,7 +129,8 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
                 raise ValueError(f"input_messages[{number}]: no role {message.role!r}; {hint}")
         if not isinstance(self.settings, RequestSettings):
             raise TypeError("settings are a RequestSettings; write RequestSettings(temperature=0)")
-        self.settings.check()
+        if self.settings is not NO_SETTINGS:
+            self.settings.check()
         tuple_of_texts("guidelines", self.guidelines)
         tuple_of_texts("guideline_patterns", self.guideline_patterns)
 

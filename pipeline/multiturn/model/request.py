@@ -251,8 +251,10 @@ def as_sent(chat: Turns | None, system: Parts, question: Parts, default: Parts =
         question: the transcript.
         default: takes the place of a blank system message; empty for none.
     """
-    if chat and any(turn.role == "system" for turn in chat):
-        return chat
+    turns = chat or ()
+    for turn in turns:
+        if turn.role == "system":
+            return turns
     said = default if model.is_blank(model.joined(system)) else system
     others = (Turn("user", tuple(map(as_text, question))),) if chat is None else chat
     return (Turn("system", said), *others) if said else others

@@ -94,7 +94,7 @@ class RequestSettings(
 
     def said(self) -> dict[str, Any]:
         """Return the settings that are said, by name."""
-        if self == _NOTHING:
+        if self == NO_SETTINGS:
             return {}
         found = ((name, getattr(self, name)) for name in SETTINGS)
         return {name: value for name, value in found if value is not None}
@@ -106,7 +106,7 @@ class RequestSettings(
 
     def over(self, others: "RequestSettings") -> "RequestSettings":
         """Return these settings, and where they say nothing, the others."""
-        if self == _NOTHING:
+        if self == NO_SETTINGS:
             return others
         own, body, below = self.said(), self.body, others.body
         if body is not None and below is not None:
@@ -119,7 +119,7 @@ class RequestSettings(
 
 
 SETTINGS = RequestSettings.__struct_fields__
-_NOTHING = RequestSettings()
+NO_SETTINGS = RequestSettings()
 
 
 class ChosenKeys(Struct, forbid_unknown_fields=True):

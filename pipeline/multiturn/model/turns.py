@@ -95,7 +95,7 @@ Placed = TypeVar("Placed", Tool, Call, Thinking)
 
 def without_lines(written: Iterable[Placed]) -> tuple[Placed, ...]:
     """Return tools, calls or thinking without their lines in the suite, which nobody is sent."""
-    return tuple(structs.replace(each, line=0) for each in written)
+    return tuple([structs.replace(each, line=0) for each in written])
 
 
 def unpaired(messages: "Iterable[Turn | TestMessage]") -> tuple[int, str, str]:

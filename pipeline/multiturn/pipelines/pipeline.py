@@ -5,6 +5,7 @@ from contextlib import suppress
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from itertools import chain
 from pathlib import Path
+from time import perf_counter
 from types import FunctionType
 from typing import Any
 
@@ -15,7 +16,7 @@ from multiturn import errors
 from multiturn.errors import ErrorDetail, InputError, MultiturnError, PipelineError, Place
 from multiturn.files import media
 from multiturn.files.finding import Files
-from multiturn.logs import warn, warnings_to
+from multiturn.logs import debug, is_debugging, warn, warnings_to
 from multiturn.model import turns as model
 from multiturn.model.case import Case, TestMessage
 from multiturn.model.conversion import Conversion, captured
@@ -127,7 +128,8 @@ class Pipeline:
             tools = conversion.case.tools
             return conversion.replace(turns=sent, tools=tools, chat_view=captured)
         conversion = structs.replace(conversion, markers=self.markers)
-        result: Conversion = pipe(conversion, *self.steps)
+        steps = map(_logged, self.steps) if is_debugging() else self.steps
+        result: Conversion = pipe(conversion, *steps)
         try:
             _show(result)
         except MultiturnError as error:
@@ -258,19 +260,33 @@ class Pipeline:
         return Pipeline(steps, name=self.name)
 
 
+def _logged(step: Step) -> Callable[[Conversion], Conversion]:
+    """Return what runs a step, and logs how long that took."""
+
+    def run(conversion: Conversion) -> Conversion:
+        start, case = perf_counter(), conversion.case
+        result = step(conversion)
+        time = round((perf_counter() - start) * 1000, 3)
+        debug("stage.done", stage=step.name, suite=case.suite, case=case.id, ms=time)
+        return result
+
+    return run
+
+
 def _show(conversion: Conversion) -> None:
     """Make the chat and the question, which a conversion keeps.
 
     A ValueError says what a view made, if that is not turns or parts.
     """
-    chat = () if conversion.chat is None else conversion.chat
-    for name, check in (("chat_view", model.check_turns), ("question_view", model.check_parts)):
-        try:
-            made = chat if name == "chat_view" else conversion.transcript
-            if not type(getattr(conversion, name)).__module__.startswith(SHIPPED):
-                check(made)
-        except ValueError as error:
-            raise ValueError(f"its {name} gave {error}") from None
+    name, chat = "chat_view", () if conversion.chat is None else conversion.chat
+    try:
+        if not type(conversion.chat_view).__module__.startswith(SHIPPED):
+            model.check_turns(chat)
+        name, transcript = "question_view", conversion.transcript
+        if not type(conversion.question_view).__module__.startswith(SHIPPED):
+            model.check_parts(transcript)
+    except ValueError as error:
+        raise ValueError(f"its {name} gave {error}") from None
     system = conversion.system  # that of a chat which a view leaves out is made here
     for turn in (Turn("system", system), *chat):
         if turn.role == "system" and turn.has_media:
@@ -327,9 +343,10 @@ def _asks(conversion: Conversion) -> bool:
 
 def _says_something(conversion: Conversion) -> bool:
     """Return whether a message other than the system's has content, or has attached a guideline."""
-    turns = conversion.turns or conversion.chat or ()
-    is_said = any(turn.role != "system" and turn.says_something for turn in turns)
-    return is_said or any(part.moved_by for part in conversion.guidelines)
+    for turn in conversion.turns or conversion.chat or ():
+        if turn.role != "system" and turn.says_something:
+            return True
+    return any(part.moved_by for part in conversion.guidelines)
 
 
 def request_of(conversion: Conversion) -> ProviderRequest:
@@ -343,7 +360,7 @@ def request_of(conversion: Conversion) -> ProviderRequest:
     return ProviderRequest(
         question=conversion.question,
         guidelines=tuple(
-            part.text for part in conversion.guidelines if not model.is_blank(part.text)
+            [part.text for part in conversion.guidelines if not model.is_blank(part.text)]
         ),
         chat_prompt=prompt,
         system=system,

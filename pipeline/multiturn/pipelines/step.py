@@ -3,14 +3,12 @@
 import os
 from collections.abc import Callable, Mapping
 from operator import attrgetter, is_not
-from time import perf_counter
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import MultiturnError, StageError, end_fork, line_of
-from multiturn.logs import debug, is_debugging
 from multiturn.model import conversion as conversions
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
@@ -23,7 +21,7 @@ SHIPPED = "multiturn_stages."
 
 
 _texts = attrgetter("turns", "guidelines", "system_prompt")
-_signed_and_accounted = attrgetter("turns", "guidelines", "system_prompt", "tools", "settings")
+_changing = attrgetter("turns", "guidelines", "system_prompt", "tools", "settings")
 
 
 def _has_no_files(conversion: Conversion) -> bool:
@@ -153,14 +151,13 @@ class Step(Struct, frozen=True):
         return _unpickled, (pickled_stage(self.stage), dict(self.options))
 
     def __call__(self, conversion: Conversion, *, is_tried: bool = False) -> Conversion:
-        """Run the stage, and log its time; if ``is_tried``, check also what a shipped one made.
+        """Run the stage; if ``is_tried``, check also what a shipped one made.
 
         Raises:
             MultiturnError: the stage's own error, or one that names the stage.
         """
-        case, forks, is_logged = conversion.case, len(_FORKS), is_debugging()
+        case, forks = conversion.case, len(_FORKS)
         stage, name = self.stage, self.stage.__name__
-        start = perf_counter() if is_logged else 0
         given = replace(conversion, stage=name)
         try:
             result = stage(given, **self.options)
@@ -176,12 +173,9 @@ class Step(Struct, frozen=True):
                 check_made(conversion, result, stage)
             except ValueError as error:
                 raise StageError(f"the stage {name} {error}").at(case.where(), case.id) from None
-        if any(map(is_not, _signed_and_accounted(result), _signed_and_accounted(conversion))):
-            result = _accounted(conversion, _signed(conversion, result, name), name)
-        if is_logged:
-            time = round((perf_counter() - start) * 1000, 3)
-            debug("stage.done", stage=name, suite=case.suite, case=case.id, ms=time)
-        return result
+        if result is given or not any(map(is_not, _changing(result), _changing(conversion))):
+            return result
+        return _accounted(conversion, _signed(conversion, result, name), name)
 
 
 _FORKS: list[None] = []  # as many as there were from the first process to this one

@@ -87,18 +87,21 @@ class CaseReader:
         case_id = as_written(given)
         if given is None or case_id is None:
             return None
-        text = str(case_id) if type(case_id) is int else case_id
-        if isinstance(text, str) and text.strip():
-            return text
+        if type(case_id) is int:
+            return str(case_id)
+        if isinstance(case_id, str) and case_id.strip():
+            return case_id
         what = "id must be text that is not blank"
         raise InputError(what, where=given.place(self.name, label))
 
     def plain_case(self, plain: PlainCase, case_id: str, shared: Case) -> Case:
-        """Return a case that has nothing but messages."""
+        """Return a case that was read at once."""
         if plain.key != "input_messages":
             self.dialect.read_as[plain.key] = "input_messages"
-        messages = plain.messages
-        return structs.replace(shared, id=case_id, input_messages=messages, line=plain.line)
+        messages, outcome = plain.messages, plain.outcome
+        return structs.replace(
+            shared, id=case_id, input_messages=messages, line=plain.line, outcome=outcome
+        )
 
     def case(self, node: Node, case_id: str, shared: Case, *places: str) -> Case:
         """Read one case; it may have the keys of ``places`` besides its own."""

@@ -268,6 +268,7 @@ def _check_plain(given: Node, name: str, suite: str, label: str) -> None:
 
 _WITH_INPUT = {**words.CASE_NAMES, **words.ANSWER_NAMES}
 _SHARED = ("guidelines", "metadata", "execution", "tools")  # by all cases, as an input and vars are
+_INPUTS = frozenset(words.INPUT_KEYS)
 _OF_PROMPTFOO = frozenset(("vars", "options"))
 _REWRITTEN = frozenset({*words.CASE_NAMES, "input_files", "options", "vars"})
 
@@ -323,6 +324,8 @@ class Dialect:
     def check_repeats(self, node: Node) -> None:
         """Refuse a case if the suite has given too many values to its cases by now."""
         keys = _children(node)
+        if not self._values_given and not self.variables.messages and _INPUTS.isdisjoint(keys):
+            return
         inputs = [keys[key] for key in words.INPUT_KEYS if key in keys]
         if name := self.variables.messages:
             given = _children(keys.get("vars")).get(name, self.variables.defaults.get(name))

@@ -27,6 +27,11 @@ def may_be_path(text: str) -> bool:
     return len(text) <= _LONGEST and _PATH.fullmatch(text) is not None
 
 
+def _is_noted(text: str, *, is_file: bool = False) -> bool:
+    """Return whether a text may be a template or a path, or a path may be an address."""
+    return "{{" in text or (":" in text if is_file else may_be_path(text))
+
+
 class _Segment(Struct, forbid_unknown_fields=True, gc=False):
     type: Literal["text", "file"]
     value: str
@@ -38,18 +43,20 @@ class _Message(Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Line(Struct, forbid_unknown_fields=True):
-    """The keys of a case that has nothing but messages."""
+    """The keys of a case that has no others than most have."""
 
     id: str | None = None
+    outcome: str | None = None
     input_messages: list[_Message] = []
     input: list[_Message] = []
     messages: list[_Message] = []
 
 
 class PlainCase(Struct):
-    """A case that has nothing but messages, as a line of JSON or a mapping has it."""
+    """A case of a line of JSON, or of a mapping."""
 
     id: str | None
+    outcome: str | None
     key: str  # which has the messages
     messages: Messages
     mark: Mark
@@ -77,7 +84,7 @@ def plain_line(line: bytes, mark: Mark) -> PlainCase | None:
     if given is None or case is None or b"\\\\" in line:
         return None
     # Of equal keys, msgspec keeps the last one. So the line must have no more texts than the case.
-    texts = 1 + 2 * bool(given.id)
+    texts = 1 + 2 * (given.id is not None) + 2 * (given.outcome is not None)
     for message in case.messages:
         content = message.content
         texts += 4 if isinstance(content, str) else 3
@@ -111,12 +118,13 @@ def plain_messages(keys: Mapping[str, Node]) -> Messages | None:
 
 def _case(line: _Line, mark: Mark) -> PlainCase | None:
     keys = [key for key in MESSAGES_KEYS if getattr(line, key)]
-    if len(keys) != 1 or (line.id is not None and not line.id.strip()):
+    is_blank = line.id is not None and not line.id.strip()
+    if len(keys) != 1 or is_blank or "{{" in (line.outcome or ""):
         return None
     messages = _messages(getattr(line, keys[0]), keys[0], mark)
     if messages is None or (keys[0] == "messages" and messages[-1].role == "assistant"):
         return None  # the last message may be an answer
-    return PlainCase(line.id, keys[0], messages, mark)
+    return PlainCase(line.id, line.outcome, keys[0], messages, mark)
 
 
 def _messages(
@@ -126,25 +134,28 @@ def _messages(
     found, size = list[TestMessage](), 0
     for at, message in enumerate(written):
         content = message.content
-        segments = [content] if isinstance(content, str) else content
-        for segment in segments:
-            is_file = not isinstance(segment, str) and segment.type == "file"
-            text = segment if isinstance(segment, str) else segment.value
-            if "{{" in text or (":" in text if is_file else may_be_path(text)):
-                return None  # perhaps a template, an address, or a path without its type
-            size += len(text)
-        marks = [mark] * len(segments)
+        node = None
         if nodes:
             mark, node = nodes[at].mark, nodes[at].children["content"]
-            marks = [each.mark for each in ([node] if node.children is None else node.children)]
-        found.append(
-            TestMessage(
-                message.role,
-                content if isinstance(content, str) else msgspec.to_builtins(content),
-                mark.line + 1,
-                tuple([each.line + 1 for each in marks]),
-                f"{key}[{at}]" if key not in ("", "input_messages") else "",
-                content_columns=tuple([each.column + 1 for each in marks]),
-            )
-        )
+        if isinstance(content, str):
+            if _is_noted(content):
+                return None
+            size += len(content)
+            start = mark if node is None else node.mark
+            lines: tuple[int, ...] = (start.line + 1,)
+            columns: tuple[int, ...] = (start.column + 1,)
+        else:
+            for segment in content:
+                text = segment if isinstance(segment, str) else segment.value
+                is_file = not isinstance(segment, str) and segment.type == "file"
+                if _is_noted(text, is_file=is_file):
+                    return None
+                size += len(text)
+            marks = [mark] * len(content) if node is None else [it.mark for it in node.children]
+            lines = tuple([it.line + 1 for it in marks])
+            columns = tuple([it.column + 1 for it in marks])
+            content = msgspec.to_builtins(content)
+        name = f"{key}[{at}]" if key not in ("", "input_messages") else ""
+        role, line = message.role, mark.line + 1
+        found.append(TestMessage(role, content, line, lines, name, content_columns=columns))
     return tuple(found) if found and size <= MAX_PLAIN else None

@@ -69,7 +69,8 @@ def case_of(
             pass  # what is wrong is said of the whole case
         plain = None if files else plain_mapping(line)
         if plain is not None:
-            return Case(**shared | {"id": plain.id or case_id, "input_messages": plain.messages})
+            said = {"input_messages": plain.messages, "outcome": plain.outcome}
+            return Case(**shared | said | {"id": plain.id or case_id})
         return _read(line, Case(**shared))
     except MultiturnError as error:
         error.case_id = name
