@@ -274,9 +274,9 @@ class Budget:
         self,
         price: Price | None,
         *,
-        most_cost: float | None,
-        most_tokens: int | None,
-        batch: bool,
+        most_cost: float | None = None,
+        most_tokens: int | None = None,
+        batch: bool = False,
         where: str = "",
     ) -> None:
         self.price, self.batch = price, batch

@@ -221,8 +221,7 @@ def prepare(
         MultiturnError: it is no case, or the pipeline does not convert it.
     """
     want(pipeline, Pipeline, "pipeline must be a Pipeline, as load_pipeline gives it")
-    budget = costs.Budget(None, most_cost=None, most_tokens=None, batch=False)
-    target = RunTarget(complete(provider), "", Made(), budget, with_tokens)
+    target = RunTarget(complete(provider), "", Made(), costs.Budget(None), with_tokens)
     found = target.prepared(*_converted(case_of(case), pipeline, strict=False))
     if found.error is not None:
         raise found.error
@@ -273,9 +272,8 @@ class Lane:
         self.size = 0
         self.free = concurrency
         self._prefixes = costs.SharedPrefixes(provider, estimates=True)
-        self._is_by_suite = order == "suite" or provider.has_cache is False
-        self._waits = bool(provider.has_cache) and not self._is_by_suite
-        self.is_ordering = not (self._is_by_suite or self._waits)
+        self._has_cache = False if order == "suite" else provider.has_cache
+        self.is_ordering = self._has_cache is None
         self._is_blocked = False  # whether all of them wait for requests under way
         self._under_way: list[str] = []  # texts of these requests, in alphabetical order
 
@@ -292,7 +290,7 @@ class Lane:
 
     def add(self, case: RunCase) -> RunCase | None:
         """Add a case, when ``next`` has none; return it if it can be sent now."""
-        text = "" if self._is_by_suite else self._prefixes.text(case.wire)
+        text = "" if self._has_cache is False else self._prefixes.text(case.wire)
         if self.free and not self._must_wait(text):
             return self._sent(text, case)
         insort(self.ahead, (text, case), key=itemgetter(0))
@@ -303,7 +301,7 @@ class Lane:
         """Let the cases be sent that share a prefix with this one."""
         self._is_blocked = False
         self.free += 1
-        if self._waits:
+        if self._has_cache:
             text = self._prefixes.text(case.wire)
             del self._under_way[bisect_left(self._under_way, text)]
             self._prefixes.add(text)
@@ -317,7 +315,7 @@ class Lane:
 
     def _sent(self, text: str, case: RunCase) -> RunCase:
         self.free -= 1
-        if self._waits:
+        if self._has_cache:
             insort(self._under_way, text)
         return case
 
@@ -378,25 +376,20 @@ class Queue:
     def _read(self) -> RunCase | None:
         """Read a case, and return it if it can be sent, or has no result."""
         try:
-            if isinstance(self._cases, AsyncIterator):
-                case = self._arrived(self._cases)
-            else:
+            if isinstance(self._cases, Iterator):
                 case = next(self._cases)
+            else:
+                self._next = self._next or asyncio.ensure_future(anext(self._cases))
+                if not self._next.done():
+                    self.is_waiting = True
+                    return None
+                arrival, self._next = self._next, None
+                case = arrival.result()
         except Exception as error:  # there are no more, or what a generator of cases raises
             self._end = error
             return None
-        if case is None:
-            return None
         lane = self.lanes.get(case.result.target)
         return case if not case.has_result else None if lane is None else lane.add(case)
-
-    def _arrived(self, cases: AsyncIterator[RunCase]) -> RunCase | None:
-        """Return the case that has arrived, or begin to wait for it."""
-        arrival, self._next = self._next or asyncio.ensure_future(anext(cases)), None
-        if arrival.done():
-            return arrival.result()
-        self._next, self.is_waiting = arrival, True
-        return None
 
 
 _MOST_HELD = 16 * 2**20  # bytes of requests
@@ -480,20 +473,7 @@ class Run:
         self.names = suite_names(self.selection)
         repeat = _limit("repeat", options.get("repeat", 1), int)
         self.numbers: Sequence[Any] = [UNSET] if repeat == 1 else range(1, repeat + 1)
-        steps = self.pipeline.steps
-        made = Made(
-            pipeline=self.pipeline.name,
-            pipeline_digest=_digest([(s.stage.__module__, s.name, s.options) for s in steps]),
-            revision=_commit(),
-            version=multiturn.__version__,
-        )
-        self.targets: dict[str, RunTarget] = {}
-        for each in providers:
-            if each.name in self.targets:
-                what = f"the target {each.name!r} is given twice, and results have only its name"
-                raise MultiturnError(f"{what}; give it once")
-            where = f"target {each.name!r}" if len(providers) > 1 else ""
-            self.targets[each.name] = self._target(each, where, made)
+        self.targets = self._targets(providers)
         limits = [each for each in self.targets.values() if each.budget.has_limit]
         if self.is_arriving and (batch or limits):
             raise ValueError("batches and limits take no async iterable; give a list of cases")
@@ -520,23 +500,36 @@ class Run:
         if self.results is not None:
             self.results.__exit__(*error)
 
-    def _target(self, provider: TargetProvider, where: str, made: Made) -> RunTarget:
-        """Return a target with its limits, and what makes its results."""
-        options, model = self.options, costs.model_of(provider) or None
-        budget = costs.Budget(
-            costs.price_for(provider, options.get("prices")) if model else None,
-            most_cost=_limit("max_cost", options.get("max_cost")),
-            most_tokens=_limit("max_tokens", options.get("max_tokens")),
-            batch=self.is_batch,
-            where=where,
+    def _targets(self, providers: list[TargetProvider]) -> dict[str, RunTarget]:
+        """Return the targets by their names, with their limits, and what makes their results."""
+        options, steps, targets = self.options, self.pipeline.steps, dict[str, RunTarget]()
+        made = Made(
+            pipeline=self.pipeline.name,
+            pipeline_digest=_digest([(s.stage.__module__, s.name, s.options) for s in steps]),
+            revision=_commit(),
+            version=multiturn.__version__,
         )
-        # Without a limit, a run only says how far an estimate was off. What a published
-        # tokenizer counts is no estimate, and its tables take 70 MB.
-        with_tokens = self.is_dry or budget.has_limit or not provider.tokenizer.encoding
-        made = replace(made, provider=provider.kind or provider.settings.provider, model=model)
-        rate = _limit("rate", options.get("rate"), int)
-        provider.turn = at_once if rate is None else Rate(rate).turn
-        return RunTarget(provider, where, made, budget, with_tokens)
+        for each in providers:
+            if each.name in targets:
+                what = f"the target {each.name!r} is given twice, and results have only its name"
+                raise MultiturnError(f"{what}; give it once")
+            where = f"target {each.name!r}" if len(providers) > 1 else ""
+            model = costs.model_of(each) or None
+            budget = costs.Budget(
+                costs.price_for(each, options.get("prices")) if model else None,
+                most_cost=_limit("max_cost", options.get("max_cost")),
+                most_tokens=_limit("max_tokens", options.get("max_tokens")),
+                batch=self.is_batch,
+                where=where,
+            )
+            # Without a limit, a run only says how far an estimate was off. What a published
+            # tokenizer counts is no estimate, and its tables take 70 MB.
+            with_tokens = self.is_dry or budget.has_limit or not each.tokenizer.encoding
+            own = replace(made, provider=each.kind or each.settings.provider, model=model)
+            targets[each.name] = RunTarget(each, where, own, budget, with_tokens)
+            rate = _limit("rate", options.get("rate"), int)
+            each.turn = at_once if rate is None else Rate(rate).turn
+        return targets
 
     def _digests_at(self, revision: str, is_default: bool) -> dict[bytes, str]:
         """Return the digest of each request as it was at a revision, by the key of its result."""
@@ -576,35 +569,30 @@ class Run:
         Raises:
             MultiturnError: a suite that cannot be read again, such as a pipe, has more.
         """
-        if self._held is not None:
-            yield from self._held
-            return
-        held: list[RunCase] | None = []
-        size = 0
+        held, size = list[RunCase](), 0
         for case in self._prepared():
             yield case
             size += case.size
-            if held is not None and size > _MOST_HELD:
-                held = None
+            if size <= _MOST_HELD:
+                held.append(case)
+            elif size - case.size <= _MOST_HELD:  # it is the first that does not fit
+                held.clear()
                 what = f"a limit, or strict, reads requests of more than {_MOST_HELD // 2**20} MiB"
                 if isinstance(self._given, Iterator):
                     one = "an iterator of cases can be read only once; give a list"
                     raise MultiturnError(f"{what} twice, and {one}")
                 self.selection.check_files(what)
-            if held is not None:
-                held.append(case)
-        self._held = held
+        self._held = held if size <= _MOST_HELD else None
 
     def cases(self) -> Iterator[RunCase]:
         """Read, convert and yield each case, one at a time; nothing is sent."""
-        yield from map(self._noted, self._prepared() if self._held is None else self._held)
+        yield from map(self._noted, self._prepared())
 
     async def arriving(self) -> AsyncIterator[RunCase]:
         """Yield each case of an async iterable as ``cases`` does, once it is there."""
-        number = 0
+        numbers = count(1)
         async for given in self._given:
-            number += 1
-            for prepared in self._for_targets(_read(given, number)):
+            for prepared in self._for_targets(_read(given, next(numbers))):
                 yield self._noted(prepared)
 
     def _noted(self, prepared: RunCase) -> RunCase:
@@ -626,6 +614,8 @@ class Run:
         return replace(case, action="skip") if is_unchanged else case
 
     def _prepared(self) -> Iterator[RunCase]:
+        if self._held is not None:
+            return iter(self._held)
         given = self._given
         found = read_cases(self.selection) if given is None else map(_read, given, count(1))
         return chain.from_iterable(map(self._for_targets, found))
