@@ -716,14 +716,12 @@ async def run(
     Memory holds only the cases that wait for an answer, and at most 1,000 that are read ahead, or
     16 MiB of their requests. A case that cannot be read or converted, or gets no answer, yields a
     result with an error; its ``id`` is empty if that belongs to no case, as where a suite is not
-    YAML. After an ``access_denied``, ``target`` or ``unreachable``, no more cases are sent to that
-    provider.
+    YAML. After an ``access_denied``, ``target`` or ``unreachable``, that provider gets no more.
 
     Args:
         cases: the cases, or mappings as ``case_of`` takes them, which may come from a generator,
             sync or async; or the path of a suite or of a folder, whose root is then the project's.
-        pipeline: the pipeline, its name or the path of its file; None for the project's, else
-            ``spec``.
+        pipeline: a pipeline, its name or the path of its file; None for the project's, or ``spec``.
         provider: answers the requests; or a list of providers, each of which answers all, and has
             its own ``concurrency`` and limits.
         results: path of the file to append each result to, before it is yielded; without ``resume``
@@ -735,9 +733,8 @@ async def run(
         repeat: how often each case is asked; each answer has its number, ``repeat``.
         resume: continue the file of results: a case that succeeded there and whose request is
             unchanged is not sent, and yields nothing.
-        reuse: path of the results of an earlier run, which stays as it is: a case that succeeded
-            there and whose request is unchanged is not sent, and yields nothing; its line is
-            copied into the file of results.
+        reuse: path of the results of an earlier run: likewise, but that file stays as it is, and
+            the lines of these cases are copied into the file of results.
         against: a Git revision: a case whose request was the same there is not sent, and yields
             nothing. Needs the path of a suite, and a pipeline's name or path.
         record_wire: add the exact body to each result.
@@ -749,11 +746,9 @@ async def run(
 
     Raises:
         TypeError: an argument has the wrong type.
-        ValueError: ``concurrency`` is below 1, a limit is not above 0, or arguments do not go
-            together.
-        MultiturnError: there is no such suite, pipeline or revision; the provider's program is
-            not installed; the file of results is not one, or belongs to another run; or the run
-            would exceed a limit.
+        ValueError: a number is not above 0, or arguments do not go together.
+        MultiturnError: there is no such suite, pipeline or revision; a program is not installed;
+            the file of results is not one, or another run's; or the run would exceed a limit.
         LimitReachedError: the run has reached a limit; after the requests under way are done.
         OSError: the file of results cannot be written.
         Exception: whatever a generator of cases raises, after the requests under way are done.
