@@ -144,9 +144,13 @@ class BatchState:
         """The parts that were sent, or may have been, and whose results are not stored."""
         return [part for part in self.parts.values() if not part.ended]
 
-    def ask(self, record: Waiting) -> None:
-        """Record a case that waits for an answer, in a buffer that ``keep`` writes."""
-        self._opened().write(msgspec.json.encode(record) + b"\n")
+    def ask(self, record: _Record) -> BinaryIO:
+        """Record a case that waits for an answer, in a buffer that ``keep`` writes; return that."""
+        if self._file is None:
+            self._file = open(self.path, "ab", buffering=2**16)  # noqa: SIM115 - closed by close
+            self._file.write(b"\n")  # ends a line that was cut short
+        self._file.write(msgspec.json.encode(record) + b"\n")
+        return self._file
 
     def keep(self, record: Target | BatchPart | Canceled) -> None:
         """Write a record to the disk, after those in the buffer.
@@ -157,19 +161,11 @@ class BatchState:
             self._clear()
             with open_output(self.path) as new:
                 new.write(msgspec.json.encode(record) + b"\n")
-            self.targets[record.name] = record
-            return
+        else:
+            file = self.ask(record)
+            file.flush()
+            os.fsync(file.fileno())
         self._note(record)
-        file = self._opened()
-        file.write(msgspec.json.encode(record) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-    def _opened(self) -> BinaryIO:
-        if self._file is None:
-            self._file = open(self.path, "ab", buffering=2**16)  # noqa: SIM115 - closed by close
-            self._file.write(b"\n")  # ends a line that was cut short
-        return self._file
 
     def asked(self, *parts: BatchPart) -> Iterator[Waiting]:
         """Yield the cases that wait for any of some parts."""

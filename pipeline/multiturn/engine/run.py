@@ -180,25 +180,20 @@ class RunTarget(Struct, frozen=True):
 
     def prepared(self, case: RunCase, request: ProviderRequest | None) -> RunCase:
         """Return a case for this target, with its request as it is sent; nothing is sent yet."""
-        name, made = self.provider.name, self.made_of(None)
+        name, made = self.provider.name, replace(self.made, time=_now())
         where = ": ".join(filter(None, (self.where, case.where)))
         found = replace(case, where=where, result=replace(case.result, target=name, made=made))
         if request is None:
             return found
         try:
             wire = self.provider.wire(request)
-            known = {"repairs": wire.repairs, "digest": wire.digest(), "made": self.made_of(wire)}
+            made = replace(made, settings_digest=_digest((wire.prepared or wire.request).settings))
+            known = {"repairs": wire.repairs, "digest": wire.digest(), "made": made}
             found = replace(found, result=replace(found.result, **known))
             tokens = self.provider.tokens(wire) if self.with_tokens else None
         except Exception as error:  # a custom provider may raise anything
             return found.failed(error)
         return replace(found, action="send", wire=wire, tokens=tokens)
-
-    def made_of(self, wire: Wire | None) -> Made:
-        """Return what makes the result of a request, now; without one, of an error."""
-        digest = None if wire is None else _digest((wire.prepared or wire.request).settings)
-        now = datetime.now(UTC).replace(microsecond=0)
-        return replace(self.made, settings_digest=digest, time=now)
 
 
 def prepare(
@@ -552,13 +547,13 @@ class Run:
         Raises:
             MultiturnError: they do; or a price is not known; or as for ``rehearse``.
         """
-        budgets = {name: target.budget for name, target in self.targets.items()}
-        if any(budget.has_limit for budget in budgets.values()):
-            found = {name: costs.Estimate(budget.price) for name, budget in budgets.items()}
+        targets = self.targets.items()
+        if any(target.budget.has_limit for _, target in targets):
+            found = {name: costs.Estimate(target.budget.price) for name, target in targets}
             for prepared in self.rehearse():
                 found[prepared.result.target].add(self._unless_known(prepared))
-            for name, budget in budgets.items():
-                budget.check(found[name], self.targets[name].provider)
+            for name, target in targets:
+                target.budget.check(found[name], target.provider)
 
     def rehearse(self) -> Iterator[RunCase]:
         """Prepare every case, and yield it; ``cases`` can follow.
@@ -666,6 +661,10 @@ def _digest(value: Any) -> str:
     """Return a hash of a value as JSON; the order of keys does not matter."""
     encoded = msgspec.json.encode(value, enc_hook=repr, order="deterministic")
     return hashlib.sha256(encoded).hexdigest()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
 
 
 def _commit() -> str | None:
@@ -888,7 +887,7 @@ async def _send(case: RunCase, target: RunTarget, options: RunOptions) -> RunCas
     with suppress(Exception):  # send meets the same error, and reports it
         await target.provider.prepare()
     await target.provider.turn()
-    made, start = target.made_of(case.wire), perf_counter()
+    made, start = replace(case.result.made, time=_now()), perf_counter()
     sent = b""
     try:
         answer = await target.provider.send(case.wire)
