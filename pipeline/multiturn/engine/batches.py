@@ -11,7 +11,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -527,11 +527,12 @@ class BatchRun(Batches):
         part = replace(part, size=file.tell())
         self.parts.append(part)
         file.seek(0)
-        with nullcontext() if self.run.is_dry else self.state.alone(self.say):
-            if not (self.run.is_dry or self.state.canceled):
-                part = self.call(self.apis[part.target].prepare, part, file)
-                self.state.keep(part)
-                self.create(part, file)
+        if not self.run.is_dry:
+            with self.state.alone(self.say):
+                if not self.state.canceled:
+                    part = self.call(self.apis[part.target].prepare, part, file)
+                    self.state.keep(part)
+                    self.create(part, file)
         file.seek(0)
         file.truncate()
 
@@ -590,8 +591,7 @@ class BatchRun(Batches):
                         raise BatchEndedError(f"batch_{status.state}: {why}")
                     file.seek(found[name])
                     answer = api.read(file.readline(LARGEST_ANSWER + 1))
-                    thinking = self.run.options.get("record_thinking", False)
-                    case = case.answered(answer, with_thinking=thinking)
+                    case = case.answered(answer, self.run.options)
                 except ProviderError as error:
                     api.provider.teach(error)
                     case = case.failed(error)

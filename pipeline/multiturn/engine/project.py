@@ -126,8 +126,7 @@ def _values(path: Path, name: str) -> dict[str, Any] | None:
         if not isinstance(document, dict):
             what = f'{key} must be a table, as in [tool.multiturn] and pipeline = "spec" below it'
             raise MultiturnError(what)
-    found: dict[str, Any] = document
-    return found
+    return dict(document)
 
 
 def _read(values: dict[str, Any], folder: Path) -> Defaults:

@@ -117,7 +117,7 @@ class RunCase(Struct, frozen=True):
         result = replace(self.result, error=failure, retries=error.retries)
         return replace(self, result=result, error=error)
 
-    def answered(self, answer: ProviderResponse, *, with_thinking: bool) -> "RunCase":
+    def answered(self, answer: ProviderResponse, options: "RunOptions") -> "RunCase":
         """Return the case with its answer; without text, calls are one, too."""
         kind = "refusal" if answer.is_refusal else "text"
         if kind == "text" and is_blank(answer.text):
@@ -127,7 +127,7 @@ class RunCase(Struct, frozen=True):
             response=utf8(answer.text),
             answer=kind,
             tool_calls=answer.tool_calls or UNSET,
-            thinking=answer.thinking if with_thinking and answer.thinking else UNSET,
+            thinking=(options.get("record_thinking") and answer.thinking) or UNSET,
             finish_reason=answer.finish_reason,
             usage=answer.usage,
             retries=answer.retries,
@@ -891,7 +891,7 @@ async def _send(case: RunCase, target: RunTarget, options: RunOptions) -> RunCas
     sent = b""
     try:
         answer = await target.provider.send(case.wire)
-        done = case.answered(answer, with_thinking=options.get("record_thinking", False))
+        done = case.answered(answer, options)
         sent = answer.wire
     # A library may raise CancelledError, which must not end the run. Where the run itself cancels
     # this task, at its end, nobody reads the result.
