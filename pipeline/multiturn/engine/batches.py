@@ -451,9 +451,6 @@ class BatchRun(Batches):
 
         Args:
             wait: whether to wait until all batches have ended.
-
-        Raises:
-            ProviderError: the vendor refuses, or cannot be reached.
         """
         if not self.state.under_way:
             self.run.check_budget()

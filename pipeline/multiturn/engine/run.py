@@ -411,7 +411,7 @@ class RunOptions(TypedDict, total=False):
 class Run:
     """What a run sends and where its results go; a context manager that opens the results file.
 
-    On leaving, the file keeps one line for each case.
+    On leaving, the file keeps one line for each case. Errors are those of ``run``.
 
     Args:
         cases: as for ``run``, or a selection; so are all arguments that are not named here.
@@ -424,11 +424,6 @@ class Run:
         targets: by their names.
         is_arriving: whether the cases come from an async iterable.
         numbers: of the repetitions of each case; unset if there is one.
-
-    Raises:
-        TypeError: an argument has the wrong type.
-        ValueError: arguments do not go together.
-        MultiturnError: see ``multiturn.run``.
     """
 
     def __init__(
