@@ -145,7 +145,7 @@ class BatchState:
         return [part for part in self.parts.values() if not part.ended]
 
     def ask(self, record: _Record) -> BinaryIO:
-        """Record a case that waits for an answer, in a buffer that ``keep`` writes; return that."""
+        """Write a record, as of a case that waits, into a buffer that ``keep`` writes to disk."""
         if self._file is None:
             self._file = open(self.path, "ab", buffering=2**16)  # noqa: SIM115 - closed by close
             self._file.write(b"\n")  # ends a line that was cut short
