@@ -176,7 +176,7 @@ def _check_cases(
 ) -> None:
     """Add what is wrong with cases, and with stages ``tried`` on them; say how many are right."""
     from multiturn.engine.converting import convert_cases
-    from multiturn.engine.prompt_limit import PromptLimit
+    from multiturn.engine.project import PromptLimit
     from multiturn.explaining.explanation import explain, preview_of
     from multiturn.logs import TEXT_AS_MEDIA, debug, is_debugging
     from multiturn.snapshots.changes import name_cases

@@ -11,7 +11,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -144,9 +144,13 @@ class BatchState:
         """The parts that were sent, or may have been, and whose results are not stored."""
         return [part for part in self.parts.values() if not part.ended]
 
-    def ask(self, record: Waiting) -> None:
-        """Record a case that waits for an answer, in a buffer that ``keep`` writes."""
-        self._opened().write(msgspec.json.encode(record) + b"\n")
+    def ask(self, record: _Record) -> BinaryIO:
+        """Write a record, as of a case that waits, into a buffer that ``keep`` writes to disk."""
+        if self._file is None:
+            self._file = open(self.path, "ab", buffering=2**16)  # noqa: SIM115 - closed by close
+            self._file.write(b"\n")  # ends a line that was cut short
+        self._file.write(msgspec.json.encode(record) + b"\n")
+        return self._file
 
     def keep(self, record: Target | BatchPart | Canceled) -> None:
         """Write a record to the disk, after those in the buffer.
@@ -157,19 +161,11 @@ class BatchState:
             self._clear()
             with open_output(self.path) as new:
                 new.write(msgspec.json.encode(record) + b"\n")
-            self.targets[record.name] = record
-            return
+        else:
+            file = self.ask(record)
+            file.flush()
+            os.fsync(file.fileno())
         self._note(record)
-        file = self._opened()
-        file.write(msgspec.json.encode(record) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-    def _opened(self) -> BinaryIO:
-        if self._file is None:
-            self._file = open(self.path, "ab", buffering=2**16)  # noqa: SIM115 - closed by close
-            self._file.write(b"\n")  # ends a line that was cut short
-        return self._file
 
     def asked(self, *parts: BatchPart) -> Iterator[Waiting]:
         """Yield the cases that wait for any of some parts."""
@@ -455,9 +451,6 @@ class BatchRun(Batches):
 
         Args:
             wait: whether to wait until all batches have ended.
-
-        Raises:
-            ProviderError: the vendor refuses, or cannot be reached.
         """
         if not self.state.under_way:
             self.run.check_budget()
@@ -531,11 +524,12 @@ class BatchRun(Batches):
         part = replace(part, size=file.tell())
         self.parts.append(part)
         file.seek(0)
-        with nullcontext() if self.run.is_dry else self.state.alone(self.say):
-            if not (self.run.is_dry or self.state.canceled):
-                part = self.call(self.apis[part.target].prepare, part, file)
-                self.state.keep(part)
-                self.create(part, file)
+        if not self.run.is_dry:
+            with self.state.alone(self.say):
+                if not self.state.canceled:
+                    part = self.call(self.apis[part.target].prepare, part, file)
+                    self.state.keep(part)
+                    self.create(part, file)
         file.seek(0)
         file.truncate()
 
@@ -594,8 +588,7 @@ class BatchRun(Batches):
                         raise BatchEndedError(f"batch_{status.state}: {why}")
                     file.seek(found[name])
                     answer = api.read(file.readline(LARGEST_ANSWER + 1))
-                    thinking = self.run.options.get("record_thinking", False)
-                    case = case.answered(answer, with_thinking=thinking)
+                    case = case.answered(answer, self.run.options)
                 except ProviderError as error:
                     api.provider.teach(error)
                     case = case.failed(error)

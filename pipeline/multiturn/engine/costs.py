@@ -143,11 +143,8 @@ _MOST_NAMED = 100  # cases that do not fit
 def price_for(provider: TargetProvider, file: str | Path | None = None) -> Price | None:
     """Return what the tokens of a target cost; None if that is not known.
 
-    On Azure, the name is that of a deployment, so that only a file can have its price.
-
-    Raises:
-        MultiturnError: the file is not one of prices.
-        OSError: it cannot be read.
+    On Azure, the name is that of a deployment, so that only a file can have its price. Errors are
+    those of ``price_of``.
     """
     path = None if file is None else str(file)
     is_shipped = getattr(provider, "vendor", "") != "azure"
@@ -274,9 +271,9 @@ class Budget:
         self,
         price: Price | None,
         *,
-        most_cost: float | None,
-        most_tokens: int | None,
-        batch: bool,
+        most_cost: float | None = None,
+        most_tokens: int | None = None,
+        batch: bool = False,
         where: str = "",
     ) -> None:
         self.price, self.batch = price, batch

@@ -5,8 +5,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, structs
 
@@ -17,10 +18,15 @@ from multiturn.documents.node import Mark
 from multiturn.documents.validation import read_as
 from multiturn.engine.converting import read_cases, sampled
 from multiturn.engine.selection import Selection, select
-from multiturn.errors import MultiturnError, Place, quoted
+from multiturn.errors import InputError, MultiturnError, Place, quoted
 from multiturn.model.case import Case
+from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, pipeline_names, read_pipeline
+from multiturn.text import first_of
+
+if TYPE_CHECKING:
+    from multiturn.providers.base import TargetProvider
 
 _OWN = "multiturn.toml"
 _SHARED = "pyproject.toml"
@@ -120,8 +126,7 @@ def _values(path: Path, name: str) -> dict[str, Any] | None:
         if not isinstance(document, dict):
             what = f'{key} must be a table, as in [tool.multiturn] and pipeline = "spec" below it'
             raise MultiturnError(what)
-    found: dict[str, Any] = document
-    return found
+    return dict(document)
 
 
 def _read(values: dict[str, Any], folder: Path) -> Defaults:
@@ -264,3 +269,40 @@ def _cases(
             on_error(each.error)
         elif each.case is not None:
             yield each.case
+
+
+class PromptLimit:
+    """Finds prompts with more tokens than ``max_prompt_tokens`` allows.
+
+    Args:
+        provider: of the target that gets them, whose tokenizer counts; None for an estimate.
+    """
+
+    def __init__(self, provider: "TargetProvider | None") -> None:
+        self._most = find_defaults()[0].max_prompt_tokens
+        self._provider = provider
+        self._count = lru_cache(256)(lambda text: self._target.tokenizer.count(text))
+
+    @cached_property
+    def _target(self) -> "TargetProvider":
+        from multiturn.engine.target import load_target  # most suites have no limit
+
+        return self._provider or load_target("echo", sends=False)
+
+    def error_of(self, conversion: Conversion) -> InputError | None:
+        """Return the error of a prompt that is too long, with its largest parts."""
+        case = conversion.case
+        most = case.max_prompt_tokens or self._most
+        if most is None:
+            return None
+        from multiturn.explaining.explanation import size_of
+
+        tokens, parts = size_of(conversion, self._target, self._count)
+        if tokens.count <= most:
+            return None
+        about, where = "" if tokens.is_exact else "about ", case.where()
+        named = first_of([f"{number:,} in {part}" for part, number in parts.items()])
+        # The numbers are in the label: the words are the same for many cases, and printed once.
+        where = where._replace(label=f"{where.label}: {about}{tokens.count:,} tokens, {named}")
+        what = f"max_prompt_tokens is {most:,}; shorten the prompt, or allow more"
+        return InputError(what, where=where, case_id=case.id)

@@ -117,7 +117,7 @@ class RunCase(Struct, frozen=True):
         result = replace(self.result, error=failure, retries=error.retries)
         return replace(self, result=result, error=error)
 
-    def answered(self, answer: ProviderResponse, *, with_thinking: bool) -> "RunCase":
+    def answered(self, answer: ProviderResponse, options: "RunOptions") -> "RunCase":
         """Return the case with its answer; without text, calls are one, too."""
         kind = "refusal" if answer.is_refusal else "text"
         if kind == "text" and is_blank(answer.text):
@@ -127,7 +127,7 @@ class RunCase(Struct, frozen=True):
             response=utf8(answer.text),
             answer=kind,
             tool_calls=answer.tool_calls or UNSET,
-            thinking=answer.thinking if with_thinking and answer.thinking else UNSET,
+            thinking=(options.get("record_thinking") and answer.thinking) or UNSET,
             finish_reason=answer.finish_reason,
             usage=answer.usage,
             retries=answer.retries,
@@ -180,25 +180,20 @@ class RunTarget(Struct, frozen=True):
 
     def prepared(self, case: RunCase, request: ProviderRequest | None) -> RunCase:
         """Return a case for this target, with its request as it is sent; nothing is sent yet."""
-        name, made = self.provider.name, self.made_of(None)
+        name, made = self.provider.name, replace(self.made, time=_now())
         where = ": ".join(filter(None, (self.where, case.where)))
         found = replace(case, where=where, result=replace(case.result, target=name, made=made))
         if request is None:
             return found
         try:
             wire = self.provider.wire(request)
-            known = {"repairs": wire.repairs, "digest": wire.digest(), "made": self.made_of(wire)}
+            made = replace(made, settings_digest=_digest((wire.prepared or wire.request).settings))
+            known = {"repairs": wire.repairs, "digest": wire.digest(), "made": made}
             found = replace(found, result=replace(found.result, **known))
             tokens = self.provider.tokens(wire) if self.with_tokens else None
         except Exception as error:  # a custom provider may raise anything
             return found.failed(error)
         return replace(found, action="send", wire=wire, tokens=tokens)
-
-    def made_of(self, wire: Wire | None) -> Made:
-        """Return what makes the result of a request, now; without one, of an error."""
-        digest = None if wire is None else _digest((wire.prepared or wire.request).settings)
-        now = datetime.now(UTC).replace(microsecond=0)
-        return replace(self.made, settings_digest=digest, time=now)
 
 
 def prepare(
@@ -221,8 +216,7 @@ def prepare(
         MultiturnError: it is no case, or the pipeline does not convert it.
     """
     want(pipeline, Pipeline, "pipeline must be a Pipeline, as load_pipeline gives it")
-    budget = costs.Budget(None, most_cost=None, most_tokens=None, batch=False)
-    target = RunTarget(complete(provider), "", Made(), budget, with_tokens)
+    target = RunTarget(complete(provider), "", Made(), costs.Budget(None), with_tokens)
     found = target.prepared(*_converted(case_of(case), pipeline, strict=False))
     if found.error is not None:
         raise found.error
@@ -273,9 +267,8 @@ class Lane:
         self.size = 0
         self.free = concurrency
         self._prefixes = costs.SharedPrefixes(provider, estimates=True)
-        self._is_by_suite = order == "suite" or provider.has_cache is False
-        self._waits = bool(provider.has_cache) and not self._is_by_suite
-        self.is_ordering = not (self._is_by_suite or self._waits)
+        self._has_cache = False if order == "suite" else provider.has_cache
+        self.is_ordering = self._has_cache is None
         self._is_blocked = False  # whether all of them wait for requests under way
         self._under_way: list[str] = []  # texts of these requests, in alphabetical order
 
@@ -292,7 +285,7 @@ class Lane:
 
     def add(self, case: RunCase) -> RunCase | None:
         """Add a case, when ``next`` has none; return it if it can be sent now."""
-        text = "" if self._is_by_suite else self._prefixes.text(case.wire)
+        text = "" if self._has_cache is False else self._prefixes.text(case.wire)
         if self.free and not self._must_wait(text):
             return self._sent(text, case)
         insort(self.ahead, (text, case), key=itemgetter(0))
@@ -303,7 +296,7 @@ class Lane:
         """Let the cases be sent that share a prefix with this one."""
         self._is_blocked = False
         self.free += 1
-        if self._waits:
+        if self._has_cache:
             text = self._prefixes.text(case.wire)
             del self._under_way[bisect_left(self._under_way, text)]
             self._prefixes.add(text)
@@ -317,7 +310,7 @@ class Lane:
 
     def _sent(self, text: str, case: RunCase) -> RunCase:
         self.free -= 1
-        if self._waits:
+        if self._has_cache:
             insort(self._under_way, text)
         return case
 
@@ -378,25 +371,20 @@ class Queue:
     def _read(self) -> RunCase | None:
         """Read a case, and return it if it can be sent, or has no result."""
         try:
-            if isinstance(self._cases, AsyncIterator):
-                case = self._arrived(self._cases)
-            else:
+            if isinstance(self._cases, Iterator):
                 case = next(self._cases)
+            else:
+                self._next = self._next or asyncio.ensure_future(anext(self._cases))
+                if not self._next.done():
+                    self.is_waiting = True
+                    return None
+                arrival, self._next = self._next, None
+                case = arrival.result()
         except Exception as error:  # there are no more, or what a generator of cases raises
             self._end = error
             return None
-        if case is None:
-            return None
         lane = self.lanes.get(case.result.target)
         return case if not case.has_result else None if lane is None else lane.add(case)
-
-    def _arrived(self, cases: AsyncIterator[RunCase]) -> RunCase | None:
-        """Return the case that has arrived, or begin to wait for it."""
-        arrival, self._next = self._next or asyncio.ensure_future(anext(cases)), None
-        if arrival.done():
-            return arrival.result()
-        self._next, self.is_waiting = arrival, True
-        return None
 
 
 _MOST_HELD = 16 * 2**20  # bytes of requests
@@ -423,7 +411,7 @@ class RunOptions(TypedDict, total=False):
 class Run:
     """What a run sends and where its results go; a context manager that opens the results file.
 
-    On leaving, the file keeps one line for each case.
+    On leaving, the file keeps one line for each case. Errors are those of ``run``.
 
     Args:
         cases: as for ``run``, or a selection; so are all arguments that are not named here.
@@ -436,11 +424,6 @@ class Run:
         targets: by their names.
         is_arriving: whether the cases come from an async iterable.
         numbers: of the repetitions of each case; unset if there is one.
-
-    Raises:
-        TypeError: an argument has the wrong type.
-        ValueError: arguments do not go together.
-        MultiturnError: see ``multiturn.run``.
     """
 
     def __init__(
@@ -480,20 +463,7 @@ class Run:
         self.names = suite_names(self.selection)
         repeat = _limit("repeat", options.get("repeat", 1), int)
         self.numbers: Sequence[Any] = [UNSET] if repeat == 1 else range(1, repeat + 1)
-        steps = self.pipeline.steps
-        made = Made(
-            pipeline=self.pipeline.name,
-            pipeline_digest=_digest([(s.stage.__module__, s.name, s.options) for s in steps]),
-            revision=_commit(),
-            version=multiturn.__version__,
-        )
-        self.targets: dict[str, RunTarget] = {}
-        for each in providers:
-            if each.name in self.targets:
-                what = f"the target {each.name!r} is given twice, and results have only its name"
-                raise MultiturnError(f"{what}; give it once")
-            where = f"target {each.name!r}" if len(providers) > 1 else ""
-            self.targets[each.name] = self._target(each, where, made)
+        self.targets = self._targets(providers)
         limits = [each for each in self.targets.values() if each.budget.has_limit]
         if self.is_arriving and (batch or limits):
             raise ValueError("batches and limits take no async iterable; give a list of cases")
@@ -520,23 +490,36 @@ class Run:
         if self.results is not None:
             self.results.__exit__(*error)
 
-    def _target(self, provider: TargetProvider, where: str, made: Made) -> RunTarget:
-        """Return a target with its limits, and what makes its results."""
-        options, model = self.options, costs.model_of(provider) or None
-        budget = costs.Budget(
-            costs.price_for(provider, options.get("prices")) if model else None,
-            most_cost=_limit("max_cost", options.get("max_cost")),
-            most_tokens=_limit("max_tokens", options.get("max_tokens")),
-            batch=self.is_batch,
-            where=where,
+    def _targets(self, providers: list[TargetProvider]) -> dict[str, RunTarget]:
+        """Return the targets by their names, with their limits, and what makes their results."""
+        options, steps, targets = self.options, self.pipeline.steps, dict[str, RunTarget]()
+        made = Made(
+            pipeline=self.pipeline.name,
+            pipeline_digest=_digest([(s.stage.__module__, s.name, s.options) for s in steps]),
+            revision=_commit(),
+            version=multiturn.__version__,
         )
-        # Without a limit, a run only says how far an estimate was off. What a published
-        # tokenizer counts is no estimate, and its tables take 70 MB.
-        with_tokens = self.is_dry or budget.has_limit or not provider.tokenizer.encoding
-        made = replace(made, provider=provider.kind or provider.settings.provider, model=model)
-        rate = _limit("rate", options.get("rate"), int)
-        provider.turn = at_once if rate is None else Rate(rate).turn
-        return RunTarget(provider, where, made, budget, with_tokens)
+        for each in providers:
+            if each.name in targets:
+                what = f"the target {each.name!r} is given twice, and results have only its name"
+                raise MultiturnError(f"{what}; give it once")
+            where = f"target {each.name!r}" if len(providers) > 1 else ""
+            model = costs.model_of(each) or None
+            budget = costs.Budget(
+                costs.price_for(each, options.get("prices")) if model else None,
+                most_cost=_limit("max_cost", options.get("max_cost")),
+                most_tokens=_limit("max_tokens", options.get("max_tokens")),
+                batch=self.is_batch,
+                where=where,
+            )
+            # Without a limit, a run only says how far an estimate was off. What a published
+            # tokenizer counts is no estimate, and its tables take 70 MB.
+            with_tokens = self.is_dry or budget.has_limit or not each.tokenizer.encoding
+            own = replace(made, provider=each.kind or each.settings.provider, model=model)
+            targets[each.name] = RunTarget(each, where, own, budget, with_tokens)
+            rate = _limit("rate", options.get("rate"), int)
+            each.turn = at_once if rate is None else Rate(rate).turn
+        return targets
 
     def _digests_at(self, revision: str, is_default: bool) -> dict[bytes, str]:
         """Return the digest of each request as it was at a revision, by the key of its result."""
@@ -559,13 +542,13 @@ class Run:
         Raises:
             MultiturnError: they do; or a price is not known; or as for ``rehearse``.
         """
-        budgets = {name: target.budget for name, target in self.targets.items()}
-        if any(budget.has_limit for budget in budgets.values()):
-            found = {name: costs.Estimate(budget.price) for name, budget in budgets.items()}
+        targets = self.targets.items()
+        if any(target.budget.has_limit for _, target in targets):
+            found = {name: costs.Estimate(target.budget.price) for name, target in targets}
             for prepared in self.rehearse():
                 found[prepared.result.target].add(self._unless_known(prepared))
-            for name, budget in budgets.items():
-                budget.check(found[name], self.targets[name].provider)
+            for name, target in targets:
+                target.budget.check(found[name], target.provider)
 
     def rehearse(self) -> Iterator[RunCase]:
         """Prepare every case, and yield it; ``cases`` can follow.
@@ -576,35 +559,30 @@ class Run:
         Raises:
             MultiturnError: a suite that cannot be read again, such as a pipe, has more.
         """
-        if self._held is not None:
-            yield from self._held
-            return
-        held: list[RunCase] | None = []
-        size = 0
+        held, size = list[RunCase](), 0
         for case in self._prepared():
             yield case
             size += case.size
-            if held is not None and size > _MOST_HELD:
-                held = None
+            if size <= _MOST_HELD:
+                held.append(case)
+            elif size - case.size <= _MOST_HELD:  # it is the first that does not fit
+                held.clear()
                 what = f"a limit, or strict, reads requests of more than {_MOST_HELD // 2**20} MiB"
                 if isinstance(self._given, Iterator):
                     one = "an iterator of cases can be read only once; give a list"
                     raise MultiturnError(f"{what} twice, and {one}")
                 self.selection.check_files(what)
-            if held is not None:
-                held.append(case)
-        self._held = held
+        self._held = held if size <= _MOST_HELD else None
 
     def cases(self) -> Iterator[RunCase]:
         """Read, convert and yield each case, one at a time; nothing is sent."""
-        yield from map(self._noted, self._prepared() if self._held is None else self._held)
+        yield from map(self._noted, self._prepared())
 
     async def arriving(self) -> AsyncIterator[RunCase]:
         """Yield each case of an async iterable as ``cases`` does, once it is there."""
-        number = 0
+        numbers = count(1)
         async for given in self._given:
-            number += 1
-            for prepared in self._for_targets(_read(given, number)):
+            for prepared in self._for_targets(_read(given, next(numbers))):
                 yield self._noted(prepared)
 
     def _noted(self, prepared: RunCase) -> RunCase:
@@ -626,6 +604,8 @@ class Run:
         return replace(case, action="skip") if is_unchanged else case
 
     def _prepared(self) -> Iterator[RunCase]:
+        if self._held is not None:
+            return iter(self._held)
         given = self._given
         found = read_cases(self.selection) if given is None else map(_read, given, count(1))
         return chain.from_iterable(map(self._for_targets, found))
@@ -678,6 +658,10 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(encoded).hexdigest()
 
 
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
 def _commit() -> str | None:
     """Return the commit of the repository around the current folder; None where Git names none."""
     from multiturn.engine.revision import git  # which imports what only --against needs
@@ -726,14 +710,12 @@ async def run(
     Memory holds only the cases that wait for an answer, and at most 1,000 that are read ahead, or
     16 MiB of their requests. A case that cannot be read or converted, or gets no answer, yields a
     result with an error; its ``id`` is empty if that belongs to no case, as where a suite is not
-    YAML. After an ``access_denied``, ``target`` or ``unreachable``, no more cases are sent to that
-    provider.
+    YAML. After an ``access_denied``, ``target`` or ``unreachable``, that provider gets no more.
 
     Args:
         cases: the cases, or mappings as ``case_of`` takes them, which may come from a generator,
             sync or async; or the path of a suite or of a folder, whose root is then the project's.
-        pipeline: the pipeline, its name or the path of its file; None for the project's, else
-            ``spec``.
+        pipeline: a pipeline, its name or the path of its file; None for the project's, or ``spec``.
         provider: answers the requests; or a list of providers, each of which answers all, and has
             its own ``concurrency`` and limits.
         results: path of the file to append each result to, before it is yielded; without ``resume``
@@ -745,9 +727,8 @@ async def run(
         repeat: how often each case is asked; each answer has its number, ``repeat``.
         resume: continue the file of results: a case that succeeded there and whose request is
             unchanged is not sent, and yields nothing.
-        reuse: path of the results of an earlier run, which stays as it is: a case that succeeded
-            there and whose request is unchanged is not sent, and yields nothing; its line is
-            copied into the file of results.
+        reuse: path of the results of an earlier run: likewise, but that file stays as it is, and
+            the lines of these cases are copied into the file of results.
         against: a Git revision: a case whose request was the same there is not sent, and yields
             nothing. Needs the path of a suite, and a pipeline's name or path.
         record_wire: add the exact body to each result.
@@ -759,11 +740,9 @@ async def run(
 
     Raises:
         TypeError: an argument has the wrong type.
-        ValueError: ``concurrency`` is below 1, a limit is not above 0, or arguments do not go
-            together.
-        MultiturnError: there is no such suite, pipeline or revision; the provider's program is
-            not installed; the file of results is not one, or belongs to another run; or the run
-            would exceed a limit.
+        ValueError: a number is not above 0, or arguments do not go together.
+        MultiturnError: there is no such suite, pipeline or revision; a program is not installed;
+            the file of results is not one, or another run's; or the run would exceed a limit.
         LimitReachedError: the run has reached a limit; after the requests under way are done.
         OSError: the file of results cannot be written.
         Exception: whatever a generator of cases raises, after the requests under way are done.
@@ -903,11 +882,11 @@ async def _send(case: RunCase, target: RunTarget, options: RunOptions) -> RunCas
     with suppress(Exception):  # send meets the same error, and reports it
         await target.provider.prepare()
     await target.provider.turn()
-    made, start = target.made_of(case.wire), perf_counter()
+    made, start = replace(case.result.made, time=_now()), perf_counter()
     sent = b""
     try:
         answer = await target.provider.send(case.wire)
-        done = case.answered(answer, with_thinking=options.get("record_thinking", False))
+        done = case.answered(answer, options)
         sent = answer.wire
     # A library may raise CancelledError, which must not end the run. Where the run itself cancels
     # this task, at its end, nobody reads the result.

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from toolz import groupby, interleave
 
 from multiturn.engine.converting import ConvertedCase
-from multiturn.engine.prompt_limit import PromptLimit
+from multiturn.engine.project import PromptLimit
 from multiturn.engine.selection import Selection, suite_names
 from multiturn.errors import MultiturnError, Place, option
 from multiturn.files.paths import root_of

@@ -19,7 +19,6 @@ from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import read_pipeline
-from multiturn.providers.layout import Layout
 from multiturn.providers.settings import TRANSPORT, Values, taken
 from multiturn.providers.targets import KINDS
 from multiturn.providers.trace import Trace
@@ -95,7 +94,12 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
     if trace.form is None:
         yield from trace.lost
         return
-    layout, sent = _sent(trace, conversion)
+    settings: dict[str, Any] = {"name": "trace", "provider": trace.provider, "api_key": "-"}
+    settings["model"] = trace.request.model or "unknown"
+    kind = KINDS[trace.provider]
+    provider: Any = kind.provider(kind.settings(**settings, **trace.target))
+    layout, prepared = provider.lay_out(request_of(conversion), conversion.prompt)
+    sent = msgspec.json.decode(provider.encode(provider.write(prepared)))
     given, again = trace.form.same(body), trace.form.same(sent)
     try:
         layout.done()
@@ -108,16 +112,6 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
         if value is not None and value != ours:
             yield f"{path} says how a request is sent; it is left out"
     yield from differences(given, again)
-
-
-def _sent(trace: Trace, conversion: Conversion) -> tuple[Layout, Values]:
-    """Return the body that the target of a trace sends for a case, and what it refuses of it."""
-    request, kind = request_of(conversion), KINDS[trace.provider]
-    settings: dict[str, Any] = {"name": "trace", "provider": trace.provider, "api_key": "-"}
-    settings["model"] = trace.request.model or "unknown"
-    provider: Any = kind.provider(kind.settings(**settings, **trace.target))
-    layout, prepared = provider.lay_out(request, conversion.prompt)
-    return layout, dict(msgspec.json.decode(provider.encode(provider.write(prepared))))
 
 
 @cache

@@ -47,7 +47,9 @@ _SETTINGS: Keys = {
 
 def read_telemetry(attributes: Values, media: MediaReader) -> Trace:
     """Return what the attributes of a span or an event say."""
-    reader = _Reader(_provider_of(attributes), media)
+    named = attributes.get("gen_ai.provider.name", attributes.get("gen_ai.system"))
+    kinds = (kind for kind, row in KINDS.items() if named in row.provider.telemetry_names)
+    reader = _Reader(next(kinds, "openai"), media)
     given = {
         key.removeprefix(_REQUEST): parsed(value)
         for key, value in attributes.items()
@@ -71,12 +73,6 @@ def read_telemetry(attributes: Values, media: MediaReader) -> Trace:
         settings=structs.replace(settings, body=None),
     )
     return Trace(provider=reader.provider, request=request, lost=reader.lost)
-
-
-def _provider_of(attributes: Values) -> str:
-    named = attributes.get("gen_ai.provider.name", attributes.get("gen_ai.system"))
-    kinds = (kind for kind, row in KINDS.items() if named in row.provider.telemetry_names)
-    return next(kinds, "openai")
 
 
 class _Reader:
