@@ -38,9 +38,10 @@ from multiturn import (
     stage,
 )
 from multiturn.engine.converting import convert_cases
+from multiturn.engine.revision import SmallPickler
 from multiturn.engine.selection import select
 from multiturn.errors import AttachmentError, OutsideRootError
-from multiturn.files.media import HEAD, MAX_MEDIA_SIZE, SmallPickler, Store, type_of
+from multiturn.files.media import HEAD, MAX_MEDIA_SIZE, Store, type_of
 from multiturn.report.sides import side_items
 from multiturn_stages.guard_markers import guard_markers
 

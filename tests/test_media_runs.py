@@ -37,7 +37,7 @@ from multiturn import (
     load_target,
     run,
 )
-from multiturn.files.media import SmallPickler
+from multiturn.engine.revision import SmallPickler
 from multiturn.model.request import files_and_media
 from multiturn.providers.custom import complete
 from repositories import commit, git

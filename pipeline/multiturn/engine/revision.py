@@ -20,7 +20,7 @@ from multiturn.engine.processes import masked
 from multiturn.engine.project import find_defaults
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError, option, options_as, spelling
-from multiturn.files.media import SmallPickler
+from multiturn.files.media import Media
 from multiturn.files.paths import is_below
 from multiturn.logs import LogSettings, configure
 from multiturn.model.request import ProviderRequest
@@ -31,6 +31,16 @@ from multiturn.providers.agents.guard import die_with_parent
 _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
 # A partial clone would fetch what it lacks, by a program that its configuration names.
 _NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
+
+
+class SmallPickler(pickle.Pickler):
+    """Pickles for our own processes, which need no bytes of media: it leaves them out."""
+
+    def reducer_override(self, value: Any) -> Any:
+        """Return how media are pickled; all else is pickled as usual."""
+        if type(value) is Media:
+            return Media, structs.astuple(value)
+        return NotImplemented
 
 
 def commit_of(revision: str) -> str:

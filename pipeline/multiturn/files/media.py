@@ -2,7 +2,6 @@
 
 import binascii
 import os
-import pickle
 import re
 from threading import RLock
 from typing import IO, Any, Literal, get_args
@@ -259,16 +258,6 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
     def text(self) -> str:
         """What stands for it where only text can, such as ``[image: shots/checkout.png]``."""
         return f"[{self.kind}: {self.name}]"
-
-
-class SmallPickler(pickle.Pickler):
-    """Pickles for our own processes, which need no bytes of media: it leaves them out."""
-
-    def reducer_override(self, value: Any) -> Any:
-        """Return how media are pickled; all else is pickled as usual."""
-        if type(value) is Media:
-            return Media, structs.astuple(value)
-        return NotImplemented
 
 
 def given_media(

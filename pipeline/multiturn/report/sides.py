@@ -16,13 +16,12 @@ from msgspec.structs import replace
 import multiturn_stages
 from multiturn.engine.converting import ConvertedCase
 from multiturn.engine.project import find_defaults
-from multiturn.engine.revision import Revision, git
+from multiturn.engine.revision import Revision, SmallPickler, git
 from multiturn.engine.selection import Selection, one_name
 from multiturn.engine.target import load_target
 from multiturn.errors import MultiturnError
 from multiturn.explaining.record import to_json
 from multiturn.explaining.spans import Spans
-from multiturn.files.media import SmallPickler
 from multiturn.files.paths import is_below, root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
