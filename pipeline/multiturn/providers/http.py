@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any, BinaryIO, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Meta, structs
@@ -154,6 +154,10 @@ class HttpProvider(ChatProvider):
     def path(self) -> str:
         """The path of the requests."""
         raise NotImplementedError
+
+    def versioned(self, path: str) -> str:
+        """Return a path with the version of the API, where that is part of it."""
+        return path
 
     def address(self) -> tuple[str, ...]:
         """Return what says where requests go, and with which headers, but no secret."""
@@ -338,23 +342,19 @@ class HttpProvider(ChatProvider):
         """
         assert wire.prepared is not None  # noqa: S101 - it is this provider's
         path, body = self.counting(wire.prepared)
-
-        def read(found: Any) -> int:
-            count: int = msgspec.convert(found[self.count_key], TokenCount)
-            return count
-
         try:
-            count = await self.call("POST", path, read, body, what="count")
+            count = await self.call(
+                "POST",
+                path,
+                lambda found: msgspec.convert(found[self.count_key], TokenCount),
+                body,
+                what="count",
+            )
         except ProviderError as error:
             if error.status == 404:
                 error.what += f"; the address of the target {self.name!r} may not count tokens"
             raise
         return structs.replace(self.tokens(wire), count=count, is_exact=True, media=0)
-
-    async def download(self, path: str, file: BinaryIO) -> None:
-        """Write the answer of an endpoint into a file, whatever its size."""
-        headers = {"accept": "application/binary"}  # as the SDKs of the vendors ask
-        await self.request("GET", path, headers=headers, into=file)
 
     def answer(self, reply: bytes) -> ProviderResponse:
         """Return what the vendor's answer to one request says, without secrets.

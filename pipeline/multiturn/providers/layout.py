@@ -18,7 +18,7 @@ from multiturn.model import turns as model
 from multiturn.model.request import ProviderRequest
 from multiturn.model.settings import RequestSettings
 from multiturn.providers.models import Abilities, Verdict, words_of
-from multiturn.providers.rules import RULES, Rule, broken, named
+from multiturn.providers.rules import RULES, Rule, broken
 from multiturn.text import first_of, number_of
 
 _MERGE_LATER = "later_system: merge of consolidate_system avoids it"
@@ -60,7 +60,7 @@ class Layout:
 
     def repair(self, rule: str, what: str) -> None:
         """Record a repair."""
-        self.repairs.append(named(rule, what))
+        self.repairs.append(f"{rule}: {what}")
 
     def refuse(self, rule: str, advice: str) -> None:
         """Record a rule that no repair can meet, and how to avoid that."""

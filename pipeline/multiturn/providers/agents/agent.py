@@ -15,7 +15,7 @@ from multiturn.model import request as requests
 from multiturn.model.turns import Part, Turn, is_blank, joined, separate_first
 from multiturn.providers import base
 from multiturn.providers.agents.command import ADVICE, hidden_values, inherited, run_command
-from multiturn.providers.rules import broken, named
+from multiturn.providers.rules import broken
 from multiturn.providers.secrets import hide, secrets_among
 from multiturn.providers.settings import in_words
 
@@ -121,14 +121,14 @@ class AgentProvider(base.TargetProvider):
         repairs = []
         asked = request.settings if request.tools else request.settings.without_tools()
         for name, value in asked.said().items():
-            repairs.append(named("F4", f"left out the {name} {in_words(value)}"))
+            repairs.append(f"F4: left out the {name} {in_words(value)}")
         if request.tools:
-            repairs.append(named("F6", "left out the tools"))
+            repairs.append("F6: left out the tools")
         if instructions and not self.gets_instructions:
-            what = "left out the system prompt or guidelines"
-            repairs.append(named("F5", f"{what}; system: include of the target sends them"))
+            what = "F5: left out the system prompt or guidelines"
+            repairs.append(f"{what}; system: include of the target sends them")
         if mentions:
-            repairs.append(named("F2", f"put a space before {mentions} line(s) that start with @"))
+            repairs.append(f"F2: put a space before {mentions} line(s) that start with @")
         settings = self.settings
         env = (f"{name}={value}" for name, value in sorted(settings.env.items()))
         parameters = (settings.executable, settings.cwd or "", *settings.args, *env)

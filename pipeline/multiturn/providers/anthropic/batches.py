@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Collection
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
-from urllib.parse import quote
 
 from msgspec.structs import replace
 
@@ -14,8 +13,6 @@ from multiturn.providers.base import ProviderResponse
 from multiturn.providers.batch_api import BatchApi, BatchPart
 from multiturn.providers.client import Upload
 
-_PATH = "/v1/messages/batches"
-
 
 class AnthropicBatchApi(BatchApi):
     """The requests are not uploaded as a file first."""
@@ -24,17 +21,19 @@ class AnthropicBatchApi(BatchApi):
     most_bytes = 8_000_000  # 256 MB are allowed, but a request that fails is sent again as a whole
     form = b'{"custom_id":"%s","params":%s}'
     frame = (b'{"requests":[', b",", b"]}")
+    batches_path = "/v1/messages/batches"
+    cursor = "after_id"
 
     async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Note the newest batch."""
-        path = f"{_PATH}?limit=1"
+        path = f"{self.batches_path}?limit=1"
         batches, _ = await self.provider.call("GET", path, self.read_page)
         return replace(part, after=batches[0].id if batches else "")
 
     def creation(self, part: BatchPart, file: BinaryIO | None) -> tuple[str, Upload]:
         """Return the requests, byte for byte."""
         assert file is not None  # noqa: S101 - nothing is uploaded earlier
-        return _PATH, Upload(file, 0, file.seek(0, os.SEEK_END))
+        return self.batches_path, Upload(file, 0, file.seek(0, os.SEEK_END))
 
     async def find(
         self, part: BatchPart, others: Collection[str], ids: Callable[[], set[str]]
@@ -54,14 +53,6 @@ class AnthropicBatchApi(BatchApi):
                 if set(api.places(file)) == ids():
                     return api.BatchSearch(batch.id)
         return api.BatchSearch(undecided=tuple(undecided))
-
-    def listing(self, after: str) -> str:
-        """Return the path of a page of the listing."""
-        return f"{_PATH}?limit=100{after and f'&after_id={quote(after)}'}"
-
-    def path_of(self, batch: str, action: str = "") -> str:
-        """Return the path of a batch, or of what is done with it."""
-        return "/".join(filter(None, (_PATH, quote(batch, safe=""), action)))
 
     def status(self, batch: Any) -> api.BatchStatus:
         """Return the status and the counts, which are 0 until the batch has ended."""

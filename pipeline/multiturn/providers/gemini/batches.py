@@ -39,7 +39,7 @@ class GeminiBatchApi(BatchApi):
             "x-goog-upload-header-content-length": str(size),
             "x-goog-upload-header-content-type": "application/jsonl",
         }
-        path = self._path("files", "/upload")
+        path = f"/upload{self.provider.versioned('/files')}"
         reply = await self.provider.request("POST", path, described, headers={**_UPLOAD, **sizes})
         address = reply.headers.get("x-goog-upload-url")
         if not address:
@@ -60,9 +60,6 @@ class GeminiBatchApi(BatchApi):
         )
         return replace(part, file=uploaded)
 
-    def _path(self, rest: str, before: str = "") -> str:
-        return f"{before}/{self.provider.settings.version}/{rest}"
-
     def creation(self, part: BatchPart, file: BinaryIO | None) -> tuple[str, Any]:
         """Return the name of the uploaded file, and that of the batch."""
         body = {
@@ -72,7 +69,8 @@ class GeminiBatchApi(BatchApi):
 
     def listing(self, after: str) -> str:
         """Return the path of a page of the listing."""
-        return self._path("batches?pageSize=100") + (after and f"&pageToken={quote(after, '')}")
+        more = after and f"&pageToken={quote(after, '')}"
+        return self.provider.versioned(f"{self.batches_path}?pageSize=100{more}")
 
     def read_page(self, page: Any) -> tuple[list[api.BatchStatus], str]:
         """Return the batches of a page, and what names the next one."""
@@ -81,7 +79,7 @@ class GeminiBatchApi(BatchApi):
 
     def path_of(self, batch: str, action: str = "") -> str:
         """Return the path of a batch, or of what is done with it."""
-        return self._path(quote(batch) + (action and f":{action}"))
+        return self.provider.versioned(f"/{quote(batch)}{action and f':{action}'}")
 
     def status(self, batch: Any) -> api.BatchStatus:
         """Return the state; Gemini does not count."""
@@ -101,7 +99,7 @@ class GeminiBatchApi(BatchApi):
 
     def path_of_file(self, name: str) -> str:
         """Return the path of the file of results."""
-        return self._path(f"{quote(name)}:download?alt=media")
+        return self.provider.versioned(f"/{quote(name)}:download?alt=media")
 
     def answer(self, line: Any) -> ProviderResponse:
         """Return the response."""

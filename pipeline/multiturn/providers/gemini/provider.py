@@ -103,9 +103,13 @@ class GeminiProvider(HttpProvider):
         """The path of the requests."""
         return self.model_path("generateContent")
 
+    def versioned(self, path: str) -> str:
+        """Return a path below the version of the API."""
+        return f"/{self.settings.version}{path}"
+
     def model_path(self, method: str) -> str:
         """Return the path of a method of the model."""
-        return f"/{self.settings.version}/{quote(self.model_name, safe='/:@')}:{method}"
+        return self.versioned(f"/{quote(self.model_name, safe='/:@')}:{method}")
 
     @property
     def model_name(self) -> str:

@@ -29,7 +29,7 @@ class OpenAIBatchApi(BatchApi):
     @property
     def url(self) -> str:
         """The path in each line."""
-        return f"/v1{self.provider.endpoint}"
+        return f"/v1{self.provider.path}"
 
     @property
     def endpoint(self) -> str:
@@ -55,12 +55,13 @@ class OpenAIBatchApi(BatchApi):
     ) -> tuple[str, Any]:
         """Return the id and the status of a file."""
         headers = {"content-type": f"multipart/form-data; boundary={boundary}"} if boundary else {}
-        path = self.provider.versioned(path)
-
-        def read(file: Any) -> tuple[str, Any]:
-            return msgspec.convert(file["id"], str), file.get("status")
-
-        return await self.provider.call(method, path, read, body, headers=headers)
+        return await self.provider.call(
+            method,
+            self.provider.versioned(path),
+            lambda file: (msgspec.convert(file["id"], str), file.get("status")),
+            body,
+            headers=headers,
+        )
 
     def creation(self, part: BatchPart, file: BinaryIO | None) -> tuple[str, Any]:
         """Return the id of the uploaded file, and the part's token as metadata."""
@@ -74,17 +75,7 @@ class OpenAIBatchApi(BatchApi):
                 "target": self.provider.name[:512],
             },
         }
-        return self.provider.versioned("/batches"), body
-
-    def listing(self, after: str) -> str:
-        """Return the path of a page of the listing."""
-        path = f"/batches?limit=100{after and f'&after={quote(after)}'}"
-        return self.provider.versioned(path)
-
-    def path_of(self, batch: str, action: str = "") -> str:
-        """Return the path of a batch, or of what is done with it."""
-        rest = action and f"/{action}"
-        return self.provider.versioned(f"/batches/{quote(batch, safe='')}{rest}")
+        return self.provider.versioned(self.batches_path), body
 
     def status(self, batch: Any) -> api.BatchStatus:
         """Return the status, the counts and the two files of results."""
@@ -137,4 +128,4 @@ class AzureBatchApi(OpenAIBatchApi):
     @property
     def url(self) -> str:
         """The path in each line."""
-        return self.endpoint if not self.provider.asks_responses else super().url
+        return "/v1/responses" if self.provider.asks_responses else self.endpoint

@@ -179,18 +179,9 @@ class OpenAIProvider(HttpProvider):
         return bool(self.settings.api == "responses")
 
     @property
-    def endpoint(self) -> str:
-        """The path of the API, as lines of batches have it."""
-        return "/responses" if self.asks_responses else "/chat/completions"
-
-    @property
     def path(self) -> str:
         """The path of the requests."""
-        return self.endpoint
-
-    def versioned(self, path: str) -> str:
-        """Return a path with the version of the API, where that is part of it."""
-        return path
+        return "/responses" if self.asks_responses else "/chat/completions"
 
     def prepared(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
         """Return the messages, tool messages without a call as the user's (O1), and the rest."""
@@ -342,7 +333,7 @@ class AzureProvider(OpenAIProvider):
     def path(self) -> str:
         """The path of the requests, for Chat Completions below that of the deployment."""
         deployment = f"/deployments/{quote(self.settings.model, safe='')}"
-        return self.versioned(f"{'' if self.asks_responses else deployment}{self.endpoint}")
+        return self.versioned(f"{'' if self.asks_responses else deployment}{super().path}")
 
     def versioned(self, path: str) -> str:
         """Return a path with the version of the API."""
