@@ -223,7 +223,7 @@ class TargetProvider:
     """
 
     kind: ClassVar[str] = ""  # the name that targets give it; empty for a user's own
-    batch_api: ClassVar[str] = ""  # the module of its Batch API, a colon, and the class
+    batch_api: ClassVar[Any] = None  # the class of its Batch API
     counts_tokens: ClassVar[bool] = False  # whether the vendor has an endpoint that does
     telemetry_names: ClassVar[tuple[str, ...]] = ()  # in OpenTelemetry's gen_ai.provider.name
     accepts: Collection[str] = frozenset()  # as for ``AxProvider``

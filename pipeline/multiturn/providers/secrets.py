@@ -206,7 +206,7 @@ def hide(value: _T, secrets: Iterable[str]) -> _T:
 
 @lru_cache(256)
 def _sought(secrets: tuple[str, ...]) -> tuple[list[re.Pattern[str]], list[bytes]]:
-    """Return what finds each secret in texts, and in bytes: as it is, and as our own JSON has it."""
+    """Return what finds secrets in texts, and in bytes: as they are, and as in our own JSON."""
     hidden = {each for each in secrets if len(each) >= _SHORTEST_SECRET}
     longest_first = sorted(hidden, key=len, reverse=True)
     patterns = [re.compile(form) for secret in longest_first for form in _forms(secret)]

@@ -5,7 +5,6 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
 import msgspec
@@ -379,7 +378,7 @@ def batches_of(provider: TargetProvider) -> BatchApi:
         kinds = ", ".join(kind for kind, row in KINDS.items() if row.provider.batch_api)
         what = f"the target {provider.name!r} has no batches; leave out --batch, or name a target"
         raise MultiturnError(f"{what} of one of these providers: {kinds}")
-    api: BatchApi = resolve_name(provider.batch_api)(provider)
+    api: BatchApi = provider.batch_api(provider)
     return api
 
 

@@ -184,10 +184,9 @@ def _read_turns(given: Values, media: MediaReader) -> Iterator[Turn]:
     if role == "user":
         for block in reading.mappings(content):
             if block.get("type") == "tool_result":
-                keys = result_keys(block)
-                name, is_error = keys.get("tool_call_id"), keys.get("is_error")
-                said = _pieces_in(keys.get("content"))
-                yield reading.turn("tool", said, media, answers=name, is_error=is_error)
+                said, answers = _pieces_in(block.get("content")), block.get("tool_use_id")
+                is_error = block.get("is_error")
+                yield reading.turn("tool", said, media, answers=answers, is_error=is_error)
         spoken = [*_pieces_in(content)]
         if spoken or not isinstance(content, list):
             yield reading.turn("user", spoken, media)
@@ -202,8 +201,7 @@ def _read_turns(given: Values, media: MediaReader) -> Iterator[Turn]:
 def _read_block(block: Values) -> Iterator[Piece]:
     """Yield what a block of the assistant's is."""
     if block.get("type") == "tool_use":
-        keys = use_keys(block)
-        yield reading.read_call(keys.get("id"), keys.get("name"), keys.get("arguments") or {})
+        yield reading.read_call(block.get("id"), block.get("name"), block.get("input") or {})
     elif thoughts := _thoughts(block):
         yield from thoughts
     elif (found := read_segment(block)) is not None and found["type"] == "text":
