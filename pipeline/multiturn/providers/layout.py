@@ -195,14 +195,12 @@ class Layout:
         expected = (["user", "assistant"] * len(roles))[: len(roles)]
         if (roles != expected or len(self.messages) - len(roles) > 1) and abilities.rows("roles"):
             what = f"the chat template of {abilities.name} wants user and assistant to alternate"
-            self.doubts.append(
-                f"{what}, if the server uses it; set roles: alternate, or roles: any"
-            )
+            advice = "set roles: alternate, or roles: any"
+            self.doubts.append(f"{what}, if the server uses it; {advice}")
         if len(roles) < len(self.messages) and abilities.rows("system"):
             what = f"the chat template of {abilities.name} takes no system message"
-            self.doubts.append(
-                f"{what}, if the server uses it; set system_role: user, or roles: any"
-            )
+            advice = "set system_role: user, or roles: any"
+            self.doubts.append(f"{what}, if the server uses it; {advice}")
 
     def want_turns(self, rule: str) -> None:
         """Refuse a prompt without a user or an assistant message."""

@@ -349,9 +349,8 @@ def _provider(
             folder = folders(Path(where))[0].absolute()
             read = settled(read, node, Files(folder, folder), where, f"{label}: ")
     except MultiturnError as error:
-        values = [
-            str(value) for key, value in settings.items() if key not in ("name", "provider", "api")
-        ]
+        others = settings.keys() - {"name", "provider", "api"}
+        values = (str(settings[key]) for key in others)
         quoted = [repr(value) for value in values if value not in known and len(value) > 3]
         raise MultiturnError(hide(error.what, [*quoted, *secrets]), where=error.where) from None
     if getattr(read, "body", None):
@@ -362,9 +361,8 @@ def _provider(
         is_shown = key in known and key not in ("name", "provider") and not shapes_no_body(key)
         if is_shown and hide(value, provider.secrets) == "***":
             what = f"{label}: {key} is the same as a key, which is never shown; correct it"
-            raise MultiturnError(
-                hide(what, provider.secrets), where=node.children[key].place(where)
-            )
+            place = node.children[key].place(where)
+            raise MultiturnError(hide(what, provider.secrets), where=place)
     return provider
 
 

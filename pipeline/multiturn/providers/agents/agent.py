@@ -3,9 +3,9 @@
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec import structs
@@ -160,9 +160,7 @@ class AgentProvider(base.TargetProvider):
         above = Path(self.settings.cwd or ".").absolute()
         body = b""
         try:
-            with tempfile.TemporaryDirectory(
-                "", _FOLDER, above, ignore_cleanup_errors=True
-            ) as name:
+            with TemporaryDirectory("", _FOLDER, above, ignore_cleanup_errors=True) as name:
                 folder = Path(name)
                 # Only the end of the body: a message may contain the placeholder, too.
                 end = self.closing(wire.files, _PLACEHOLDER).encode()

@@ -67,15 +67,14 @@ class GeminiBatchApi(BatchApi):
     async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Upload a file: the server gives an address, which takes its content."""
         size = file.seek(0, os.SEEK_END)
-        described = {
-            "file": {"displayName": f"{_NAME}{part.token}", "mimeType": "application/jsonl"}
-        }
-        sizes = {
+        described = {"displayName": f"{_NAME}{part.token}", "mimeType": "application/jsonl"}
+        headers = {
+            **_UPLOAD,
             "x-goog-upload-header-content-length": str(size),
             "x-goog-upload-header-content-type": "application/jsonl",
         }
         path = f"/upload{self.provider.versioned('/files')}"
-        reply = await self.provider.request("POST", path, described, headers={**_UPLOAD, **sizes})
+        reply = await self.provider.request("POST", path, {"file": described}, headers=headers)
         address = reply.headers.get("x-goog-upload-url")
         if not address:
             what = "the server gave no address to upload the requests to (X-Goog-Upload-URL)"
@@ -88,19 +87,16 @@ class GeminiBatchApi(BatchApi):
             }
             chunk = Upload(file, start, min(size, start + _CHUNK))
             reply = await self.provider.request("POST", address, chunk, headers=headers)
-        uploaded = receive(
-            reply.body,
-            lambda said: msgspec.convert(said["file"]["name"], str),
-            self.provider.secrets,
-        )
-        return structs.replace(part, file=uploaded)
+
+        def read(said: Any) -> str:
+            return msgspec.convert(said["file"]["name"], str)
+
+        return structs.replace(part, file=receive(reply.body, read, self.provider.secrets))
 
     def creation(self, part: BatchPart, file: BinaryIO | None) -> tuple[str, Any]:
         """Return the name of the uploaded file, and that of the batch."""
-        body = {
-            "batch": {"inputConfig": {"fileName": part.file}, "displayName": f"{_NAME}{part.token}"}
-        }
-        return self.provider.model_path("batchGenerateContent"), body
+        named = {"inputConfig": {"fileName": part.file}, "displayName": f"{_NAME}{part.token}"}
+        return self.provider.model_path("batchGenerateContent"), {"batch": named}
 
     def listing(self, after: str) -> str:
         """Return the path of a page of the listing."""

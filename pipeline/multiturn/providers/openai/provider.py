@@ -255,9 +255,8 @@ def _form(token: str) -> tuple[bytes, bytes]:
     """Return what stands before and after a file of requests in a form, with the token between."""
     purpose = 'Content-Disposition: form-data; name="purpose"\r\n\r\nbatch'
     named = f'Content-Disposition: form-data; name="file"; filename="multiturn-{token}.jsonl"'
-    head = (
-        f"--{token}\r\n{purpose}\r\n--{token}\r\n{named}\r\nContent-Type: application/jsonl\r\n\r\n"
-    )
+    named += "\r\nContent-Type: application/jsonl\r\n\r\n"
+    head = f"--{token}\r\n{purpose}\r\n--{token}\r\n{named}"
     return head.encode(), f"\r\n--{token}--\r\n".encode()
 
 
