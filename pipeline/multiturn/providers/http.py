@@ -204,8 +204,11 @@ class HttpProvider(ChatProvider):
         if self.vendor != SERVERS:
             want_names(layout, request, self.tool_names)
         asked = _of_tools(layout, request, asked)
-        if asked.temperature is not None:
-            self._want_temperature(layout, asked.temperature)
+        temperature, (rule, highest) = asked.temperature or 0.0, self.hottest
+        if not 0 <= temperature < math.inf:
+            layout.refuse("C2", f"this one is {temperature:g}")
+        elif self.vendor != SERVERS and temperature > highest:
+            layout.refuse(rule, f"this one is {temperature:g}")
         ignored: dict[str, None] = {}
         abilities = self.abilities._replace(asked=asked)
         for name, value in asked.said().items():
@@ -249,13 +252,6 @@ class HttpProvider(ChatProvider):
         told = dict.fromkeys(told_by(row, name) for row in verdict.rows)
         known = "; ".join(each for each in told if each not in ("yes", "no", "ignored"))
         return f"leave out {name} {value}" + (f"; the model takes {known}" if known else "")
-
-    def _want_temperature(self, layout: Layout, temperature: float) -> None:
-        rule, highest = self.hottest
-        if not 0 <= temperature < math.inf:
-            layout.refuse("C2", f"this one is {temperature:g}")
-        elif self.vendor != SERVERS and temperature > highest:
-            layout.refuse(rule, f"this one is {temperature:g}")
 
     def write(self, request: PreparedRequest) -> dict[str, Any]:
         """Return the body."""

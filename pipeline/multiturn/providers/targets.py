@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Container, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from multiturn.documents.json_lines import node_of_given
 from multiturn.documents.node import Node
 from multiturn.documents.validation import check_finite, read_as
 from multiturn.documents.yaml_reader import read_documents
-from multiturn.errors import MultiturnError, Place, did_you_mean, option
+from multiturn.errors import MultiturnError, did_you_mean, option
 from multiturn.files.finding import Files
 from multiturn.model.request import PreparedRequest, ProviderRequest, message_of
 from multiturn.model.settings import OTHER_NAMES, SettingsKeys, settled
@@ -36,7 +35,7 @@ from multiturn.providers.custom import CustomProvider, CustomSettings
 from multiturn.providers.gemini.provider import GeminiProvider, GeminiSettings
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.layout import Layout
-from multiturn.providers.models import Row, read_rows
+from multiturn.providers.models import read_rows
 from multiturn.providers.openai.provider import (
     AzureProvider,
     AzureSettings,
@@ -89,7 +88,7 @@ class Values(Struct):
     typed: bool
     sends: bool
     needed: Container[str]
-    secrets: list[str] = []
+    secrets: list[str] = []  # values of variables that are named like keys, and of headers
 
     def __repr__(self) -> str:  # the values may be keys
         return f"{type(self).__name__}({self.where!r})"
@@ -108,23 +107,15 @@ class Values(Struct):
         is_unlike = not is_typed and _UNLIKE.fullmatch(written)
         if is_unlike or "${{" in VARIABLE.sub("", written):
             raise MultiturnError("a variable is written as ${{ NAME }}", where=place)
-        if not self.sends and label not in self.needed and shapes_no_body(label):
-            unset = [name for name in VARIABLE.findall(written) if name not in self.environment]
-            if unset:
+        names = VARIABLE.findall(written)
+        if unset := [name for name in names if name not in self.environment]:
+            if not self.sends and label not in self.needed and shapes_no_body(label):
                 return _UNSET
-        is_header = label.startswith("headers.")
-        return VARIABLE.sub(
-            lambda match: self.variable(match[1], place, is_hidden=is_header), written
-        )
-
-    def variable(self, name: str, place: Place, *, is_hidden: bool = False) -> str:
-        """Return the value of a variable; a secret becomes that of one named like a key."""
-        if name not in self.environment:
-            what = f"the variable {name} is not set; set it, or write it into .env"
+            what = f"the variable {unset[0]} is not set; set it, or write it into .env"
             raise MultiturnError(what, where=place)
-        if is_hidden or is_secret(name):
-            self.secrets.append(self.environment[name])
-        return self.environment[name]
+        is_hidden = label.startswith("headers.")
+        self.secrets += (self.environment[name] for name in names if is_hidden or is_secret(name))
+        return VARIABLE.sub(lambda match: self.environment[match[1]], written)
 
 
 def shapes_no_body(label: str) -> bool:
@@ -222,7 +213,9 @@ def read_target(
     known = {**(variables or {}), **environment(path)}
     provider = _described(nodes[name], path, known, sends=sends)
     if isinstance(provider, HttpProvider):
-        provider.rows = _rows(documents, where)
+        mappings = (each.children for each in documents if isinstance(each.children, dict))
+        listed = (children["models"] for children in mappings if "models" in children)
+        provider.rows = tuple(row for each in listed for row in read_rows(each, where))
         provider.place = nodes[name].place(where)
     return provider
 
@@ -235,10 +228,16 @@ def _described(node: Node, path: Path, known: Mapping[str, str], *, sends: bool)
     rules_by = KINDS[kind].provider.rules_by if kind in KINDS else ()
     values = Values(where=where, environment=known, typed=is_custom, sends=sends, needed=rules_by)
     settings = {key: values.read(child, key) for key, child in node.children.items()}
-    if is_custom:
-        settings["name"] = name.source or name.value  # as text
-        return _custom_provider(settings, node, path, values.secrets)
-    return _provider(settings, node, where, values.secrets)
+    if not is_custom:
+        return _provider(settings, node, where, values.secrets)
+    own = {"name": name.source or name.value, "provider": settings.pop("provider")}  # as text
+    del settings["name"]
+    try:
+        custom = CustomSettings(**own, options=settings)
+        return CustomProvider(custom, folders(path)[0].absolute(), values.secrets)
+    except MultiturnError as error:
+        place = node.children["provider"].place(path.as_posix(), f"target {own['name']!r}")
+        raise MultiturnError(error.what, where=place) from error
 
 
 def _echo() -> EchoProvider:
@@ -259,13 +258,6 @@ def _documents(path: Path) -> list[Node]:
         return list(read_documents(text, where))
     except MultiturnError as error:  # what it quotes may be an API key
         raise MultiturnError(_QUOTED.sub("***", error.what), where=error.where) from None
-
-
-def _rows(documents: list[Node], where: str) -> tuple[Row, ...]:
-    """Return what the file says of models, at the key ``models``."""
-    mappings = (each.children for each in documents if isinstance(each.children, dict))
-    listed = (children["models"] for children in mappings if "models" in children)
-    return tuple(chain.from_iterable(read_rows(node, where) for node in listed))
 
 
 class _Named(Struct):
@@ -311,19 +303,6 @@ def find_targets(file: str | None) -> Path | None:
         if (above / ".git").exists():
             break
     return None
-
-
-def _custom_provider(
-    settings: dict[str, Any], node: Node, path: Path, secrets: Sequence[str]
-) -> TargetProvider:
-    """Return the provider of the user's own that a target names."""
-    name, import_path = settings.pop("name"), settings.pop("provider")
-    custom = CustomSettings(name=name, provider=import_path, options=settings)
-    try:
-        return CustomProvider(custom, folders(path)[0].absolute(), secrets)
-    except MultiturnError as error:
-        place = node.children["provider"].place(path.as_posix(), f"target {name!r}")
-        raise MultiturnError(error.what, where=place) from error
 
 
 def _provider(
