@@ -373,11 +373,9 @@ def read_results(path: str, type_: type[_Line]) -> Iterator[tuple[bytes, _Line]]
             try:
                 stored = decode(line)
             except (ValueError, RecursionError):
-                stored = None
-            if stored is None:
                 begins = line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
                 if begins and not line.endswith(b"\n"):
                     return  # it was cut short
                 what = "this is not a result; remove the line, or name another file"
-                raise MultiturnError(what, where=Place(path, number))
+                raise MultiturnError(what, where=Place(path, number)) from None
             yield line, stored

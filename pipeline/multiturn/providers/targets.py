@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,47 +75,44 @@ def environment(path: Path) -> dict[str, str]:
     return {**given, **os.environ}
 
 
-class Values(Struct):
-    """Reads the values of a target, and fills in every ``${{ NAME }}``.
+def filled(
+    target: Node, where: str, variables: Mapping[str, str], *, typed: bool, sends: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the settings of a target with every ``${{ NAME }}`` filled in, and which are secret.
 
     If typed, and in ``body``, numbers, booleans and null are such; otherwise all values are text.
     Unless the provider sends, a placeholder stands for a key or an address whose variable is not
     set and that is not needed.
     """
+    secrets: list[str] = []
+    kind = target.children["provider"].value
+    kind = ALIASES.get(kind, kind)
+    needed = KINDS[kind].provider.rules_by if kind in KINDS else ()
 
-    where: str
-    environment: Mapping[str, str]
-    typed: bool
-    sends: bool
-    needed: Container[str]
-    secrets: list[str] = []  # values of variables that are named like keys, and of headers
-
-    def __repr__(self) -> str:  # the values may be keys
-        return f"{type(self).__name__}({self.where!r})"
-
-    def read(self, node: Node, label: str) -> Any:
+    def read(node: Node, label: str) -> Any:
         """Return the value of a setting; the label is its name, for errors."""
         if isinstance(node.children, dict):
-            items = node.children.items()
-            return {key: self.read(child, f"{label}.{key}") for key, child in items}
+            return {key: read(child, f"{label}.{key}") for key, child in node.children.items()}
         if isinstance(node.children, list):
-            return [self.read(child, label) for child in node.children]
-        is_typed = self.typed or label.partition(".")[0] == "body"
-        place, written = node.place(self.where, label), node.source or node.value
+            return [read(child, label) for child in node.children]
+        is_typed = typed or label.partition(".")[0] == "body"
+        place, written = node.place(where, label), node.source or node.value
         if node.is_null or not isinstance(node.value if is_typed else written, str):
             return node.value
         is_unlike = not is_typed and _UNLIKE.fullmatch(written)
         if is_unlike or "${{" in VARIABLE.sub("", written):
             raise MultiturnError("a variable is written as ${{ NAME }}", where=place)
         names = VARIABLE.findall(written)
-        if unset := [name for name in names if name not in self.environment]:
-            if not self.sends and label not in self.needed and shapes_no_body(label):
+        if unset := [name for name in names if name not in variables]:
+            if not sends and label not in needed and shapes_no_body(label):
                 return _UNSET
             what = f"the variable {unset[0]} is not set; set it, or write it into .env"
             raise MultiturnError(what, where=place)
         is_hidden = label.startswith("headers.")
-        self.secrets += (self.environment[name] for name in names if is_hidden or is_secret(name))
-        return VARIABLE.sub(lambda match: self.environment[match[1]], written)
+        secrets.extend(variables[name] for name in names if is_hidden or is_secret(name))
+        return VARIABLE.sub(lambda match: variables[match[1]], written)
+
+    return {key: read(child, key) for key, child in target.children.items()}, secrets
 
 
 def shapes_no_body(label: str) -> bool:
@@ -224,17 +221,14 @@ def _described(node: Node, path: Path, known: Mapping[str, str], *, sends: bool)
     """Return the provider that a file describes; an empty path is that of a program's mapping."""
     where = path.as_posix() if path.name else ""
     kind, name = node.children["provider"].value, node.children["name"]
-    is_custom, kind = ":" in kind, ALIASES.get(kind, kind)
-    rules_by = KINDS[kind].provider.rules_by if kind in KINDS else ()
-    values = Values(where=where, environment=known, typed=is_custom, sends=sends, needed=rules_by)
-    settings = {key: values.read(child, key) for key, child in node.children.items()}
-    if not is_custom:
-        return _provider(settings, node, where, values.secrets)
+    settings, secrets = filled(node, where, known, typed=":" in kind, sends=sends)
+    if ":" not in kind:
+        return _provider(settings, node, where, secrets)
     own = {"name": name.source or name.value, "provider": settings.pop("provider")}  # as text
     del settings["name"]
     try:
         custom = CustomSettings(**own, options=settings)
-        return CustomProvider(custom, folders(path)[0].absolute(), values.secrets)
+        return CustomProvider(custom, folders(path)[0].absolute(), secrets)
     except MultiturnError as error:
         place = node.children["provider"].place(path.as_posix(), f"target {own['name']!r}")
         raise MultiturnError(error.what, where=place) from error
