@@ -139,11 +139,11 @@ class Lesson(NamedTuple):
     setting: Literal["temperature", "max_output_tokens", "target", "prompt"]
     source: str
 
-    def is_of_target(self, settings: Any, request: ProviderRequest | None) -> bool:
+    def is_of_target(self, settings: Any, request: ProviderRequest) -> bool:
         """Return whether the cause is in the target, so that every case would meet it."""
         if self.setting in ("prompt", "target"):
             return self.setting == "target"
-        of_case = None if request is None else getattr(request.settings, self.setting)
+        of_case = getattr(request.settings, self.setting)
         return of_case is None and getattr(settings, self.setting) is not None
 
 

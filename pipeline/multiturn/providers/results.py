@@ -317,8 +317,8 @@ class StoredResults:
         MultiturnError: it cannot be read, or is not a results file.
     """
 
-    def __init__(self, path: str | None) -> None:
-        self.path = path or ""
+    def __init__(self, path: str) -> None:
+        self.path = path
         self.stored: dict[bytes, str] = {}  # the digest of each case that succeeded, by its key
         self._places: dict[bytes, int] = {}  # of the last line of each case
         place = 0
@@ -327,7 +327,7 @@ class StoredResults:
                 self._places[_store(self.stored, stored)] = place
                 place += len(line)
         except OSError as error:
-            raise AccessError(f"cannot read it: {error.strerror}", where=path or "") from None
+            raise AccessError(f"cannot read it: {error.strerror}", where=path) from None
 
     def line(self, result: Result) -> bytes:
         """Return the line of a result that is stored, with what its case says now of answers.
