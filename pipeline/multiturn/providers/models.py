@@ -300,9 +300,8 @@ class Abilities(NamedTuple):
         Those that name it with its date count more than those without it.
         """
         dated, plain = self.model.lower(), plain_name(self.model)
-        if dated != plain:
-            found = tuple(row for row in self._about(dated, feature) if dated in row.names)
-        return (dated != plain and found) or self._about(plain, feature)
+        about = self._about(dated, feature) if dated != plain else ()
+        return tuple(row for row in about if dated in row.names) or self._about(plain, feature)
 
     def _about(self, name: str, feature: str) -> tuple[Row, ...]:
         own = tuple(row for row in self.own if row.is_about(name, feature, self.api_version))
