@@ -338,14 +338,12 @@ class HttpProvider(ChatProvider):
         """
         assert wire.prepared is not None  # noqa: S101 - it is this provider's
         path, body = self.counting(wire.prepared)
+
+        def read(found: Any) -> Any:
+            return msgspec.convert(found[self.count_key], TokenCount)
+
         try:
-            count = await self.call(
-                "POST",
-                path,
-                lambda found: msgspec.convert(found[self.count_key], TokenCount),
-                body,
-                what="count",
-            )
+            count = await self.call("POST", path, read, body, what="count")
         except ProviderError as error:
             if error.status == 404:
                 error.what += f"; the address of the target {self.name!r} may not count tokens"

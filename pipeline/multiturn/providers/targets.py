@@ -75,10 +75,10 @@ def environment(path: Path) -> dict[str, str]:
     return {**given, **os.environ}
 
 
-def filled(
+def _filled(
     target: Node, where: str, variables: Mapping[str, str], *, typed: bool, sends: bool
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the settings of a target with every ``${{ NAME }}`` filled in, and which are secret.
+    """Return the settings of a target with every ``${{ NAME }}`` filled in, and secret values.
 
     If typed, and in ``body``, numbers, booleans and null are such; otherwise all values are text.
     Unless the provider sends, a placeholder stands for a key or an address whose variable is not
@@ -220,17 +220,17 @@ def read_target(
 def _described(node: Node, path: Path, known: Mapping[str, str], *, sends: bool) -> TargetProvider:
     """Return the provider that a file describes; an empty path is that of a program's mapping."""
     where = path.as_posix() if path.name else ""
-    kind, name = node.children["provider"].value, node.children["name"]
-    settings, secrets = filled(node, where, known, typed=":" in kind, sends=sends)
+    kind, named = node.children["provider"].value, node.children["name"]
+    settings, secrets = _filled(node, where, known, typed=":" in kind, sends=sends)
     if ":" not in kind:
         return _provider(settings, node, where, secrets)
-    own = {"name": name.source or name.value, "provider": settings.pop("provider")}  # as text
-    del settings["name"]
+    name = named.source or named.value  # as text
+    options = {key: value for key, value in settings.items() if key not in ("name", "provider")}
+    custom = CustomSettings(name=name, provider=settings["provider"], options=options)
     try:
-        custom = CustomSettings(**own, options=settings)
         return CustomProvider(custom, folders(path)[0].absolute(), secrets)
     except MultiturnError as error:
-        place = node.children["provider"].place(path.as_posix(), f"target {own['name']!r}")
+        place = node.children["provider"].place(path.as_posix(), f"target {name!r}")
         raise MultiturnError(error.what, where=place) from error
 
 

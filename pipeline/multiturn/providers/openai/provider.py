@@ -198,13 +198,12 @@ class OpenAIBatchApi(BatchApi):
     ) -> tuple[str, Any]:
         """Return the id and the status of a file."""
         headers = {"content-type": f"multipart/form-data; boundary={boundary}"} if boundary else {}
-        return await self.provider.call(
-            method,
-            self.provider.versioned(path),
-            lambda file: (msgspec.convert(file["id"], str), file.get("status")),
-            body,
-            headers=headers,
-        )
+        path = self.provider.versioned(path)
+
+        def read(file: Any) -> tuple[str, Any]:
+            return msgspec.convert(file["id"], str), file.get("status")
+
+        return await self.provider.call(method, path, read, body, headers=headers)
 
     def creation(self, part: BatchPart, file: BinaryIO | None) -> tuple[str, Any]:
         """Return the id of the uploaded file, and the part's token as metadata."""
