@@ -96,19 +96,6 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
         return [*key, *headers, *passwords_in(address)]
 
 
-def _of_tools(layout: Layout, request: ProviderRequest, asked: RequestSettings) -> RequestSettings:
-    """Return settings without those of tools where a case has none (C5)."""
-    choice = asked.tool_choice
-    if not request.tools:
-        if request.settings.tool_choice is not None:
-            layout.repair("C5", "left out tool_choice: the case has no tools")
-        return asked.without_tools()
-    names = [tool.name for tool in request.tools]
-    if isinstance(choice, Mapping) and choice["name"] not in names:
-        layout.refuse("C5", f"name one of the tools: {', '.join(names)}")
-    return asked
-
-
 def _used_features(
     layout: Layout, request: ProviderRequest, asked: RequestSettings
 ) -> Iterator[str]:
@@ -203,7 +190,13 @@ class HttpProvider(ChatProvider):
             asked = structs.replace(asked, temperature=None)
         if self.vendor != SERVERS:
             want_names(layout, request, self.tool_names)
-        asked = _of_tools(layout, request, asked)
+        choice, names = asked.tool_choice, [tool.name for tool in request.tools]
+        if not names:
+            if request.settings.tool_choice is not None:
+                layout.repair("C5", "left out tool_choice: the case has no tools")
+            asked = asked.without_tools()
+        elif isinstance(choice, Mapping) and choice["name"] not in names:
+            layout.refuse("C5", f"name one of the tools: {', '.join(names)}")
         temperature, (rule, highest) = asked.temperature or 0.0, self.hottest
         if not 0 <= temperature < math.inf:
             layout.refuse("C2", f"this one is {temperature:g}")
