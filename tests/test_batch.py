@@ -15,7 +15,7 @@ import commands
 from batch_server import Batch, BatchServer, text_for, write_targets
 from loopback import KEY, TEXT, Server
 from multiturn.engine import batches
-from multiturn.providers.openai.batches import OpenAIBatchApi
+from multiturn.providers.openai.provider import OpenAIBatchApi
 from running import by_id, run, start, wait_for, write_suite
 
 PROMPTS = ("one", 'a\u2028"\\ü', "three", "one")  # the last is a duplicate of the first

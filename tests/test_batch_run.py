@@ -23,9 +23,9 @@ from multiturn import Case, MultiturnError, ProviderError, load_pipeline, load_s
 from multiturn.engine import batches
 from multiturn.engine.batches import Batches, BatchRun, BatchState
 from multiturn.engine.run import Run
-from multiturn.providers.anthropic.batches import AnthropicBatchApi
+from multiturn.providers.anthropic.provider import AnthropicBatchApi
 from multiturn.providers.batch_api import BatchApi, BatchPart, BatchSearch, BatchStatus
-from multiturn.providers.openai.batches import OpenAIBatchApi
+from multiturn.providers.openai.provider import OpenAIBatchApi
 from multiturn.providers.targets import batches_of
 from running import by_id, write_suite
 from vendors import anthropic, azure, gemini, openai

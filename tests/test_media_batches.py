@@ -12,9 +12,9 @@ from media_files import image, padded, write_bytes
 from multiturn import load_pipeline
 from multiturn.engine.batches import BatchRun
 from multiturn.engine.run import Run
-from multiturn.providers.anthropic.batches import AnthropicBatchApi
+from multiturn.providers.anthropic.provider import AnthropicBatchApi
 from multiturn.providers.batch_api import BatchApi
-from multiturn.providers.openai.batches import OpenAIBatchApi
+from multiturn.providers.openai.provider import OpenAIBatchApi
 from running import by_id, run, start, write_suite
 from vendors import anthropic, openai
 

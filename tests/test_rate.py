@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loopback import Answer, Server, chat_answer
-from multiturn.providers import rate
+from multiturn.providers import base
 from running import by_id, run, write_suite, write_target
 
 WINDOW = 1.5  # seconds, in place of a minute
@@ -17,7 +17,7 @@ SLACK = 0.3  # in place of a second: a test runs beside others
 
 @pytest.fixture(autouse=True)
 def _short_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rate, "_PERIOD", WINDOW + SLACK)
+    monkeypatch.setattr(base, "_PERIOD", WINDOW + SLACK)
 
 
 def most_in_a_window(times: list[float]) -> int:
@@ -65,7 +65,7 @@ def test_each_target_has_its_own_rate(tmp_path: Path, server: Server) -> None:
 
 def test_what_comes_late_does_not_add_to_what_comes_then() -> None:
     async def main() -> list[float]:
-        given, gone = rate.Rate(10), []
+        given, gone = base.Rate(10), []
 
         async def ask() -> None:
             await given.turn()

@@ -88,7 +88,7 @@ def test_a_file_that_drips_is_not_waited_for(server: Server, tmp_path: Path) -> 
     async def fetch() -> None:
         async with provider:
             with (tmp_path / "file").open("wb") as file:
-                await provider.download("/files/a", file)
+                await provider.request("GET", "/files/a", into=file)
 
     with pytest.raises(ProviderError, match="no answer within"):
         asyncio.run(fetch())

@@ -38,9 +38,8 @@ from multiturn.model.tokens import Tokens
 from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers import results as results_file
-from multiturn.providers.base import Provider, ProviderResponse, TargetProvider, Wire, opened
+from multiturn.providers.base import Provider, ProviderResponse, Rate, TargetProvider, Wire, opened
 from multiturn.providers.custom import complete
-from multiturn.providers.rate import Rate, at_once
 from multiturn.providers.results import Failure, Made, Result, ResultsFile, StoredResults
 from multiturn.providers.targets import counter_of
 from multiturn.text import utf8
@@ -518,7 +517,7 @@ class Run:
             own = replace(made, provider=each.kind or each.settings.provider, model=model)
             targets[each.name] = RunTarget(each, where, own, budget, with_tokens)
             rate = _limit("rate", options.get("rate"), int)
-            each.turn = at_once if rate is None else Rate(rate).turn
+            each.turn = TargetProvider.turn if rate is None else Rate(rate).turn
         return targets
 
     def _digests_at(self, revision: str, is_default: bool) -> dict[bytes, str]:

@@ -3,9 +3,11 @@
 import hashlib
 import os
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache, partial
+from time import monotonic
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 import msgspec
@@ -29,7 +31,6 @@ from multiturn.model.tokens import Overhead, Sent, Tokenizer, Tokens, sent_of
 from multiturn.model.turns import Call, Turns
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities
-from multiturn.providers.rate import at_once
 from multiturn.providers.rules import RULES, Rule, broken
 from multiturn.providers.secrets import hide
 from multiturn.text import brief
@@ -45,6 +46,8 @@ def passing() -> tuple[type[BaseException], ...]:
 
 Seconds = Annotated[float, Meta(gt=0)]
 LARGEST_ANSWER = 16 * 2**20  # bytes, unpacked
+# The server counts: a second more than a minute, for those that take longer to arrive than others.
+_PERIOD = 61.0
 
 
 class ProviderResponse(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -186,6 +189,33 @@ class Settings(_Hidden, Struct, frozen=True, kw_only=True):
     timeout_seconds: Seconds = 600
 
 
+async def at_once() -> None:
+    """Wait for nothing, where there is no limit."""
+
+
+class Rate:
+    """Lets at most so many requests go in any 60 seconds, evenly spread.
+
+    A leaky bucket, such as that of aiolimiter, lets up to twice as many go in the first minute.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._last = -_PERIOD  # when the request goes whose turn is last
+        self._gone: deque[float] = deque(maxlen=most)  # when the last ones went
+
+    async def turn(self) -> None:
+        """Wait until another request may go, and count it."""
+        import asyncio  # takes 4 MB, which snapshots and reports do not need
+
+        self._last = max(self._last + _PERIOD / self._most, monotonic())
+        await asyncio.sleep(self._last - monotonic())
+        # Where something has blocked the event loop, several turns are late, and come at once.
+        while len(self._gone) == self._most and (late := self._gone[0] + _PERIOD - monotonic()) > 0:
+            await asyncio.sleep(late)
+        self._gone.append(monotonic())
+
+
 class TargetProvider:
     """The base of the providers that targets name; subclasses define ``wire`` and ``ask``.
 
@@ -193,7 +223,7 @@ class TargetProvider:
     """
 
     kind: ClassVar[str] = ""  # the name that targets give it; empty for a user's own
-    batch_api: ClassVar[str] = ""  # the module of its Batch API, a colon, and the class
+    batch_api: ClassVar[Any] = None  # the class of its Batch API
     counts_tokens: ClassVar[bool] = False  # whether the vendor has an endpoint that does
     telemetry_names: ClassVar[tuple[str, ...]] = ()  # in OpenTelemetry's gen_ai.provider.name
     accepts: Collection[str] = frozenset()  # as for ``AxProvider``

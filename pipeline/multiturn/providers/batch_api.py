@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import suppress
 from typing import Any, BinaryIO, ClassVar, Protocol
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct, structs
@@ -103,6 +104,8 @@ class BatchApi(Protocol):
     form: ClassVar[bytes] = b""  # of a request in a part: with its id, and its exact body
     # the bytes before, between and after the requests of a part
     frame: ClassVar[tuple[bytes, bytes, bytes]] = (b"", b"\n", b"\n")
+    batches_path: ClassVar[str] = "/batches"  # the path of all batches
+    cursor: ClassVar[str] = "after"  # the parameter that names the last batch of the page before
 
     provider: HttpProvider  # of the target
 
@@ -157,9 +160,13 @@ class BatchApi(Protocol):
 
     def listing(self, after: str) -> str:
         """Return the path of a page of the listing; of the first one after nothing."""
+        more = after and f"&{self.cursor}={quote(after)}"
+        return self.provider.versioned(f"{self.batches_path}?limit=100{more}")
 
     def path_of(self, batch: str, action: str = "") -> str:
         """Return the path of a batch, or of what is done with it."""
+        rest = action and f"/{action}"
+        return self.provider.versioned(f"{self.batches_path}/{quote(batch, safe='')}{rest}")
 
     def status(self, batch: Any) -> BatchStatus:
         """Return the status of a batch, as the vendor says it."""
@@ -174,8 +181,10 @@ class BatchApi(Protocol):
 
     async def fetch(self, status: BatchStatus, file: BinaryIO) -> None:
         """Write the results of a batch into a file; answers come before errors."""
+        headers = {"accept": "application/binary"}  # as the SDKs of the vendors ask
         for name in status.files:
-            await self.provider.download(self.path_of_file(name), file)
+            path = self.path_of_file(name)
+            await self.provider.request("GET", path, headers=headers, into=file)
             file.write(b"\n")
 
     def path_of_file(self, name: str) -> str:

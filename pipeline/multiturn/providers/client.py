@@ -54,11 +54,6 @@ class Upload(NamedTuple):
     head: bytes = b""
     tail: bytes = b""
 
-    @property
-    def size(self) -> int:
-        """Number of bytes."""
-        return len(self.head) + self.end - self.start + len(self.tail)
-
     async def pieces(self) -> AsyncIterator[bytes]:
         """Yield the bytes for an attempt, so that other requests continue meanwhile."""
         yield self.head
@@ -177,7 +172,8 @@ class Client:
 
         is_small = isinstance(body, bytes) and len(body) <= PIECE
         upload = body if isinstance(body, Upload) else Upload(BytesIO(body), 0, len(body))
-        length = {"content-length": str(upload.size)} if method == "POST" else {}
+        size = len(upload.head) + upload.end - upload.start + len(upload.tail)
+        length = {"content-length": str(size)} if method == "POST" else {}
         seconds = self._settings.timeout_seconds
         try:
             async with (
@@ -192,13 +188,13 @@ class Client:
                 ) as response,
             ):
                 content = bytearray()
-                is_file = into is not None and response.status < 300
+                file = into if response.status < 300 else None
                 async for piece in _unpacked(response, self._secrets):
-                    if into is not None and is_file:
-                        whole = into.tell() // PIECE
-                        into.write(piece)
+                    if file is not None:
+                        whole = file.tell() // PIECE
+                        file.write(piece)
                         # The time is limited for each 64 KiB of a file, not for all of it.
-                        if into.tell() // PIECE > whole:
+                        if file.tell() // PIECE > whole:
                             limit.reschedule(asyncio.get_running_loop().time() + seconds)
                         continue
                     content += piece

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any, BinaryIO, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Meta, structs
@@ -96,19 +96,6 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
         return [*key, *headers, *passwords_in(address)]
 
 
-def _of_tools(layout: Layout, request: ProviderRequest, asked: RequestSettings) -> RequestSettings:
-    """Return settings without those of tools where a case has none (C5)."""
-    choice = asked.tool_choice
-    if not request.tools:
-        if request.settings.tool_choice is not None:
-            layout.repair("C5", "left out tool_choice: the case has no tools")
-        return asked.without_tools()
-    names = [tool.name for tool in request.tools]
-    if isinstance(choice, Mapping) and choice["name"] not in names:
-        layout.refuse("C5", f"name one of the tools: {', '.join(names)}")
-    return asked
-
-
 def _used_features(
     layout: Layout, request: ProviderRequest, asked: RequestSettings
 ) -> Iterator[str]:
@@ -155,6 +142,10 @@ class HttpProvider(ChatProvider):
         """The path of the requests."""
         raise NotImplementedError
 
+    def versioned(self, path: str) -> str:
+        """Return a path with the version of the API, where that is part of it."""
+        return path
+
     def address(self) -> tuple[str, ...]:
         """Return what says where requests go, and with which headers, but no secret."""
         headers = [
@@ -199,9 +190,18 @@ class HttpProvider(ChatProvider):
             asked = structs.replace(asked, temperature=None)
         if self.vendor != SERVERS:
             want_names(layout, request, self.tool_names)
-        asked = _of_tools(layout, request, asked)
-        if asked.temperature is not None:
-            self._want_temperature(layout, asked.temperature)
+        choice, names = asked.tool_choice, [tool.name for tool in request.tools]
+        if not names:
+            if request.settings.tool_choice is not None:
+                layout.repair("C5", "left out tool_choice: the case has no tools")
+            asked = asked.without_tools()
+        elif isinstance(choice, Mapping) and choice["name"] not in names:
+            layout.refuse("C5", f"name one of the tools: {', '.join(names)}")
+        temperature, (rule, highest) = asked.temperature or 0.0, self.hottest
+        if not 0 <= temperature < math.inf:
+            layout.refuse("C2", f"this one is {temperature:g}")
+        elif self.vendor != SERVERS and temperature > highest:
+            layout.refuse(rule, f"this one is {temperature:g}")
         ignored: dict[str, None] = {}
         abilities = self.abilities._replace(asked=asked)
         for name, value in asked.said().items():
@@ -245,13 +245,6 @@ class HttpProvider(ChatProvider):
         told = dict.fromkeys(told_by(row, name) for row in verdict.rows)
         known = "; ".join(each for each in told if each not in ("yes", "no", "ignored"))
         return f"leave out {name} {value}" + (f"; the model takes {known}" if known else "")
-
-    def _want_temperature(self, layout: Layout, temperature: float) -> None:
-        rule, highest = self.hottest
-        if not 0 <= temperature < math.inf:
-            layout.refuse("C2", f"this one is {temperature:g}")
-        elif self.vendor != SERVERS and temperature > highest:
-            layout.refuse(rule, f"this one is {temperature:g}")
 
     def write(self, request: PreparedRequest) -> dict[str, Any]:
         """Return the body."""
@@ -339,9 +332,8 @@ class HttpProvider(ChatProvider):
         assert wire.prepared is not None  # noqa: S101 - it is this provider's
         path, body = self.counting(wire.prepared)
 
-        def read(found: Any) -> int:
-            count: int = msgspec.convert(found[self.count_key], TokenCount)
-            return count
+        def read(found: Any) -> Any:
+            return msgspec.convert(found[self.count_key], TokenCount)
 
         try:
             count = await self.call("POST", path, read, body, what="count")
@@ -350,11 +342,6 @@ class HttpProvider(ChatProvider):
                 error.what += f"; the address of the target {self.name!r} may not count tokens"
             raise
         return structs.replace(self.tokens(wire), count=count, is_exact=True, media=0)
-
-    async def download(self, path: str, file: BinaryIO) -> None:
-        """Write the answer of an endpoint into a file, whatever its size."""
-        headers = {"accept": "application/binary"}  # as the SDKs of the vendors ask
-        await self.request("GET", path, headers=headers, into=file)
 
     def answer(self, reply: bytes) -> ProviderResponse:
         """Return what the vendor's answer to one request says, without secrets.

@@ -18,7 +18,7 @@ from multiturn.model import turns as model
 from multiturn.model.request import ProviderRequest
 from multiturn.model.settings import RequestSettings
 from multiturn.providers.models import Abilities, Verdict, words_of
-from multiturn.providers.rules import RULES, Rule, broken, named
+from multiturn.providers.rules import RULES, Rule, broken
 from multiturn.text import first_of, number_of
 
 _MERGE_LATER = "later_system: merge of consolidate_system avoids it"
@@ -60,7 +60,7 @@ class Layout:
 
     def repair(self, rule: str, what: str) -> None:
         """Record a repair."""
-        self.repairs.append(named(rule, what))
+        self.repairs.append(f"{rule}: {what}")
 
     def refuse(self, rule: str, advice: str) -> None:
         """Record a rule that no repair can meet, and how to avoid that."""
@@ -82,30 +82,27 @@ class Layout:
         """Return the messages from the first on that is not the system's."""
         return dropwhile(lambda message: message.role == "system", self.messages)
 
-    def take_system(self, rule: str, blank: str, advice: str = "") -> str | None:
-        """Remove the system messages, and return their text; None if there is none.
+    def take_system(self, rule: str, blank: str, advice: str = "") -> None:
+        """Make the system messages the one that the API takes apart from the messages.
 
         One after another role's message is refused; ``blank`` is the rule that refuses empty text.
         """
         if self.has_later_system():
             what = f"one stands after the conversation began; {_MERGE_LATER}{advice}"
             self.refuse(rule, what)
-        return self.take_first_system(rule, blank)
+        self.take_first_system(rule, blank)
 
-    def take_first_system(self, rule: str, blank: str) -> str | None:
-        """Remove the system messages at the beginning, and return their text, or None."""
+    def take_first_system(self, rule: str, blank: str) -> None:
+        """Make those at the beginning the system message that the API takes apart."""
         first = list(takewhile(lambda message: message.role == "system", self.messages))
         self.messages = self.messages[len(first) :]
-        if not first:
-            return None
         if len(first) > 1:
             self.repair(rule, f"merged {len(first)} system messages")
-        system = _merged("system", first)
-        if model.is_blank(text := system.content):
+        system = _merged("system", first) if first else None
+        if system and model.is_blank(system.content):
             self.repair(blank, "left out an empty system message")
-            return None
+            system = None
         self.system = system
-        return text
 
     def merge_system(self, rule: str) -> None:
         """Merge all system messages into one, the first message, with blank lines between."""
@@ -198,14 +195,12 @@ class Layout:
         expected = (["user", "assistant"] * len(roles))[: len(roles)]
         if (roles != expected or len(self.messages) - len(roles) > 1) and abilities.rows("roles"):
             what = f"the chat template of {abilities.name} wants user and assistant to alternate"
-            self.doubts.append(
-                f"{what}, if the server uses it; set roles: alternate, or roles: any"
-            )
+            advice = "set roles: alternate, or roles: any"
+            self.doubts.append(f"{what}, if the server uses it; {advice}")
         if len(roles) < len(self.messages) and abilities.rows("system"):
             what = f"the chat template of {abilities.name} takes no system message"
-            self.doubts.append(
-                f"{what}, if the server uses it; set system_role: user, or roles: any"
-            )
+            advice = "set system_role: user, or roles: any"
+            self.doubts.append(f"{what}, if the server uses it; {advice}")
 
     def want_turns(self, rule: str) -> None:
         """Refuse a prompt without a user or an assistant message."""
@@ -219,18 +214,19 @@ class Layout:
         if first is not None and first.role != "user":
             self.refuse(rule, "begin with a user message")
 
-    def judge(self, verdict: Verdict, advice: str) -> bool:
+    def judge(self, verdict: Verdict, advice: str = "") -> bool:
         """Return whether a request may use a feature of a model; note a doubt, or refuse it."""
         if verdict.takes is None:
             self.doubts.append(verdict.doubt)
         elif not verdict.takes:
+            advice = advice or words_of(verdict.feature)[1]
             self.refuse(verdict.rule, advice + verdict.objection)
         return verdict.takes is not False
 
     def judge_known(self, verdict: Verdict) -> None:
         """Judge a feature only where somebody says something of it."""
         if verdict.takes is False or verdict.rows:
-            self.judge(verdict, words_of(verdict.feature)[1])
+            self.judge(verdict)
 
     def want_user_last(self, abilities: Abilities) -> bool:
         """Refuse a prompt that ends with the assistant, unless the model may take it.
@@ -239,7 +235,7 @@ class Layout:
         """
         if not self.messages or self.messages[-1].role != "assistant":
             return False
-        return self.judge(abilities.takes("final_assistant"), "end with a user message")
+        return self.judge(abilities.takes("final_assistant"))
 
     def want_system_in_place(self, abilities: Abilities) -> None:
         """Refuse a later system message where the model takes none, or not there."""

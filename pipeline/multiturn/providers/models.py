@@ -22,9 +22,10 @@ from multiturn.providers.settings import in_words
 
 SERVERS = "servers"  # the key of models.yaml for other servers with OpenAI's API
 
-# What models take or refuse, besides settings: what warnings call it, and what a request can do
-# without it.
-_CONTENT: Mapping[str, tuple[str, str]] = {
+# What models take or refuse, besides most settings, whose name says it: what warnings call it, and
+# what a request can do without it.
+_WORDS: Mapping[str, tuple[str, str]] = {
+    "temperature": ("a temperature", "temperature: omit"),
     "final_assistant": ("a final assistant message", "end with a user message"),
     "later_system": ("a later system message", "later_system: merge"),
     "cache_breakpoints": ("a cache breakpoint", "prompt_caching: false"),
@@ -49,14 +50,12 @@ _CONTENT: Mapping[str, tuple[str, str]] = {
 }
 # Settings that each API has: only what a source refuses of them is said.
 QUIET = {"max_output_tokens", "stop", "tool_choice", "parallel_tool_calls", "service_tier"}
-FEATURES = (*(name for name in SETTINGS if name != "body"), *_CONTENT)
+FEATURES = tuple(dict.fromkeys(name for name in (*SETTINGS, *_WORDS) if name != "body"))
 
 
 def words_of(feature: str) -> tuple[str, str]:
     """Return what warnings call a feature, and what a request can do without it."""
-    if feature == "temperature":
-        return "a temperature", "temperature: omit"
-    return _CONTENT.get(feature) or (feature, f"leave out {feature}")
+    return _WORDS.get(feature) or (feature, f"leave out {feature}")
 
 
 def _is_taken(words: str | tuple[str, ...], value: str) -> bool:
@@ -75,7 +74,7 @@ _BEDROCK = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?=:)")
 _DATE = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d\d-\d\d(?:\d\d)?|\d{8}|\d{3,4})$")
 
 
-_WORDS = re.compile(r"yes|no|ignored|only .+|up to \d+")  # of ``takes``
+_TAKES = re.compile(r"yes|no|ignored|only .+|up to \d+")  # of ``takes``
 
 
 class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -127,7 +126,7 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for name, words in self.takes.items():
             if name not in FEATURES:
                 raise ValueError(f"takes has no {name!r}; {did_you_mean(name, FEATURES)}")
-            if isinstance(words, str) and not _WORDS.fullmatch(words):
+            if isinstance(words, str) and not _TAKES.fullmatch(words):
                 choices = "yes, no, ignored, only 1, up to 64000, or a list of values"
                 raise ValueError(f"takes: {name} must not be {words!r}; write {choices}")
         for name in self.when:
@@ -301,9 +300,8 @@ class Abilities(NamedTuple):
         Those that name it with its date count more than those without it.
         """
         dated, plain = self.model.lower(), plain_name(self.model)
-        if dated != plain:
-            found = tuple(row for row in self._about(dated, feature) if dated in row.names)
-        return (dated != plain and found) or self._about(plain, feature)
+        about = self._about(dated, feature) if dated != plain else ()
+        return tuple(row for row in about if dated in row.names) or self._about(plain, feature)
 
     def _about(self, name: str, feature: str) -> tuple[Row, ...]:
         own = tuple(row for row in self.own if row.is_about(name, feature, self.api_version))

@@ -13,7 +13,6 @@ from multiturn import errors
 from multiturn.documents.node import is_deeper
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Call
-from multiturn.providers.rules import named
 from multiturn.providers.secrets import hide
 
 _T = TypeVar("_T")
@@ -90,7 +89,7 @@ def error_of(status: int, reply: bytes, secrets: Iterable[str]) -> errors.Provid
         pass  # not the vendor's format, such as the page of a proxy: show its beginning
     message = readable(str(message), secrets) or "without a reason"
     if code == "content_filter":
-        return errors.ContentFilterError(named("O3", message))
+        return errors.ContentFilterError(f"O3: {message}")
     is_key_wrong |= "No connected db." in message  # LiteLLM's proxy, whatever the key is
     kind = "access_denied" if is_key_wrong else _KINDS.get(status, "http")
     return errors.provider_error(kind, f"HTTP {status}: {message}", status=status)
@@ -140,11 +139,11 @@ class Lesson(NamedTuple):
     setting: Literal["temperature", "max_output_tokens", "target", "prompt"]
     source: str
 
-    def is_of_target(self, settings: Any, request: ProviderRequest | None) -> bool:
+    def is_of_target(self, settings: Any, request: ProviderRequest) -> bool:
         """Return whether the cause is in the target, so that every case would meet it."""
         if self.setting in ("prompt", "target"):
             return self.setting == "target"
-        of_case = None if request is None else getattr(request.settings, self.setting)
+        of_case = getattr(request.settings, self.setting)
         return of_case is None and getattr(settings, self.setting) is not None
 
 

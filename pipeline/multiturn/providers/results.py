@@ -317,8 +317,8 @@ class StoredResults:
         MultiturnError: it cannot be read, or is not a results file.
     """
 
-    def __init__(self, path: str | None) -> None:
-        self.path = path or ""
+    def __init__(self, path: str) -> None:
+        self.path = path
         self.stored: dict[bytes, str] = {}  # the digest of each case that succeeded, by its key
         self._places: dict[bytes, int] = {}  # of the last line of each case
         place = 0
@@ -327,7 +327,7 @@ class StoredResults:
                 self._places[_store(self.stored, stored)] = place
                 place += len(line)
         except OSError as error:
-            raise AccessError(f"cannot read it: {error.strerror}", where=path or "") from None
+            raise AccessError(f"cannot read it: {error.strerror}", where=path) from None
 
     def line(self, result: Result) -> bytes:
         """Return the line of a result that is stored, with what its case says now of answers.
@@ -373,11 +373,9 @@ def read_results(path: str, type_: type[_Line]) -> Iterator[tuple[bytes, _Line]]
             try:
                 stored = decode(line)
             except (ValueError, RecursionError):
-                stored = None
-            if stored is None:
                 begins = line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
                 if begins and not line.endswith(b"\n"):
                     return  # it was cut short
                 what = "this is not a result; remove the line, or name another file"
-                raise MultiturnError(what, where=Place(path, number))
+                raise MultiturnError(what, where=Place(path, number)) from None
             yield line, stored

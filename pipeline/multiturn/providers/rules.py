@@ -137,13 +137,8 @@ def rules_in(table: str) -> dict[str, Rule]:
 RULES = rules_in(_TABLE)
 
 
-def named(rule: str, what: str) -> str:
-    """Return a repair or an error after the id of its rule."""
-    return f"{rule}: {what}"
-
-
 def broken(rule: str, advice: str, rules: Mapping[str, Rule] = RULES) -> str:
     """Return the error for a broken rule, one of those by their ids, and how to avoid it."""
     vendor = rules[rule].vendor
     whose = "" if vendor == "all" else f" ({vendor})"
-    return named(rule, f"{rules[rule].rule}{whose}; {advice}")
+    return f"{rule}: {rules[rule].rule}{whose}; {advice}"

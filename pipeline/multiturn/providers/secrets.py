@@ -182,8 +182,7 @@ def hide(value: _T, secrets: Iterable[str]) -> _T:
     >>> hide(r"no such key: a\/c\u002b6789, a%2fc%2b6789", ["a/c+6789"])
     'no such key: ***, ***'
     """
-    secrets = tuple(secrets)
-    patterns, plain = _patterns(secrets), _plain(secrets)
+    patterns, plain = _sought(tuple(secrets))
 
     def hidden(value: Any) -> Any:
         if isinstance(value, str):
@@ -205,22 +204,14 @@ def hide(value: _T, secrets: Iterable[str]) -> _T:
     return hidden(value) if patterns else value
 
 
-def _ordered(secrets: Iterable[str]) -> list[str]:
-    """Return the secrets that are hidden, the longest first."""
-    return sorted((each for each in {*secrets} if len(each) >= _SHORTEST_SECRET), key=len)[::-1]
-
-
 @lru_cache(256)
-def _plain(secrets: tuple[str, ...]) -> list[bytes]:
-    """Return the secrets as they are, and as our own JSON has them."""
-    forms = (form for each in _ordered(secrets) for form in {each, json.dumps(each)[1:-1]})
-    return [form.encode("utf-8", "surrogatepass") for form in forms]
-
-
-@lru_cache(256)
-def _patterns(secrets: tuple[str, ...]) -> list[re.Pattern[str]]:
-    """Return what finds each secret."""
-    return [re.compile(form) for secret in _ordered(secrets) for form in _forms(secret)]
+def _sought(secrets: tuple[str, ...]) -> tuple[list[re.Pattern[str]], list[bytes]]:
+    """Return what finds secrets in texts, and in bytes: as they are, and as in our own JSON."""
+    hidden = {each for each in secrets if len(each) >= _SHORTEST_SECRET}
+    longest_first = sorted(hidden, key=len, reverse=True)
+    patterns = [re.compile(form) for secret in longest_first for form in _forms(secret)]
+    plain = [form for secret in longest_first for form in {secret, json.dumps(secret)[1:-1]}]
+    return patterns, [form.encode("utf-8", "surrogatepass") for form in plain]
 
 
 def _forms(secret: str) -> Iterator[str]:

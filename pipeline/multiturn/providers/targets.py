@@ -2,10 +2,8 @@
 
 import os
 import re
-from collections.abc import Container, Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,7 +15,7 @@ from multiturn.documents.json_lines import node_of_given
 from multiturn.documents.node import Node
 from multiturn.documents.validation import check_finite, read_as
 from multiturn.documents.yaml_reader import read_documents
-from multiturn.errors import MultiturnError, Place, did_you_mean, option
+from multiturn.errors import MultiturnError, did_you_mean, option
 from multiturn.files.finding import Files
 from multiturn.model.request import PreparedRequest, ProviderRequest, message_of
 from multiturn.model.settings import OTHER_NAMES, SettingsKeys, settled
@@ -37,7 +35,7 @@ from multiturn.providers.custom import CustomProvider, CustomSettings
 from multiturn.providers.gemini.provider import GeminiProvider, GeminiSettings
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.layout import Layout
-from multiturn.providers.models import Row, read_rows
+from multiturn.providers.models import read_rows
 from multiturn.providers.openai.provider import (
     AzureProvider,
     AzureSettings,
@@ -77,55 +75,44 @@ def environment(path: Path) -> dict[str, str]:
     return {**given, **os.environ}
 
 
-class Values(Struct):
-    """Reads the values of a target, and fills in every ``${{ NAME }}``.
+def _filled(
+    target: Node, where: str, variables: Mapping[str, str], *, typed: bool, sends: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the settings of a target with every ``${{ NAME }}`` filled in, and secret values.
 
     If typed, and in ``body``, numbers, booleans and null are such; otherwise all values are text.
     Unless the provider sends, a placeholder stands for a key or an address whose variable is not
     set and that is not needed.
     """
-
-    where: str
-    environment: Mapping[str, str]
-    typed: bool
-    sends: bool
-    needed: Container[str]
     secrets: list[str] = []
+    kind = target.children["provider"].value
+    kind = ALIASES.get(kind, kind)
+    needed = KINDS[kind].provider.rules_by if kind in KINDS else ()
 
-    def __repr__(self) -> str:  # the values may be keys
-        return f"{type(self).__name__}({self.where!r})"
-
-    def read(self, node: Node, label: str) -> Any:
+    def read(node: Node, label: str) -> Any:
         """Return the value of a setting; the label is its name, for errors."""
         if isinstance(node.children, dict):
-            items = node.children.items()
-            return {key: self.read(child, f"{label}.{key}") for key, child in items}
+            return {key: read(child, f"{label}.{key}") for key, child in node.children.items()}
         if isinstance(node.children, list):
-            return [self.read(child, label) for child in node.children]
-        is_typed = self.typed or label.partition(".")[0] == "body"
-        place, written = node.place(self.where, label), node.source or node.value
+            return [read(child, label) for child in node.children]
+        is_typed = typed or label.partition(".")[0] == "body"
+        place, written = node.place(where, label), node.source or node.value
         if node.is_null or not isinstance(node.value if is_typed else written, str):
             return node.value
         is_unlike = not is_typed and _UNLIKE.fullmatch(written)
         if is_unlike or "${{" in VARIABLE.sub("", written):
             raise MultiturnError("a variable is written as ${{ NAME }}", where=place)
-        if not self.sends and label not in self.needed and shapes_no_body(label):
-            unset = [name for name in VARIABLE.findall(written) if name not in self.environment]
-            if unset:
+        names = VARIABLE.findall(written)
+        if unset := [name for name in names if name not in variables]:
+            if not sends and label not in needed and shapes_no_body(label):
                 return _UNSET
-        is_header = label.startswith("headers.")
-        return VARIABLE.sub(
-            lambda match: self.variable(match[1], place, is_hidden=is_header), written
-        )
-
-    def variable(self, name: str, place: Place, *, is_hidden: bool = False) -> str:
-        """Return the value of a variable; a secret becomes that of one named like a key."""
-        if name not in self.environment:
-            what = f"the variable {name} is not set; set it, or write it into .env"
+            what = f"the variable {unset[0]} is not set; set it, or write it into .env"
             raise MultiturnError(what, where=place)
-        if is_hidden or is_secret(name):
-            self.secrets.append(self.environment[name])
-        return self.environment[name]
+        is_hidden = label.startswith("headers.")
+        secrets.extend(variables[name] for name in names if is_hidden or is_secret(name))
+        return VARIABLE.sub(lambda match: variables[match[1]], written)
+
+    return {key: read(child, key) for key, child in target.children.items()}, secrets
 
 
 def shapes_no_body(label: str) -> bool:
@@ -223,7 +210,9 @@ def read_target(
     known = {**(variables or {}), **environment(path)}
     provider = _described(nodes[name], path, known, sends=sends)
     if isinstance(provider, HttpProvider):
-        provider.rows = _rows(documents, where)
+        mappings = (each.children for each in documents if isinstance(each.children, dict))
+        listed = (children["models"] for children in mappings if "models" in children)
+        provider.rows = tuple(row for each in listed for row in read_rows(each, where))
         provider.place = nodes[name].place(where)
     return provider
 
@@ -231,15 +220,18 @@ def read_target(
 def _described(node: Node, path: Path, known: Mapping[str, str], *, sends: bool) -> TargetProvider:
     """Return the provider that a file describes; an empty path is that of a program's mapping."""
     where = path.as_posix() if path.name else ""
-    kind, name = node.children["provider"].value, node.children["name"]
-    is_custom, kind = ":" in kind, ALIASES.get(kind, kind)
-    rules_by = KINDS[kind].provider.rules_by if kind in KINDS else ()
-    values = Values(where=where, environment=known, typed=is_custom, sends=sends, needed=rules_by)
-    settings = {key: values.read(child, key) for key, child in node.children.items()}
-    if is_custom:
-        settings["name"] = name.source or name.value  # as text
-        return _custom_provider(settings, node, path, values.secrets)
-    return _provider(settings, node, where, values.secrets)
+    kind, named = node.children["provider"].value, node.children["name"]
+    settings, secrets = _filled(node, where, known, typed=":" in kind, sends=sends)
+    if ":" not in kind:
+        return _provider(settings, node, where, secrets)
+    name = named.source or named.value  # as text
+    options = {key: value for key, value in settings.items() if key not in ("name", "provider")}
+    custom = CustomSettings(name=name, provider=settings["provider"], options=options)
+    try:
+        return CustomProvider(custom, folders(path)[0].absolute(), secrets)
+    except MultiturnError as error:
+        place = node.children["provider"].place(path.as_posix(), f"target {name!r}")
+        raise MultiturnError(error.what, where=place) from error
 
 
 def _echo() -> EchoProvider:
@@ -260,13 +252,6 @@ def _documents(path: Path) -> list[Node]:
         return list(read_documents(text, where))
     except MultiturnError as error:  # what it quotes may be an API key
         raise MultiturnError(_QUOTED.sub("***", error.what), where=error.where) from None
-
-
-def _rows(documents: list[Node], where: str) -> tuple[Row, ...]:
-    """Return what the file says of models, at the key ``models``."""
-    mappings = (each.children for each in documents if isinstance(each.children, dict))
-    listed = (children["models"] for children in mappings if "models" in children)
-    return tuple(chain.from_iterable(read_rows(node, where) for node in listed))
 
 
 class _Named(Struct):
@@ -314,19 +299,6 @@ def find_targets(file: str | None) -> Path | None:
     return None
 
 
-def _custom_provider(
-    settings: dict[str, Any], node: Node, path: Path, secrets: Sequence[str]
-) -> TargetProvider:
-    """Return the provider of the user's own that a target names."""
-    name, import_path = settings.pop("name"), settings.pop("provider")
-    custom = CustomSettings(name=name, provider=import_path, options=settings)
-    try:
-        return CustomProvider(custom, folders(path)[0].absolute(), secrets)
-    except MultiturnError as error:
-        place = node.children["provider"].place(path.as_posix(), f"target {name!r}")
-        raise MultiturnError(error.what, where=place) from error
-
-
 def _provider(
     settings: dict[str, Any], node: Node, where: str, secrets: Sequence[str]
 ) -> TargetProvider:
@@ -350,9 +322,8 @@ def _provider(
             folder = folders(Path(where))[0].absolute()
             read = settled(read, node, Files(folder, folder), where, f"{label}: ")
     except MultiturnError as error:
-        values = [
-            str(value) for key, value in settings.items() if key not in ("name", "provider", "api")
-        ]
+        others = settings.keys() - {"name", "provider", "api"}
+        values = (str(settings[key]) for key in others)
         quoted = [repr(value) for value in values if value not in known and len(value) > 3]
         raise MultiturnError(hide(error.what, [*quoted, *secrets]), where=error.where) from None
     if getattr(read, "body", None):
@@ -363,9 +334,8 @@ def _provider(
         is_shown = key in known and key not in ("name", "provider") and not shapes_no_body(key)
         if is_shown and hide(value, provider.secrets) == "***":
             what = f"{label}: {key} is the same as a key, which is never shown; correct it"
-            raise MultiturnError(
-                hide(what, provider.secrets), where=node.children[key].place(where)
-            )
+            place = node.children[key].place(where)
+            raise MultiturnError(hide(what, provider.secrets), where=place)
     return provider
 
 
@@ -379,7 +349,7 @@ def batches_of(provider: TargetProvider) -> BatchApi:
         kinds = ", ".join(kind for kind, row in KINDS.items() if row.provider.batch_api)
         what = f"the target {provider.name!r} has no batches; leave out --batch, or name a target"
         raise MultiturnError(f"{what} of one of these providers: {kinds}")
-    api: BatchApi = resolve_name(provider.batch_api)(provider)
+    api: BatchApi = provider.batch_api(provider)
     return api
 
 

@@ -59,15 +59,6 @@ def read_body(body: Values, media: MediaReader) -> Trace:
     return Trace(provider=kind, request=request, target=form.settings(request), form=form)
 
 
-def execution_of(trace: Trace) -> Values:
-    """Return the settings of a request by our names, and in ``body`` all others that it may add."""
-    found: Values = msgspec.to_builtins(trace.request.settings)
-    body = found.pop("body", {})
-    for path in (*TRANSPORT, *(trace.form.closed if trace.form else ())):
-        taken(body, path)
-    return {**found, "body": body} if body else found
-
-
 def suite_message(turn: Turn, piece_of: Callable[[Media], Values]) -> Values:
     """Return a turn as a message of a suite; a single text is its content itself.
 
@@ -108,10 +99,15 @@ def suite_media(media: Media, path: str | None = None) -> Values:
 
 def suite_case(trace: Trace, piece_of: Callable[[Media], Values]) -> Values:
     """Return the prompt and the settings of a body as keys of a case."""
-    tools, messages = [*map(suite_tool, trace.request.tools)], trace.request.spoken
-    found: Values = {"tools": tools, "execution": execution_of(trace)}
+    execution: Values = msgspec.to_builtins(trace.request.settings)
+    body = execution.pop("body", {})
+    for path in (*TRANSPORT, *(trace.form.closed if trace.form else ())):
+        taken(body, path)
+    execution |= {"body": body} if body else {}
+    found = {"tools": [*map(suite_tool, trace.request.tools)], "execution": execution}
     found = {key: each for key, each in found.items() if each}
-    return {**found, "input_messages": [suite_message(each, piece_of) for each in messages]}
+    messages = [suite_message(each, piece_of) for each in trace.request.spoken]
+    return {**found, "input_messages": messages}
 
 
 def suite_call(call: Call) -> Values:

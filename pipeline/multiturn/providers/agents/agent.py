@@ -3,9 +3,9 @@
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec import structs
@@ -15,7 +15,7 @@ from multiturn.model import request as requests
 from multiturn.model.turns import Part, Turn, is_blank, joined, separate_first
 from multiturn.providers import base
 from multiturn.providers.agents.command import ADVICE, hidden_values, inherited, run_command
-from multiturn.providers.rules import broken, named
+from multiturn.providers.rules import broken
 from multiturn.providers.secrets import hide, secrets_among
 from multiturn.providers.settings import in_words
 
@@ -121,14 +121,14 @@ class AgentProvider(base.TargetProvider):
         repairs = []
         asked = request.settings if request.tools else request.settings.without_tools()
         for name, value in asked.said().items():
-            repairs.append(named("F4", f"left out the {name} {in_words(value)}"))
+            repairs.append(f"F4: left out the {name} {in_words(value)}")
         if request.tools:
-            repairs.append(named("F6", "left out the tools"))
+            repairs.append("F6: left out the tools")
         if instructions and not self.gets_instructions:
-            what = "left out the system prompt or guidelines"
-            repairs.append(named("F5", f"{what}; system: include of the target sends them"))
+            what = "F5: left out the system prompt or guidelines"
+            repairs.append(f"{what}; system: include of the target sends them")
         if mentions:
-            repairs.append(named("F2", f"put a space before {mentions} line(s) that start with @"))
+            repairs.append(f"F2: put a space before {mentions} line(s) that start with @")
         settings = self.settings
         env = (f"{name}={value}" for name, value in sorted(settings.env.items()))
         parameters = (settings.executable, settings.cwd or "", *settings.args, *env)
@@ -160,9 +160,7 @@ class AgentProvider(base.TargetProvider):
         above = Path(self.settings.cwd or ".").absolute()
         body = b""
         try:
-            with tempfile.TemporaryDirectory(
-                "", _FOLDER, above, ignore_cleanup_errors=True
-            ) as name:
+            with TemporaryDirectory("", _FOLDER, above, ignore_cleanup_errors=True) as name:
                 folder = Path(name)
                 # Only the end of the body: a message may contain the placeholder, too.
                 end = self.closing(wire.files, _PLACEHOLDER).encode()

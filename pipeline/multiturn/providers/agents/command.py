@@ -63,8 +63,6 @@ _LONGEST_SECRET = 10_000
 _PATIENCE_SECONDS = 10.0  # the guard needs at most seven
 _POLL_SECONDS = 0.05
 
-Line = Callable[[bytes], None]
-
 
 class Command(NamedTuple):
     """A command that runs under its guard, and its outputs: files without a name."""
@@ -116,7 +114,7 @@ class Command(NamedTuple):
 async def run_command(
     command: Sequence[str],
     *,
-    take_line: Line | None = None,
+    take_line: Callable[[bytes], None] | None = None,
     stdin: bytes = b"",
     cwd: str | None,
     env: Mapping[str, str],

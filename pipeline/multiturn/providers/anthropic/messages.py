@@ -5,7 +5,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar
 
-from multiturn.files.media import Base64, Media
+from multiturn.files.media import Base64
 from multiturn.model.request import PreparedRequest, pieces_of
 from multiturn.model.settings import Choice, JsonSchema
 from multiturn.model.turns import Thinking, Turn
@@ -136,14 +136,11 @@ def _pieces(turn: Turn) -> Iterator[dict[str, Any]]:
     for piece in pieces_of(turn):
         if isinstance(piece, str):
             yield {"type": "text", "text": piece}
+        elif piece.url:
+            yield {"type": piece.kind, "source": {"type": "url", "url": piece.url}}
         else:
-            yield {"type": piece.kind, "source": _source(piece)}
-
-
-def _source(media: Media) -> dict[str, Any]:
-    if media.url:
-        return {"type": "url", "url": media.url}
-    return {"type": "base64", "media_type": media.media_type, "data": Base64(media)}
+            data = {"media_type": piece.media_type, "data": Base64(piece)}
+            yield {"type": piece.kind, "source": {"type": "base64", **data}}
 
 
 def _choice(choice: Choice) -> dict[str, Any]:
@@ -159,17 +156,13 @@ _NAMES_OF_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 def read_message(body: Mapping[str, Any], media: MediaReader) -> PreparedRequest:
     """Return the request that a body was written of."""
     system = reading.texts(_pieces_in(body.get("system")))
-    messages = (
-        t for each in reading.mappings(body.get("messages")) for t in _read_turns(each, media)
-    )
+    messages, tools = (reading.mappings(body.get(key)) for key in ("messages", "tools"))
     # Tools of another type are the vendor's own.
-    own = (
-        each for each in reading.mappings(body.get("tools")) if each.get("type") in (None, "custom")
-    )
+    own = (each for each in tools if each.get("type") in (None, "custom"))
     control = [each.get("cache_control") for each in reading.mappings(body.get("system"))]
     caching = control[0].get("ttl", True) if control and isinstance(control[0], dict) else None
     return PreparedRequest(
-        messages=tuple(messages),
+        messages=tuple(turn for each in messages for turn in _read_turns(each, media)),
         system=reading.turn("system", system, media) if system else None,
         model=str(body.get("model") or ""),
         tools=tuple(reading.read_tool(each, "input_schema") for each in own),
@@ -184,10 +177,9 @@ def _read_turns(given: Values, media: MediaReader) -> Iterator[Turn]:
     if role == "user":
         for block in reading.mappings(content):
             if block.get("type") == "tool_result":
-                keys = result_keys(block)
-                name, is_error = keys.get("tool_call_id"), keys.get("is_error")
-                said = _pieces_in(keys.get("content"))
-                yield reading.turn("tool", said, media, answers=name, is_error=is_error)
+                said, answers = _pieces_in(block.get("content")), block.get("tool_use_id")
+                is_error = block.get("is_error")
+                yield reading.turn("tool", said, media, answers=answers, is_error=is_error)
         spoken = [*_pieces_in(content)]
         if spoken or not isinstance(content, list):
             yield reading.turn("user", spoken, media)
@@ -202,8 +194,7 @@ def _read_turns(given: Values, media: MediaReader) -> Iterator[Turn]:
 def _read_block(block: Values) -> Iterator[Piece]:
     """Yield what a block of the assistant's is."""
     if block.get("type") == "tool_use":
-        keys = use_keys(block)
-        yield reading.read_call(keys.get("id"), keys.get("name"), keys.get("arguments") or {})
+        yield reading.read_call(block.get("id"), block.get("name"), block.get("input") or {})
     elif thoughts := _thoughts(block):
         yield from thoughts
     elif (found := read_segment(block)) is not None and found["type"] == "text":
@@ -279,9 +270,8 @@ _BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", 
 
 def _likeness(body: Values) -> int:
     """Return how surely a body is Anthropic's; what OpenAI takes, too, is OpenAI's."""
-    if not _KEYS.isdisjoint(body) or any(
-        "input_schema" in t for t in reading.mappings(body.get("tools"))
-    ):
+    tools = reading.mappings(body.get("tools"))
+    if not _KEYS.isdisjoint(body) or any("input_schema" in each for each in tools):
         return 2
     contents = (each.get("content") for each in reading.mappings(body.get("messages")))
     types = (block.get("type") for content in contents for block in reading.mappings(content))

@@ -1,18 +1,22 @@
 """Anthropic: system messages apart, user and assistant messages in turn."""
 
+import os
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Collection, Mapping
+from tempfile import TemporaryFile
+from typing import Annotated, Any, BinaryIO, Literal
 
 from msgspec import Meta, structs
 
-from multiturn.errors import quoted
+from multiturn.errors import BatchEndedError, quoted
 from multiturn.files.media import MediaKind
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.model.turns import Tool
 from multiturn.providers import layout as rules
 from multiturn.providers.anthropic.messages import FORM, PROMPT
 from multiturn.providers.base import ProviderResponse, UpTo1
+from multiturn.providers.batch_api import BatchApi, BatchPart, BatchSearch, BatchStatus, places
+from multiturn.providers.client import Upload
 from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.providers.replies import counts, read_called
@@ -74,6 +78,75 @@ def _want_schema(layout: Layout, tool: Tool) -> None:
             layout.refuse("T15", f"rename {quoted(name)} of the tool {quoted(tool.name)}")
 
 
+class AnthropicBatchApi(BatchApi):
+    """The Message Batches API: a batch is created by one request, and has no name."""
+
+    most_requests = 100_000
+    most_bytes = 8_000_000  # 256 MB are allowed, but a request that fails is sent again as a whole
+    form = b'{"custom_id":"%s","params":%s}'
+    frame = (b'{"requests":[', b",", b"]}")
+    batches_path = "/v1/messages/batches"
+    cursor = "after_id"
+
+    async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
+        """Note the newest batch."""
+        path = f"{self.batches_path}?limit=1"
+        batches, _ = await self.provider.call("GET", path, self.read_page)
+        return structs.replace(part, after=batches[0].id if batches else "")
+
+    def creation(self, part: BatchPart, file: BinaryIO | None) -> tuple[str, Upload]:
+        """Return the requests, byte for byte."""
+        assert file is not None  # noqa: S101 - nothing is uploaded earlier
+        return self.batches_path, Upload(file, 0, file.seek(0, os.SEEK_END))
+
+    async def find(
+        self, part: BatchPart, others: Collection[str], ids: Callable[[], set[str]]
+    ) -> BatchSearch:
+        """Return the batch created after ``part.after`` whose results have the part's ids."""
+        undecided = []
+        async for batch in self.listed():  # the newest first
+            if batch.id == part.after:
+                break
+            if batch.id in others or batch.requests != part.requests:
+                continue
+            if not batch.ended:
+                undecided.append(batch.id)
+                continue
+            with TemporaryFile() as file:
+                await self.fetch(batch, file)
+                if set(places(file)) == ids():
+                    return BatchSearch(batch.id)
+        return BatchSearch(undecided=tuple(undecided))
+
+    def status(self, batch: Any) -> BatchStatus:
+        """Return the status and the counts, which are 0 until the batch has ended."""
+        counts, state = batch["request_counts"], batch["processing_status"]
+        done = ("succeeded", "errored", "canceled", "expired")
+        answered = sum(counts.get(key, 0) for key in done)
+        return BatchStatus(
+            id=batch["id"],
+            state=state,
+            ended=state == "ended",
+            answered=answered,
+            requests=answered + counts.get("processing", 0),
+            files=(batch["id"],) if batch.get("results_url") else (),
+        )
+
+    def path_of_file(self, name: str) -> str:
+        """Return the path of the results of a batch."""
+        return self.path_of(name, "results")
+
+    def answer(self, line: Any) -> ProviderResponse:
+        """Return the message of a request that succeeded."""
+        result = line["result"]
+        if result["type"] == "succeeded":
+            return self.provider.read_raw(result.get("message"))
+        if result.get("error") is None:
+            what = f"batch_{result['type']}: the batch ended without an answer to this request"
+            raise BatchEndedError(what)
+        raise self.error(result["error"].get("error"))
+
+
 class AnthropicProvider(HttpProvider):
     """Sends the chat prompt to the Messages API."""
 
@@ -81,7 +154,7 @@ class AnthropicProvider(HttpProvider):
     telemetry_names = ("anthropic",)
     path = "/v1/messages"
     body_forms = (FORM,)
-    batch_api = "multiturn.providers.anthropic.batches:AnthropicBatchApi"
+    batch_api = AnthropicBatchApi
     counts_tokens = True
     own_server = "https://api.anthropic.com"
     tool_names = rules.Names("A12", re.compile("[A-Za-z0-9_-]{1,128}"))

@@ -2,21 +2,27 @@
 
 import json
 import math
+import os
 import re
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 from urllib.parse import quote
 
-from multiturn.errors import ContentFilterError
+import msgspec
+from msgspec import structs
+
+from multiturn.errors import ContentFilterError, MalformedReplyError
 from multiturn.files.media import with_bytes
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.model.tokens import Overhead
 from multiturn.providers import layout as rules
 from multiturn.providers.base import ProviderResponse, UpTo2
+from multiturn.providers.batch_api import BatchApi, BatchPart, BatchStatus
+from multiturn.providers.client import Upload
 from multiturn.providers.gemini.contents import FORM
 from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
-from multiturn.providers.replies import counts, read_called
+from multiturn.providers.replies import counts, read_called, readable, receive
 
 # Reasons to stop that are filters' (types.FinishReason of the SDK).
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
@@ -44,6 +50,95 @@ class GeminiSettings(HttpSettings, frozen=True, kw_only=True):
         return {"x-goog-api-key": self.api_key, "x-server-timeout": str(seconds)}
 
 
+_ENDED = ("succeeded", "partially_succeeded", "failed", "cancelled", "expired")
+_NAME = "multiturn-"  # before the token of a batch
+_CHUNK = 8 * 2**20  # bytes of an upload
+_UPLOAD = {"x-goog-upload-protocol": "resumable", "x-goog-upload-command": "start"}
+
+
+class GeminiBatchApi(BatchApi):
+    """The requests are uploaded as files, and each batch has a token in its name."""
+
+    provider: "GeminiProvider"
+    most_requests = 1_000_000
+    most_bytes = 2_000_000_000
+    form = b'{"key":"%s","request":%s}'
+
+    async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
+        """Upload a file: the server gives an address, which takes its content."""
+        size = file.seek(0, os.SEEK_END)
+        described = {"displayName": f"{_NAME}{part.token}", "mimeType": "application/jsonl"}
+        headers = {
+            **_UPLOAD,
+            "x-goog-upload-header-content-length": str(size),
+            "x-goog-upload-header-content-type": "application/jsonl",
+        }
+        path = f"/upload{self.provider.versioned('/files')}"
+        reply = await self.provider.request("POST", path, {"file": described}, headers=headers)
+        address = reply.headers.get("x-goog-upload-url")
+        if not address:
+            what = "the server gave no address to upload the requests to (X-Goog-Upload-URL)"
+            raise MalformedReplyError(what)
+        for start in range(0, size, _CHUNK):
+            is_last = start + _CHUNK >= size
+            headers = {
+                "x-goog-upload-command": "upload, finalize" if is_last else "upload",
+                "x-goog-upload-offset": str(start),
+            }
+            chunk = Upload(file, start, min(size, start + _CHUNK))
+            reply = await self.provider.request("POST", address, chunk, headers=headers)
+
+        def read(said: Any) -> str:
+            return msgspec.convert(said["file"]["name"], str)
+
+        return structs.replace(part, file=receive(reply.body, read, self.provider.secrets))
+
+    def creation(self, part: BatchPart, file: BinaryIO | None) -> tuple[str, Any]:
+        """Return the name of the uploaded file, and that of the batch."""
+        named = {"inputConfig": {"fileName": part.file}, "displayName": f"{_NAME}{part.token}"}
+        return self.provider.model_path("batchGenerateContent"), {"batch": named}
+
+    def listing(self, after: str) -> str:
+        """Return the path of a page of the listing."""
+        more = after and f"&pageToken={quote(after, '')}"
+        return self.provider.versioned(f"{self.batches_path}?pageSize=100{more}")
+
+    def read_page(self, page: Any) -> tuple[list[BatchStatus], str]:
+        """Return the batches of a page, and what names the next one."""
+        found = [*map(self.read_status, page.get("operations", ()))]
+        return found, msgspec.convert(page.get("nextPageToken", ""), str)
+
+    def path_of(self, batch: str, action: str = "") -> str:
+        """Return the path of a batch, or of what is done with it."""
+        return self.provider.versioned(f"/{quote(batch)}{action and f':{action}'}")
+
+    def status(self, batch: Any) -> BatchStatus:
+        """Return the state; Gemini does not count."""
+        metadata = batch.get("metadata") or {}
+        state = metadata.get("state", "").lower()
+        state = state.removeprefix("job_state_").removeprefix("batch_state_")
+        file = (metadata.get("output") or {}).get("responsesFile")
+        why = (batch.get("error") or {}).get("message") or ""
+        return BatchStatus(
+            id=batch["name"],
+            state=state,
+            ended=state in _ENDED,
+            token=(metadata.get("displayName") or "").removeprefix(_NAME),
+            files=(file,) if file else (),
+            why=readable(why, self.provider.secrets),
+        )
+
+    def path_of_file(self, name: str) -> str:
+        """Return the path of the file of results."""
+        return self.provider.versioned(f"/{quote(name)}:download?alt=media")
+
+    def answer(self, line: Any) -> ProviderResponse:
+        """Return the response."""
+        if line.get("response") is not None:
+            return self.provider.read_raw(line["response"])
+        raise self.error(line.get("error"))
+
+
 class GeminiProvider(HttpProvider):
     """Sends the chat prompt to the Gemini API."""
 
@@ -52,7 +147,7 @@ class GeminiProvider(HttpProvider):
     own_server = "https://generativelanguage.googleapis.com"
     count_key = "totalTokens"
     body_forms = (FORM,)
-    batch_api = "multiturn.providers.gemini.batches:GeminiBatchApi"
+    batch_api = GeminiBatchApi
     counts_tokens = True
     address_settings = ("base_url", "version")
     tool_names = rules.Names("G10", re.compile("[A-Za-z_][A-Za-z0-9_.:-]{0,127}"))
@@ -77,7 +172,7 @@ class GeminiProvider(HttpProvider):
             rules.want_size(layout, "G14", 100 * 2**20)
             rules.without_detail(layout)
             if any(media.url for media in rules.media_in(layout.messages)):
-                layout.judge(self.abilities.takes("addresses"), "attach the file itself")
+                layout.judge(self.abilities.takes("addresses"))
         layout.drop_blank("G5")
         layout.tools_as_user("G3")
         layout.want_turns("G2")
@@ -103,9 +198,13 @@ class GeminiProvider(HttpProvider):
         """The path of the requests."""
         return self.model_path("generateContent")
 
+    def versioned(self, path: str) -> str:
+        """Return a path below the version of the API."""
+        return f"/{self.settings.version}{path}"
+
     def model_path(self, method: str) -> str:
         """Return the path of a method of the model."""
-        return f"/{self.settings.version}/{quote(self.model_name, safe='/:@')}:{method}"
+        return self.versioned(f"/{quote(self.model_name, safe='/:@')}:{method}")
 
     @property
     def model_name(self) -> str:

@@ -1,21 +1,26 @@
 """OpenAI and servers with its API, by HTTP: messages are sent almost unchanged."""
 
+import asyncio
+import os
 import re
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, BinaryIO, ClassVar, Literal
 from urllib.parse import quote, urlencode, urlsplit
 
+import msgspec
 from msgspec import structs
 
 from multiturn.errors import MalformedReplyError, RefusedError, provider_error
 from multiturn.files.media import MEDIA_KINDS
 from multiturn.model.request import PreparedRequest, ProviderRequest
 from multiturn.providers.base import ProviderResponse, UpTo2
+from multiturn.providers.batch_api import BatchApi, BatchPart, BatchStatus
+from multiturn.providers.client import Upload
 from multiturn.providers.http import API_KEY, HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout, Names, media_in, want_kinds
 from multiturn.providers.models import SERVERS
 from multiturn.providers.openai import chat, repairs, responses
 from multiturn.providers.reading import BodyForm
-from multiturn.providers.replies import counts, read_called
+from multiturn.providers.replies import counts, error_of, read_called, readable
 
 _OPENAI = "https://api.openai.com/v1"
 _OF_AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
@@ -153,6 +158,120 @@ def _answer_of_responses(answer: Any) -> ProviderResponse:
     )
 
 
+_UNPROCESSED = ("notRunning", "pending", "running")  # Azure refuses a batch of such a file
+_ENDED = ("completed", "failed", "expired", "cancelled")
+
+
+class OpenAIBatchApi(BatchApi):
+    """The requests are uploaded as files, and each batch has a token in its metadata."""
+
+    provider: "OpenAIProvider"
+    most_requests = 50_000
+    most_bytes = 200_000_000
+
+    @property
+    def url(self) -> str:
+        """The path in each line."""
+        return f"/v1{self.provider.path}"
+
+    @property
+    def endpoint(self) -> str:
+        """The path of the whole batch."""
+        return self.url
+
+    def line(self, name: str, body: bytes) -> bytes:
+        """Return a line with ``custom_id``, ``method``, ``url`` and ``body``."""
+        names = (name.encode(), self.url.encode(), body)
+        return b'{"custom_id":"%s","method":"POST","url":"%s","body":%s}' % names
+
+    async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
+        """Upload a file for batches, and wait until it is processed."""
+        upload = Upload(file, 0, file.seek(0, os.SEEK_END), *_form(part.token))
+        name, status = await self._file("POST", "/files", upload, part.token)
+        while status in _UNPROCESSED:
+            await asyncio.sleep(1)
+            name, status = await self._file("GET", f"/files/{quote(name, safe='')}")
+        return structs.replace(part, file=name)
+
+    async def _file(
+        self, method: str, path: str, body: Any = None, boundary: str = ""
+    ) -> tuple[str, Any]:
+        """Return the id and the status of a file."""
+        headers = {"content-type": f"multipart/form-data; boundary={boundary}"} if boundary else {}
+        path = self.provider.versioned(path)
+
+        def read(file: Any) -> tuple[str, Any]:
+            return msgspec.convert(file["id"], str), file.get("status")
+
+        return await self.provider.call(method, path, read, body, headers=headers)
+
+    def creation(self, part: BatchPart, file: BinaryIO | None) -> tuple[str, Any]:
+        """Return the id of the uploaded file, and the part's token as metadata."""
+        body = {
+            "completion_window": "24h",
+            "endpoint": self.endpoint,
+            "input_file_id": part.file,
+            "metadata": {
+                "multiturn": part.token,
+                "provider": self.provider.kind,
+                "target": self.provider.name[:512],
+            },
+        }
+        return self.provider.versioned(self.batches_path), body
+
+    def status(self, batch: Any) -> BatchStatus:
+        """Return the status, the counts and the two files of results."""
+        counts, errors = batch.get("request_counts"), (batch.get("errors") or {}).get("data") or ()
+        whys = (f"{error.get('code')}: {error.get('message')}" for error in errors)
+        answered = counts and counts.get("completed", 0) + counts.get("failed", 0)
+        return BatchStatus(
+            id=batch["id"],
+            state=batch["status"],
+            ended=batch["status"] in _ENDED,
+            token=(batch.get("metadata") or {}).get("multiturn"),
+            file=batch.get("input_file_id"),
+            answered=answered,
+            files=tuple(filter(None, map(batch.get, ("output_file_id", "error_file_id")))),
+            why=readable("; ".join(whys), self.provider.secrets),
+        )
+
+    def path_of_file(self, name: str) -> str:
+        """Return the path of the output file, or of the error file."""
+        return self.provider.versioned(f"/files/{quote(name, safe='')}/content")
+
+    def answer(self, line: Any) -> ProviderResponse:
+        """Return the answer; an error is in the body of the response, or beside it."""
+        response = line.get("response") or {}
+        status, body = msgspec.convert(response.get("status_code", 0), int), response.get("body")
+        if not status:
+            raise self.error(line.get("error"), "batch")
+        if status == 200:
+            return self.provider.read_raw(body)
+        raise error_of(status, msgspec.json.encode(body), self.provider.secrets)
+
+
+def _form(token: str) -> tuple[bytes, bytes]:
+    """Return what stands before and after a file of requests in a form, with the token between."""
+    purpose = 'Content-Disposition: form-data; name="purpose"\r\n\r\nbatch'
+    named = f'Content-Disposition: form-data; name="file"; filename="multiturn-{token}.jsonl"'
+    named += "\r\nContent-Type: application/jsonl\r\n\r\n"
+    head = f"--{token}\r\n{purpose}\r\n--{token}\r\n{named}"
+    return head.encode(), f"\r\n--{token}--\r\n".encode()
+
+
+class AzureBatchApi(OpenAIBatchApi):
+    """The same with other paths. A file is for one deployment, as a target is."""
+
+    most_requests = 100_000
+    # Azure's guide wants this one of a batch for the Responses API, too (any-llm #1348).
+    endpoint = "/chat/completions"
+
+    @property
+    def url(self) -> str:
+        """The path in each line."""
+        return "/v1/responses" if self.provider.asks_responses else self.endpoint
+
+
 _COUNTED = ("model", "instructions", "input", "tools", "tool_choice")  # by the endpoint
 
 
@@ -161,7 +280,7 @@ class OpenAIProvider(HttpProvider):
 
     kind = "openai"
     body_forms = (chat.FORM, responses.FORM)
-    batch_api = "multiturn.providers.openai.batches:OpenAIBatchApi"
+    batch_api = OpenAIBatchApi
     counts_tokens = True
     rules_by: ClassVar[tuple[str, ...]] = ("base_url",)
     address_settings: ClassVar[tuple[str, ...]] = ("base_url",)
@@ -179,18 +298,9 @@ class OpenAIProvider(HttpProvider):
         return bool(self.settings.api == "responses")
 
     @property
-    def endpoint(self) -> str:
-        """The path of the API, as lines of batches have it."""
-        return "/responses" if self.asks_responses else "/chat/completions"
-
-    @property
     def path(self) -> str:
         """The path of the requests."""
-        return self.endpoint
-
-    def versioned(self, path: str) -> str:
-        """Return a path with the version of the API, where that is part of it."""
-        return path
+        return "/responses" if self.asks_responses else "/chat/completions"
 
     def prepared(self, layout: Layout, request: ProviderRequest) -> PreparedRequest:
         """Return the messages, tool messages without a call as the user's (O1), and the rest."""
@@ -324,14 +434,10 @@ class AzureProvider(OpenAIProvider):
 
     kind = "azure"
     telemetry_names = ("azure.ai.openai",)
-    batch_api = "multiturn.providers.openai.batches:AzureBatchApi"
+    batch_api = AzureBatchApi
     counts_tokens = False
+    vendor = "azure"  # whatever the address: the endpoint may be a gateway's
     address_settings = ("endpoint", "version")
-
-    @property
-    def vendor(self) -> str:
-        """Azure, whatever the address: the endpoint may be a gateway's."""
-        return self.kind
 
     @property
     def server(self) -> str:
@@ -342,7 +448,7 @@ class AzureProvider(OpenAIProvider):
     def path(self) -> str:
         """The path of the requests, for Chat Completions below that of the deployment."""
         deployment = f"/deployments/{quote(self.settings.model, safe='')}"
-        return self.versioned(f"{'' if self.asks_responses else deployment}{self.endpoint}")
+        return self.versioned(f"{'' if self.asks_responses else deployment}{super().path}")
 
     def versioned(self, path: str) -> str:
         """Return a path with the version of the API."""

@@ -164,6 +164,7 @@ def read_response(body: Mapping[str, Any], media: MediaReader) -> PreparedReques
     instructions = reading.texts(chat.pieces(body.get("instructions")))
     spoken = [*_turns(items, media)]
     is_cached = body.get("prompt_cache_options") == {"mode": "explicit"}
+    read = (*_READ, "prompt_cache_options") if is_cached else _READ
     form = {
         "phases": {at: phase for at, (_, phase) in enumerate(spoken) if phase},
         "include": body.get("include"),
@@ -175,9 +176,7 @@ def read_response(body: Mapping[str, Any], media: MediaReader) -> PreparedReques
         system=reading.turn("system", instructions, media) if instructions else None,
         model=str(body.get("model") or ""),
         tools=tuple(reading.read_tool(_strict(each)) for each in chat.functions_of(body)),
-        settings=settings.read_settings(
-            body, KEYS, (*_READ, *(["prompt_cache_options"] if is_cached else []))
-        ),
+        settings=settings.read_settings(body, KEYS, read),
         form={name: given for name, given in form.items() if given},
     )
 
