@@ -37,6 +37,11 @@ class Span(Struct, frozen=True, gc=False):
     changed_by: str | None = None
     media: Media | None = None
 
+    @property
+    def file(self) -> str:
+        """The path of the file whose text this is; empty if it is other text."""
+        return self.path if self.stage is None else ""
+
 
 Spans = tuple[Span, ...]
 _BREAK = Span("\n", "between two parts (rule 6)", stage="")

@@ -281,8 +281,8 @@ def prompt_growth(
     before = sum(map(_size_of_data, old))
     for span in _texts(old):
         text: Attached | None = span.text
-        if span.path and span.stage is None and text == was.get(span.path, ""):
-            text = files.get(span.path)
+        if span.file and text == was.get(span.file, ""):
+            text = files.get(span.file)
         if not isinstance(text, str):
             return None
         before += estimated_tokens(text)

@@ -172,11 +172,10 @@ class FoundFiles:
         for resolved_path, file in case.files.items():
             path = utf8(resolved_path)
             if path in promoted or digest(file) not in self._digests(path):
-                new = self._new.setdefault(path, _NewFile(case.request.root, file, {}))
+                new = self._new.setdefault(path, _NewFile(case.root, file, {}))
                 spans = (span for message in case.prompt for span in message.spans)
                 new.occurrences[case.key] = sum(
-                    span.path == resolved_path and span.stage is None and span.text == file
-                    for span in spans
+                    span.file == resolved_path and span.text == file for span in spans
                 )
 
     def _digests(self, path: str) -> set[str]:
