@@ -37,11 +37,6 @@ class Span(Struct, frozen=True, gc=False):
     changed_by: str | None = None
     media: Media | None = None
 
-    @property
-    def file(self) -> str:
-        """The path of the file whose text this is; empty if it is other text."""
-        return self.path if self.stage is None else ""
-
 
 Spans = tuple[Span, ...]
 _BREAK = Span("\n", "between two parts (rule 6)", stage="")
@@ -50,6 +45,11 @@ _BREAK = Span("\n", "between two parts (rule 6)", stage="")
 def joined_text(spans: Spans) -> str:
     """Return the text that spans make."""
     return "".join(span.text for span in spans)
+
+
+def file_of(span: Span) -> str:
+    """Return the path of the file whose text a span is; empty if it is other text."""
+    return span.path if span.stage is None else ""
 
 
 def has_media(spans: Spans) -> bool:

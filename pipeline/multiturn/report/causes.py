@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import MultiturnError
+from multiturn.explaining.spans import file_of
 from multiturn.files.finding import Files, Texts
 from multiturn.files.media import Media
 from multiturn.logs import warnings_to
@@ -234,7 +235,7 @@ def _sent(path: str, case: ReviewedCase) -> object:
     spans = (span for text in spans_shown(case) for span in text)
     files = (file for file in case.input_files if file.resolved_path == path)
     return (
-        [(span.text, span.media) for span in spans if span.file == path],
+        [(span.text, span.media) for span in spans if file_of(span) == path],
         [(file.text, file.media) for file in files],
         case.files[path] if path == case.case.settings.schema_path else None,
     )

@@ -11,7 +11,7 @@ from multiturn.documents.dump import UnindentedList, dump, indented_block
 from multiturn.documents.json_lines import read_value
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError
-from multiturn.explaining.spans import Message, Span, Spans, has_media, joined_text
+from multiturn.explaining.spans import Message, Span, Spans, file_of, has_media, joined_text
 from multiturn.files.media import Media, MediaKind
 from multiturn.model.request import InputFile
 from multiturn.model.settings import JsonSchema, RequestSettings
@@ -125,7 +125,7 @@ def _piece(
     span: Span, below: str, named: Mapping[str, Attached]
 ) -> tuple[dict[str, Any], str] | None:
     """Return what stands for a file or for media, and the line breaks after it; None for text."""
-    known = named.get(span.file)
+    known = named.get(file_of(span))
     if span.media is not None:
         return _media(span.media, span.path, known), ""
     newlines = _newlines_after(known, span.text) if isinstance(known, str) and known else None

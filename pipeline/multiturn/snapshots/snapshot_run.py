@@ -19,7 +19,7 @@ from multiturn.engine.converting import ConvertedCase
 from multiturn.engine.prompt_limit import PromptLimit
 from multiturn.engine.selection import Selection, suite_names
 from multiturn.errors import MultiturnError, Place, option
-from multiturn.explaining.spans import Span
+from multiturn.explaining.spans import Span, file_of
 from multiturn.files.paths import root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
@@ -509,7 +509,7 @@ def _new_spans(case: ReviewedCase, old: RecordedSnapshot) -> Iterator[tuple[str,
     for message in case.judged:
         more = () if message.data in data else (*message.thinking, *message.calls)
         for span in (*message.spans, *more):
-            texts = [span.file] if span.file else _lines(span)
+            texts = [file_of(span)] if file_of(span) else _lines(span)
             if new := [text for text in texts if (message.role, text) not in known]:
                 yield message.role, span, new
 
