@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli import options as shared
-from multiturn.cli.printing import Failures, say, writing
+from multiturn.cli.printing import Failures, say_line, writing
 from multiturn.errors import MultiturnError, OptionError
-from multiturn.text import in_line, number_of
+from multiturn.text import number_of
 
 if TYPE_CHECKING:
     from multiturn.capture.server import CaptureServer
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     type=click.IntRange(0, 65535),
     help="Listen on this port, and without COMMAND wait for programs until Ctrl-C.",
 )
-@click.option(
+@shared.file_option(
     "--answers",
-    metavar="FILE",
-    type=shared.PATH,
     help="Answer as in these results of run --record-wire, or captured requests; a request that is"
     " not among them gets HTTP 404, and is an error.",
 )
@@ -86,7 +84,7 @@ def capture_requests(
             recording.write(output)
     masked = ", ".join(f"{name} {count}" for name, count in recording.masked.items() if count)
     what = f"{number_of(len(recording.requests), 'request')}{masked and f', masked: {masked}'}"
-    say(in_line(f"{output or answers}: {what}"))
+    say_line(f"{output or answers}: {what}")
     if code:
         sys.exit(code)
     failures.finish()
@@ -94,7 +92,7 @@ def capture_requests(
 
 def _wait(server: "CaptureServer") -> int:
     """Wait until Ctrl-C, or SIGTERM."""
-    say(f"capturing at {server.url}; Ctrl-C ends")
+    say_line(f"capturing at {server.url}; Ctrl-C ends")
     with suppress(KeyboardInterrupt, SystemExit):
         Event().wait()
     return 0

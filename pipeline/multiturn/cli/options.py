@@ -88,6 +88,7 @@ CommandFunction = Callable[..., None]
 _STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 PATH = click.Path()  # shells complete it
 flag = partial(click.option, is_flag=True)
+file_option = partial(click.option, metavar="FILE", type=PATH)
 defaulted = partial(click.option, show_default=True)
 
 
@@ -159,19 +160,15 @@ pipeline_option = defaulted(
     shell_complete=complete_pipeline,
     help="spec, design, shipped, agentv, or a YAML file that lists stages.",
 )
-targets_option = click.option(  # the command gets it as targets_file
+targets_option = file_option(  # the command gets it as targets_file
     "--targets",
     "targets_file",
-    metavar="FILE",
-    type=PATH,
     help="File that describes the targets.  [default: the nearest targets.yaml or"
     " .agentv/targets.yaml, here or above]",
 )
 
-prices_option = click.option(
+prices_option = file_option(
     "--prices",
-    metavar="FILE",
-    type=PATH,
     help="YAML file with prices: for each model, dollars for a million tokens."
     "  [default: those of the package genai-prices]",
 )
@@ -433,7 +430,7 @@ def output_option(words: str) -> Callable[[CommandFunction], CommandFunction]:
     def chosen(_context: click.Context, _param: click.Parameter, path: str | None) -> str | None:
         return None if path is not None and os.path.normpath(path) in _STDOUT else path
 
-    return click.option("--output", metavar="FILE", type=PATH, callback=chosen, help=words)
+    return file_option("--output", callback=chosen, help=words)
 
 
 def refuse_output(output: str | None, selection: "Selection") -> None:

@@ -36,17 +36,12 @@ if TYPE_CHECKING:
     "Write to this file, whole or not at all.  [default: standard output, which must not be a"
     " terminal for a page]"
 )
-@click.option(
+@shared.file_option(
     "--results",
-    metavar="FILE",
-    type=shared.PATH,
     help="Show the answers of this results file, each below its prompt; SUITE is then left out.",
 )
-@click.option(
-    "--before",
-    metavar="FILE",
-    type=shared.PATH,
-    help="With --results: compare with the answers of this earlier file.",
+@shared.file_option(
+    "--before", help="With --results: compare with the answers of this earlier file."
 )
 @shared.prices_option
 def report(

@@ -44,10 +44,9 @@ def _rate(_context: click.Context, _param: click.Parameter, text: str | None) ->
     help="Continue an earlier run: cases that succeeded and whose request is unchanged are not"
     " sent again.",
 )
-@click.option(
+@shared.file_option(
     "--reuse",
     metavar="OLD",
-    type=shared.PATH,
     help="Copy from the results of an earlier run what is unchanged, and send the rest; needs"
     " --output, another file.",
 )

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from operator import itemgetter
 from typing import Any
@@ -31,15 +31,6 @@ from multiturn.explaining.record import to_json
 from multiturn.providers.base import TargetProvider, opened
 from multiturn.providers.results import Result, request_id
 from multiturn.text import dollars, first_of, in_line, number_of
-
-
-def say_estimate(estimate: costs.Estimate, target: RunTarget) -> None:
-    """Print how many tokens a target's requests have, what they cost, and which do not fit."""
-    if not estimate.cases:
-        return
-    for words in (_tokens, _money, _too_large):
-        if line := words(estimate, target.provider):
-            _say_of(target, line)
 
 
 def _say_of(target: RunTarget, words: str) -> None:
@@ -200,13 +191,11 @@ class Tally:
         return f"; {self.repaired:,} sent with repairs: {', '.join(sorted(self.rules))}"
 
 
-def name_removed(ids: Sequence[str], path: str | None) -> None:
-    """Print which results of a file are of cases that the suites no longer have."""
-    if ids:
-        count = number_of(len(ids), "result")
-        say_line(
-            f"{path} still has {count} of cases that are no longer in the suites: {first_of(ids)}"
-        )
+def _name_removed(run: Run) -> None:
+    """Print which results are of cases that the suites no longer have, after a run of all cases."""
+    if run.results is not None and not run.selection.is_partial and (ids := run.results.strays()):
+        what = f"{number_of(len(ids), 'result')} of cases that are no longer in the suites"
+        say_line(f"{run.results_path()} still has {what}: {first_of(ids)}")
 
 
 def print_result(result: Result, *, as_text: bool) -> None:
@@ -252,7 +241,9 @@ def preview(run: Run, cases: Iterable[RunCase], tally: Tally, *, as_text: bool) 
     words += f"{counts['reuse']:,} to reuse, {counts['refuse']:,} refused; nothing was sent"
     say_summary(words, err=True)
     for name, target in targets:
-        say_estimate(found[name], target)
+        for words_of in (_tokens, _money, _too_large) if found[name].cases else ():
+            if line := words_of(found[name], target.provider):
+                _say_of(target, line)
     for name, target in targets:
         target.budget.check(found[name], target.provider)
 
@@ -370,8 +361,8 @@ def send_cases(run: Run, tally: Tally, *, concurrency: int, order: Order) -> Non
         except LimitReachedError as error:
             stopped = error
     path = run.results_path()
-    if run.results is not None and not (tally.denied or run.selection.is_partial or stopped):
-        name_removed(run.results.strays(), path)
+    if not (tally.denied or stopped):
+        _name_removed(run)
     counts = f"{tally.summary()}, {tally.retried:,} retried"
     say_summary(f"{counts}{f': {path}' if path else ''}{tally.repairs()}", err=True)
     say_spending(run)
@@ -403,10 +394,8 @@ def send_batch(run: Run, tally: Tally, *, poll: float, wait: bool) -> None:
             last = f"to give up what was submitted, remove {batches.state.path}"
             raise MultiturnError(f"{error}; {advice}; {last}") from None
         left = batches.requests
-    path = run.results_path()
-    if run.results is not None and not run.selection.is_partial:
-        name_removed(run.results.strays(), path)
+    _name_removed(run)
     if left:
         say_line(f"{number_of(left, 'request')} under way; get their results with --resume --batch")
-    say_summary(f"{tally.summary()}: {path}{tally.repairs()}", err=True)
+    say_summary(f"{tally.summary()}: {run.results_path()}{tally.repairs()}", err=True)
     say_spending(run)

@@ -8,11 +8,10 @@ from multiturn.errors import MultiturnError
 
 
 @shared.suite_command()
-@click.option(
+@shared.file_option(
     "--dir",
     "snapshots",
     metavar="DIR",
-    type=shared.PATH,
     help="The folder of the snapshots and of promoted.lock.  [default: snapshots, beside .git;"
     " without .git, or with --root, in the current folder]",
 )

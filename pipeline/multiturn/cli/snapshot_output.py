@@ -65,7 +65,7 @@ def print_update(
             for file in conflicts_in(SnapshotFolder(run.scope.snapshots)):
                 sides = (f"{file.name} · {side}" for side in ("ours", "theirs"))
                 echo(as_text_diff(*file.texts, *sides), nl=False)
-        update = run.update(converted, on_error)
+        update = SnapshotUpdate(run, converted, on_error)
         if is_strict and not run.check:
             failures.finish()
         if format_ == "text":
@@ -308,7 +308,6 @@ def accept_changes(
     """Accept the changes that have these keys, or without keys those that somebody accepts."""
     with no_commands():
         acceptance = SnapshotUpdate(run, converted, failures.add)
-        acceptance.find()
         if run.selection.strict:
             failures.finish()
         chosen = acceptance.of_keys(keys)

@@ -47,6 +47,11 @@ def joined_text(spans: Spans) -> str:
     return "".join(span.text for span in spans)
 
 
+def file_of(span: Span) -> str:
+    """Return the path of the file whose text a span is; empty if it is other text."""
+    return span.path if span.stage is None else ""
+
+
 def has_media(spans: Spans) -> bool:
     """Return whether anything in spans is more than text."""
     return any(span.media is not None for span in spans)

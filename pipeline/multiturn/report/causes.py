@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import MultiturnError
+from multiturn.explaining.spans import file_of
 from multiturn.files.finding import Files, Texts
 from multiturn.files.media import Media
 from multiturn.logs import warnings_to
@@ -67,6 +68,7 @@ class Undoing:
         self.target = "" if provider is None else provider.name
         self._pipelines: dict[tuple[str, ...], Pipeline | None] = {(): pipeline}
         self._texts = Texts()  # of the attached files as they are on disk
+        self._finders: dict[tuple[str, ...], Files] = {}  # of these, by root, folder and suite
         self.changes = [
             change if self._without((change,)) else replace(change, undo=None) for change in changes
         ]
@@ -88,7 +90,7 @@ class Undoing:
             found += (Cause(f"{path} is no longer found") for path in sorted(sides[1] - sides[0]))
         possible = list(_of_suite(entry, new, old))
         if new.sent and old.sent:
-            now, then = ((each.messages, each.request.input_files) for each in (new, old))
+            now, then = ((each.messages, each.input_files) for each in (new, old))
             if new.sent.parameters != old.sent.parameters or now == then:
                 possible.append(Cause(f"settings of the target {self.target}"))
         groups = causes_with_effect(
@@ -126,10 +128,12 @@ class Undoing:
         """Return what finds the files of a case; some have their old texts."""
         if new.folder is None:
             return None
-        root = new.request.root
-        texts = Texts(self._texts) if paths else self._texts
-        files = Files(Path(root, new.folder), Path(root), texts)
-        files.suite = new.suite
+        root, texts = new.root, Texts(self._texts) if paths else self._texts
+        known = self._finders if not paths else {}
+        files = known.get(suite := (root, new.folder, new.suite))
+        if files is None:
+            files = known[suite] = Files(Path(root, new.folder), Path(root), texts)
+            files.suite = new.suite
         # Media are compared by their digests, so their bytes are read only for a target.
         for path, now in new.files.items():
             file, place = old.files[path] if path in paths else now, join(root, *path.split("/"))
@@ -200,7 +204,7 @@ def _of_suite(entry: CaseSummary, new: ReviewedCase, old: ReviewedCase) -> Itera
         line = next((each.line for written, each in lines if written not in known), entry.line)
         words = f"{entry.suite} line {line}: the messages of {entry.id!r}"
         yield Cause(words, edit=lambda case: replace(case, input_messages=old.case.input_messages))
-    if new.request.tools != old.request.tools:
+    if new.tool_data != old.tool_data:
         tools = old.case.tools
         yield Cause(f"tools of {entry.suite}", edit=lambda case: replace(case, tools=tools))
     asked = old.case.settings.with_schema_of(new.case.settings)
@@ -229,9 +233,9 @@ def _messages(case: ReviewedCase) -> list[object]:
 def _sent(path: str, case: ReviewedCase) -> object:
     """Return what a file is in the prompt, in the transcript, to an agent, and as a schema."""
     spans = (span for text in spans_shown(case) for span in text)
-    files = (file for file in case.request.input_files if file.resolved_path == path)
+    files = (file for file in case.input_files if file.resolved_path == path)
     return (
-        [(span.text, span.media) for span in spans if span.path == path and span.stage is None],
+        [(span.text, span.media) for span in spans if file_of(span) == path],
         [(file.text, file.media) for file in files],
         case.files[path] if path == case.case.settings.schema_path else None,
     )

@@ -85,10 +85,8 @@ class Report(Struct):
 
     def texts(self, comparison: Comparison) -> tuple[ReviewedCase | None, ReviewedCase | None]:
         """Return a case as it was and as it is; None where there is nothing to show of it."""
-        then, now = comparison.then, comparison.now
-        old = self.then.read(then) if self.then and then and not then.error else None
-        new = self.now.read(now) if now and not now.error else None
-        return old, new
+        old = self.then.read(comparison.then) if self.then else None
+        return old, self.now.read(comparison.now)
 
     def image(self, digest: str) -> bytes | None:
         """Return the bytes of an image of either side; None if they are not known."""
@@ -204,8 +202,7 @@ class _Sides:
         self, status: Status, now: CaseSummary | None, then: CaseSummary | None
     ) -> Comparison:
         """Compare the texts of a case."""
-        new = self.now.read(now) if now else None
-        old = self.then.read(then) if then and not then.error else None
+        new, old = self.now.read(now), self.then.read(then)
         promoted = [each for each in self.promoted if new and each.promotions & new.promoted]
         paths = {each.path for each in promoted}
         was, files = (side.files if side else {} for side in (old, new))
@@ -267,7 +264,7 @@ class _Sides:
         pipeline = self.undoing.changes
         have_changed = pipeline or UNKNOWN_CODE in why
         if old:
-            yield from privilege.body_changes(old.request.settings.body, new.request.settings.body)
+            yield from privilege.body_changes(old.settings.body, new.settings.body)
         for change in privilege.privilege_changes(old.judged if old else (), new.judged, named):
             if change.stage is None or have_changed:
                 by_stage = {each.words for each in pipeline if each.stage == (change.stage or None)}
@@ -281,9 +278,10 @@ def _renames(now: ReportSide, then: ReportSide) -> dict[Key, Key]:
     """Return what the cases were called that have another id or suite now."""
     removed, added = (
         {
-            key: snapshot_text(side.read(case))
+            key: snapshot_text(texts)
             for key, case in side.cases.items()
-            if key not in other.cases and not case.error and case.suite not in other.broken
+            if key not in other.cases and case.suite not in other.broken
+            if (texts := side.read(case)) is not None
         }
         for side, other in ((then, now), (now, then))
     )

@@ -239,8 +239,10 @@ class ReportSide:
                         self.cases[entry.key] = replace(entry, at=file.tell())
                         file.write(texts)
 
-    def read(self, entry: CaseSummary) -> ReviewedCase:
-        """Return the texts of a case that could be converted."""
+    def read(self, entry: CaseSummary | None) -> ReviewedCase | None:
+        """Return the texts of a case; None if there is none, or it could not be converted."""
+        if entry is None or entry.error:
+            return None
         self._file.seek(entry.at)
         case: ReviewedCase = pickle.load(self._file)  # noqa: S301 - our own, in a file without a name
         return case

@@ -26,7 +26,7 @@ from toolz import groupby, unique
 
 from multiturn.errors import quoted
 from multiturn.explaining.record import to_json
-from multiturn.explaining.spans import Message, Span
+from multiturn.explaining.spans import Message, Span, file_of
 from multiturn.files.media import Media
 from multiturn.model.tokens import estimated_tokens
 from multiturn.snapshots import snapshot_file
@@ -281,8 +281,8 @@ def prompt_growth(
     before = sum(map(_size_of_data, old))
     for span in _texts(old):
         text: Attached | None = span.text
-        if span.path and span.stage is None and text == was.get(span.path, ""):
-            text = files.get(span.path)
+        if file_of(span) and text == was.get(file_of(span), ""):
+            text = files.get(file_of(span))
         if not isinstance(text, str):
             return None
         before += estimated_tokens(text)

@@ -22,6 +22,7 @@ from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, ProviderError
 from multiturn.explaining.record import to_json
+from multiturn.explaining.spans import file_of
 from multiturn.files.media import Media
 from multiturn.model.tokens import estimated_tokens
 from multiturn.providers.base import TargetProvider
@@ -172,11 +173,10 @@ class FoundFiles:
         for resolved_path, file in case.files.items():
             path = utf8(resolved_path)
             if path in promoted or digest(file) not in self._digests(path):
-                new = self._new.setdefault(path, _NewFile(case.request.root, file, {}))
+                new = self._new.setdefault(path, _NewFile(case.root, file, {}))
                 spans = (span for message in case.prompt for span in message.spans)
                 new.occurrences[case.key] = sum(
-                    span.path == resolved_path and span.stage is None and span.text == file
-                    for span in spans
+                    file_of(span) == resolved_path and span.text == file for span in spans
                 )
 
     def _digests(self, path: str) -> set[str]:

@@ -15,7 +15,7 @@ from toolz import groupby, unique
 
 from multiturn.errors import quoted
 from multiturn.explaining.record import to_json
-from multiturn.explaining.spans import Message, Span, joined_text
+from multiturn.explaining.spans import Message, Span, file_of, joined_text
 from multiturn.model.conversion import Conversion
 from multiturn.model.turns import is_blank
 from multiturn.snapshots.locations import digest
@@ -163,7 +163,7 @@ def privilege_changes(
     after = [message for message in after if not is_definition(message.role)]
     known = _Known(before)
     system = [span for message in after if message.role == "system" for span in message.spans]
-    new_files = {_file(span) for span in system if not known.is_in("system", span)} - {""}
+    new_files = {file_of(span) for span in system if not known.is_in("system", span)} - {""}
     shown = [span for span in system if span.stage is None or not is_blank(span.text)]
     for span, below in pairwise([*shown, _NOTHING]):
         if is_blank(span.text) or known.is_in("system", span):
@@ -182,7 +182,7 @@ def privilege_changes(
         roles = known.by_text.get(_named(message)) or known.by_text.get(joined_text(message.spans))
         if message.role != "system" and roles and message.role not in roles:
             yield PrivilegeChange(text=joined_text(message.spans), role=message.role, was=roles[0])
-    for path in sorted(known.files.difference(map(_file, system))):
+    for path in sorted(known.files.difference(map(file_of, system))):
         yield PrivilegeChange(text="", was="system", path=path)
 
 
@@ -227,7 +227,7 @@ class _Known:
         for message in messages:
             above = ""
             for span in message.spans:
-                if _file(span):
+                if file_of(span):
                     self._paths[message.role].add(span.path)
                     if message.role == "system" and not is_blank(above[-2:]):
                         self.headed.add(span.path)
@@ -238,17 +238,12 @@ class _Known:
 
     def is_in(self, role: str, span: Span) -> bool:
         """Return whether messages of a role had a text, in whole lines or as a whole span."""
-        if _file(span) in self._paths[role]:
+        if file_of(span) in self._paths[role]:
             return True
         text = span.text.strip("\n")
         return f"\n{text}\n" in self._texts[role] or (role, span.text) in self._spans
 
 
-def _file(span: Span) -> str:
-    """Return the path of the file whose text a span is; empty if it is other text."""
-    return span.path if span.stage is None else ""
-
-
 def _named(message: Message) -> str:
     """Return a text in which paths replace the texts of files."""
-    return "".join(f"\0{_file(span)}\0" if _file(span) else span.text for span in message.spans)
+    return "".join(f"\0{file_of(span)}\0" if file_of(span) else span.text for span in message.spans)

@@ -17,9 +17,9 @@ from multiturn.explaining.spans import Message, Spans
 from multiturn.files.media import Media
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
-from multiturn.model.request import ChatMessage, ProviderRequest
-from multiturn.model.settings import LARGEST_SCHEMA
-from multiturn.pipelines.pipeline import request_of
+from multiturn.model.request import ChatMessage, InputFile, ProviderRequest
+from multiturn.model.settings import LARGEST_SCHEMA, RequestSettings
+from multiturn.model.turns import Tool, without_lines
 from multiturn.providers.base import TargetProvider
 from multiturn.snapshots.attached_files import Attached
 from multiturn.snapshots.locations import Key, suite_of
@@ -44,9 +44,13 @@ class ReviewedCase(Struct, frozen=True, kw_only=True):
 
     suite: str  # its path in the root
     case: Case  # as written, without what finds its files
-    request: ProviderRequest
+    root: str  # the folder that paths of files are relative to; empty without files
     messages: tuple[Message, ...]  # of the chat prompt, or what is sent in its place
+    chat: tuple[Message, ...] | None  # those of the chat prompt; None where the pipeline gives none
     tools: tuple[Message, ...] = ()  # the definitions of tools, each as a text
+    tool_data: tuple[Tool, ...] = ()  # the same as data
+    settings: RequestSettings
+    input_files: tuple[InputFile, ...]
     question: Spans
     folder: str | None  # where attached files are looked for first, from the root; None for nowhere
     # The attached files as they are on disk, by their paths in the root.
@@ -59,12 +63,6 @@ class ReviewedCase(Struct, frozen=True, kw_only=True):
     def key(self) -> Key:
         """The suite and the id, which identify the case."""
         return self.suite, self.case.id
-
-    @property
-    def chat(self) -> tuple[Message, ...] | None:
-        """The chat prompt; None where the pipeline gives none."""
-        chat = self.request.chat_prompt
-        return None if chat is None else self.messages[len(self.messages) - len(chat) :]
 
     @property
     def prompt(self) -> tuple[Message, ...]:
@@ -88,17 +86,22 @@ def reviewed_case(conversion: Conversion, provider: TargetProvider | None = None
         ProviderError: the target would refuse the prompt.
     """
     case, files = conversion.case, conversion.case.files
-    parts = [part for turn in conversion.prompt for part in turn.parts]
-    request = request_of(conversion)
+    settings, prompt, chat = conversion.current_settings, conversion.prompt, conversion.chat
+    parts = [part for turn in prompt for part in turn.parts]
+    messages = spans.in_spans(prompt, case)
     return ReviewedCase(
         suite=suite_of(case),
         case=replace(case, files=None),
-        request=request,
-        messages=spans.in_spans(conversion.prompt, conversion.case),
+        root="" if files is None else files.root,
+        messages=messages,
+        chat=None if chat is None else messages[len(messages) - len(chat) :],
         tools=spans.definitions_of(conversion),
+        tool_data=without_lines(conversion.tools),
+        settings=settings,
+        input_files=conversion.input_files,
         question=spans.question_spans(conversion),
         folder=None if files is None else os.path.relpath(files.folders[0], files.root),
-        files=_files_on_disk(conversion, request.settings.schema_path),
+        files=_files_on_disk(conversion, settings.schema_path),
         promoted=frozenset(promotions_of(conversion)),
         shown=frozenset(part.key for part in parts if part.key is not None),
         # No target is sent a captured request: it shows what was sent to a vendor already.

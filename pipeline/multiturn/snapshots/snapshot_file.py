@@ -11,7 +11,7 @@ from multiturn.documents.dump import UnindentedList, dump, indented_block
 from multiturn.documents.json_lines import read_value
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError
-from multiturn.explaining.spans import Message, Span, Spans, has_media, joined_text
+from multiturn.explaining.spans import Message, Span, Spans, file_of, has_media, joined_text
 from multiturn.files.media import Media, MediaKind
 from multiturn.model.request import InputFile
 from multiturn.model.settings import JsonSchema, RequestSettings
@@ -51,15 +51,14 @@ def snapshot_record(case: ReviewedCase, *, inline: bool = False) -> dict[str, An
     if chat is None or len(case.messages) > len(chat):  # it is sent before them, or the question
         system = next((each.spans for each in case.messages[:1] if each.role == "system"), ())
         prompt["system"] = _content(system, named)
-    request = case.request
-    asked = {"tools": to_builtins(request.tools), "settings": _settings(request.settings, named)}
+    asked = {"tools": to_builtins(case.tool_data), "settings": _settings(case.settings, named)}
     recorded = {
         "suite": case.suite,
         "id": case.case.id,
         **prompt,
         **{name: value for name, value in asked.items() if value},
         "question": _content(case.question, named),
-        "input_files": [_input_file(file, named) for file in request.input_files],
+        "input_files": [_input_file(file, named) for file in case.input_files],
     }
     if case.sent is not None and (sent := _sent(case.sent, named)):
         recorded["sent"] = sent
@@ -126,7 +125,7 @@ def _piece(
     span: Span, below: str, named: Mapping[str, Attached]
 ) -> tuple[dict[str, Any], str] | None:
     """Return what stands for a file or for media, and the line breaks after it; None for text."""
-    known = named.get(span.path) if span.stage is None else None
+    known = named.get(file_of(span))
     if span.media is not None:
         return _media(span.media, span.path, known), ""
     newlines = _newlines_after(known, span.text) if isinstance(known, str) and known else None

@@ -1,9 +1,12 @@
 """A run of ``multiturn snapshot``: it updates a folder, or finds where it differs from suites.
 
 What differs may be accepted one by one: each is written whole, and the lists follow from them.
+Annotations are beside the line of a suite or a pipeline that has what is new.
 """
 
+import linecache
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence, Set
 from contextlib import nullcontext
@@ -16,22 +19,24 @@ from multiturn.engine.converting import ConvertedCase
 from multiturn.engine.project import PromptLimit
 from multiturn.engine.selection import Selection, suite_names
 from multiturn.errors import MultiturnError, Place, option
+from multiturn.explaining.spans import Span, file_of
 from multiturn.files.paths import root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.snapshots import lists, snapshot_file
-from multiturn.snapshots.changed_line import new_lines, new_spans
 from multiturn.snapshots.changes import Change, FileChange, State, group_changes, prompt_growth
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, folder_of, legal_path, location_of, name_in_root
 from multiturn.snapshots.privilege import PrivilegeChange, privilege_changes
 from multiturn.snapshots.renames import renames
 from multiturn.snapshots.reviewed_case import ReviewedCase, review_outcome
+from multiturn.snapshots.snapshot_file import RecordedSnapshot
 from multiturn.text import number_of
 
 _FOLDER = "snapshots"
 _STATES: tuple[State, ...] = ("new", "changed", "renamed", "removed")
 _ORIGINS = 3  # that are named
+_NARROWEST = 20  # characters of a line of a folded text
 
 
 class Scope:
@@ -111,26 +116,9 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
         for _, prefix in self.scope.folders:
             yield from folder.snapshots(legal_path(prefix), below=True)
 
-    def update(
-        self, outcomes: Iterable[ConvertedCase], on_error: Callable[[MultiturnError], None]
-    ) -> "SnapshotUpdate":
-        """Compare the outcomes of the selection with the folder, and write unless it is a check.
-
-        With ``--strict``, nothing is written after an error. ``on_error`` gets the errors of cases.
-        """
-        update = SnapshotUpdate(self, outcomes, on_error)
-        writes = not self.check and not (self.selection.strict and update.failures)
-        # Another run may write other suites of the folder now: its entries must not be lost.
-        with update.folder.alone() if writes else nullcontext():
-            update.find()
-            if writes:
-                for file in update.files:
-                    update.write(file)
-        return update
-
 
 class SnapshotUpdate:
-    """What a run finds and, unless it is a check, writes.
+    """What a run finds and, unless it is a check, writes; with ``--strict``, not after an error.
 
     Of a check of whole suites, some of what is different may be accepted; only that is written. A
     list has the entry of a file as it was until the new one is accepted, and until no snapshot that
@@ -180,24 +168,15 @@ class SnapshotUpdate:
         self._accepted: list[tuple[list[Change], dict[str, tuple[str | None, str | None]]]] = []
         limit = PromptLimit(run.provider)
         for outcome in outcomes:
-            case, error = review_outcome(outcome, run.provider)
-            if error is not None:
-                self._broken.add(run.scope.names[outcome.suite])
-            elif case is not None:
-                # The lists would have the digests of attached texts that are not merged yet.
-                conversion = outcome.conversion if run.resolve else None
-                files = None if conversion is None else conversion.case.files
-                for path, file in case.files.items():
-                    if files is not None and isinstance(file, str):
-                        files.warn_of_conflict(path, file)
-                text = snapshot_file.snapshot_text(case, inline=run.inline)
-                error = self._compare(case, text)
-                if run.check and outcome.conversion is not None:
-                    error = error or limit.error_of(outcome.conversion)
-                self.lists.add(case, inline=run.inline)
-            if error is not None:
+            if (error := self._add(outcome, limit)) is not None:
                 self.failures += 1
                 on_error(error)
+        writes = not run.check and not (run.selection.strict and self.failures)
+        # Another run may write other suites of the folder now: its entries must not be lost.
+        with self.folder.alone() if writes else nullcontext():
+            self._find()
+            for file in self.files if writes else ():
+                self._write(file)
 
     def _refuse_other_target(self) -> None:
         """Raise the error of a part of the cases, or of the suites, that have another target."""
@@ -212,6 +191,25 @@ class SnapshotUpdate:
             what = f"the snapshots are of the target {recorded!r}: name it with {option('target')}"
             what += ", or run this for all suites and cases"
             raise MultiturnError(what, where=folder.shown(lists.TARGET))
+
+    def _add(self, outcome: ConvertedCase, limit: PromptLimit) -> MultiturnError | None:
+        """Compare a case, and list its files; return what is wrong with it."""
+        run, conversion = self.run, outcome.conversion
+        case, error = review_outcome(outcome, run.provider)
+        if error is not None:
+            self._broken.add(run.scope.names[outcome.suite])
+        if case is None or conversion is None:
+            return error
+        if run.resolve and (files := conversion.case.files) is not None:
+            # The lists would have the digests of attached texts that are not merged yet.
+            for path, file in case.files.items():
+                if isinstance(file, str):
+                    files.warn_of_conflict(path, file)
+        error = self._compare(case, snapshot_file.snapshot_text(case, inline=run.inline))
+        if run.check:
+            error = error or limit.error_of(conversion)
+        self.lists.add(case, inline=run.inline)
+        return error
 
     def _compare(self, case: ReviewedCase, new: str) -> MultiturnError | None:
         """Compare a case with its snapshot; return an error if the new one must not be written."""
@@ -232,7 +230,7 @@ class SnapshotUpdate:
             self.cases[case.key] = case
         return None
 
-    def find(self) -> None:
+    def _find(self) -> None:
         """Find what has changed, and the snapshots of cases that are gone."""
         run, is_partial = self.run, self.run.selection.is_partial
         self.lists.read()
@@ -240,7 +238,7 @@ class SnapshotUpdate:
             self.stale = dict(self._stale())
         self.files = list(self._with_renames())
         if not is_partial:
-            others = self.uncovered_suites(self.lists.left() if run.check else None)
+            others = self._uncovered_suites(self.lists.left() if run.check else None)
             self.files += self.lists.changes(others)
             self._others = len(self.lists.also_of(others) - self._broken)
             old = self.folder.read(lists.TARGET) or ""
@@ -251,14 +249,14 @@ class SnapshotUpdate:
             self._judge()
         self._recorded, self.pending = self.lists.recorded, list(self.changes)
 
-    def write(self, file: FileChange) -> None:
+    def _write(self, file: FileChange) -> None:
         """Write the new text of a file; remove what should not be there."""
         if file.new:
             self.folder.write(file.location, file.new)
         if file.old_name or not file.new:
             self.folder.remove(file.old_location)
 
-    def uncovered_suites(self, wanted: Set[tuple[str, str]] | None) -> lists.Suites:
+    def _uncovered_suites(self, wanted: Set[tuple[str, str]] | None) -> lists.Suites:
         """Return the suites that this run does not cover, and that have a file, by their snapshots.
 
         It finds one suite for each of the wanted entries, by list and path; for None, all suites.
@@ -356,7 +354,7 @@ class SnapshotUpdate:
         case = self.cases.get(change.cases[0])
         if case and (change.kind == "changed" or (change.path and not change.is_compared)):
             old = snapshot_file.read_snapshot(self.folder.read(location_of(*case.key)) or "")
-            found = (place for place in new_lines(case, old, self.run.pipeline) if place.line)
+            found = (place for place in _new_lines(case, old, self.run.pipeline) if place.line)
             return next(found, where if change.path else Place())
         return where
 
@@ -436,7 +434,7 @@ class SnapshotUpdate:
         case = self.cases.get(change.cases[0]) if change.cases else None
         if change.path or case is None:
             return list(change.causes)
-        found = new_spans(case, snapshot_file.read_snapshot(change.files[0].old))
+        found = _new_spans(case, snapshot_file.read_snapshot(change.files[0].old))
         return list(dict.fromkeys(span.origin for _, span, _ in found))[:_ORIGINS]
 
     def accept(self, chosen: Sequence[Change]) -> None:
@@ -451,7 +449,7 @@ class SnapshotUpdate:
             self._refuse_changed(chosen)
             pending, replaced = self.pending, dict[str, str | None]()
             self.pending = [each for each in self.pending if each not in chosen]
-            others = self.uncovered_suites(self.lists.left())
+            others = self._uncovered_suites(self.lists.left())
             for file in _files_of(self.pending):  # their snapshots are left as they were
                 if file.case:
                     lists.add_files(others, file.case[0], file.old)
@@ -459,7 +457,7 @@ class SnapshotUpdate:
             for file in (*_files_of(chosen), *listed):
                 for name in (file.location, file.old_location):
                     replaced.setdefault(name, self.folder.read(name))
-                self.write(file)
+                self._write(file)
             written = {name: (text, self.folder.read(name)) for name, text in replaced.items()}
             self._accepted.append((pending, written))
 
@@ -500,3 +498,71 @@ def _files_of(changes: Iterable[Change]) -> Iterator[FileChange]:
 
 def _changed(where: str) -> MultiturnError:
     return MultiturnError("it has changed meanwhile; run the command again", where=where)
+
+
+def _new_spans(case: ReviewedCase, old: RecordedSnapshot) -> Iterator[tuple[str, Span, list[str]]]:
+    """Yield the role and each span with what its old snapshot has in no message of that role.
+
+    These are lines, or the path of a file.
+    """
+    known, data = _known(old), [each.data for each in old.messages]
+    for message in case.judged:
+        more = () if message.data in data else (*message.thinking, *message.calls)
+        for span in (*message.spans, *more):
+            texts = [file_of(span)] if file_of(span) else _lines(span)
+            if new := [text for text in texts if (message.role, text) not in known]:
+                yield message.role, span, new
+
+
+def _new_lines(case: ReviewedCase, old: RecordedSnapshot, pipeline: Pipeline) -> Iterator[Place]:
+    """Yield the lines of new texts and files, then of settings, and of options of the pipeline.
+
+    What is gone has no line, and so have the settings of a target. The first arguments are those
+    of ``_new_spans``.
+    """
+    found, known = list(_new_spans(case, old)), {text for _, text in _known(old)}
+    patterns = {each.path: each.pattern for each in case.promoted}
+    lines = [message.line for message in case.case.input_messages]
+    for role, span, new in found:
+        if span.stage is not None:
+            continue
+        first, texts = (
+            span.place.line,
+            [os.path.basename(text) if span.path else text for text in new],
+        )
+        if new[0] in known:  # with another role
+            first, texts = max((n for n in lines if n <= first), default=1), [role]
+            if role == "system" and (pattern := patterns.get(span.path)) is not None:
+                first, texts = 1, [f"{quote}{pattern}" for quote in "\"' "]
+        yield _line_with(span, first, texts)
+    for key, value in snapshot_file.snapshot_record(case).get("settings", {}).items():
+        if value != old.settings.get(key):
+            yield case.case.places.get(f"execution.{key}", Place())
+    options = {step.name: step.options for step in pipeline.steps}
+    for _, span, _ in found:
+        for name, value in options.get(span.stage or "", {}).items():
+            pieces = re.split(r"\{\w+\}", value) if isinstance(value, str) else [""]
+            if any(pieces) and all(piece in span.text for piece in pieces):
+                yield pipeline.places.get((span.stage or "", name), Place())
+
+
+def _known(old: RecordedSnapshot) -> set[tuple[str, str]]:
+    """Return each line and each file of a snapshot, with its role."""
+    spans = ((message.role, span) for message in old.messages for span in message.spans)
+    return {(role, text) for role, span in spans for text in (span.path, *_lines(span))}
+
+
+def _lines(span: Span) -> list[str]:
+    return [line.strip() for line in span.text.split("\n") if line.strip()]
+
+
+def _line_with(span: Span, first: int, texts: Sequence[str]) -> Place:
+    """Return the place of the first line, from one on, with one of some texts, or part of it."""
+    place = span.place
+    linecache.checkcache(place.file)
+    most = None if first == 1 else span.text.count("\n") + len(span.text) // _NARROWEST + 3
+    for number, line in enumerate(linecache.getlines(place.file)[first - 1 :][:most], first):
+        written = line.strip()
+        if any(text in line or (len(written) > 2 and written in text) for text in texts):
+            return Place(place.file, number)
+    return place if first == place.line else Place()

@@ -199,13 +199,12 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         text, of_target, target = str(snapshot.data).partition(lists.TARGET_COMMENT)
         text, begins, files = text.partition(_LIST)
         folder.write(name, text + begins[:1])
-        if files:
-            with folder.alone():  # pytest-xdist has several processes
+        with folder.alone():  # pytest-xdist has several processes
+            if files:
                 lock = _recorded_files(folder)
                 lock |= lists.read_lock(lists.FILES, begins + files, name)
                 folder.write(lists.FILES, lists.lock_text(lists.FILES, lock))
-        if of_target:
-            with folder.alone():
+            if of_target:
                 folder.write(lists.TARGET, of_target + target)
 
     def read_snapshot_data_from_location(self, *, snapshot_location: str, **_: Any) -> str | None:
