@@ -99,3 +99,22 @@ def test_a_key_that_is_escaped_in_the_arguments_of_a_call_is_hidden_where_batche
     message = {"content": None, "tool_calls": [{"id": "c1", "function": function}]}
     answer = openai().answer(json.dumps({"choices": [{"message": message}]}).encode())
     assert answer.tool_calls[0].arguments == {"***": ["***"]}
+
+
+@pytest.mark.parametrize("size", [2_400, 20_000])
+def test_a_malformed_answer_is_shown_whatever_the_length_of_the_key(size: int) -> None:
+    key = "sk-proj-" + "0123456789abcdef" * 10
+    page = f"<p>The proxy is full; {key} waits.</p>" + "x " * (size // 2)
+    with pytest.raises(ProviderError) as caught:
+        openai(api_key=key).answer(page.encode())
+    assert "it begins with '<p>The proxy is full; *** waits.</p>" in str(caught.value)
+    assert "0123456789" not in everything(caught.value)
+
+
+def test_no_piece_of_a_key_is_left_where_a_malformed_answer_is_cut() -> None:
+    key = "sk-proj-" + "0123456789abcdef" * 10
+    for start in range(1_900, 4_200, 50):
+        page = "\x01" * start + key + "x" * 20_000
+        with pytest.raises(ProviderError) as caught:
+            openai(api_key=key).answer(page.encode())
+        assert "0123456789" not in everything(caught.value)

@@ -72,8 +72,10 @@ def receive(
 def _beginning(reply: bytes, secrets: Iterable[str]) -> str:
     """Return how a reply begins, without a secret, or a part of one that was cut."""
     longest = max(map(len, secrets), default=0) * 12  # of the forms that are hidden
-    said = readable(reply[: _SHOWN + longest].decode("utf-8", "replace"), secrets)
-    return said if len(reply) <= _SHOWN + longest else said[: max(0, len(said) - longest)]
+    said = hide(reply[: _SHOWN + longest].decode("utf-8", "replace"), secrets)
+    if len(reply) > _SHOWN + longest:
+        said = said[: max(0, len(said) - longest)]
+    return readable(said, ())
 
 
 def error_of(status: int, reply: bytes, secrets: Iterable[str]) -> errors.ProviderError:
