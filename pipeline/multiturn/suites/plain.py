@@ -118,8 +118,8 @@ def plain_messages(keys: Mapping[str, Node]) -> Messages | None:
 
 def _case(line: _Line, mark: Mark) -> PlainCase | None:
     keys = [key for key in MESSAGES_KEYS if getattr(line, key)]
-    is_blank = line.id is not None and not line.id.strip()
-    if len(keys) != 1 or is_blank or "{{" in (line.outcome or ""):
+    is_blank, outcome = line.id is not None and not line.id.strip(), line.outcome or ""
+    if len(keys) != 1 or is_blank or "{{" in outcome or len(outcome) > MAX_PLAIN:
         return None
     messages = _messages(getattr(line, keys[0]), keys[0], mark)
     if messages is None or (keys[0] == "messages" and messages[-1].role == "assistant"):
