@@ -1,5 +1,5 @@
 "use strict";
-// The case that is chosen, the address, and the keys.
+// The case that is chosen, its heading and tabs, and the address.
 
 const PRIVILEGE = "Change of privilege";
 const VIEWS = ["Chat prompt", "Transcript"];
