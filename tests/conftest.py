@@ -40,6 +40,17 @@ settings.register_profile(
 settings.load_profile("unhurried")
 
 
+# Collecting makes a million objects, all of which stay: to look for garbage among them takes as
+# long as the rest of it, in each worker.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage again, but not in what was collected."""
+    gc.freeze()
+    gc.enable()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def frozen() -> None:
     """Keep what is there already, such as imported SDKs, out of each collection of garbage.
