@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,17 +94,28 @@ def batch_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def first_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return what each repository is a copy of: to make it takes six processes of git."""
+    folder = tmp_path_factory.mktemp("first") / "repository"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        write(folder, FILES)
+        git(folder, "init", "-q", "-b", "main")
+        commit(folder)
+    return folder
+
+
 @pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def repository(first_repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "repository"
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))  # kept in this process
     (tmp_path / "temporary").mkdir()
-    write(folder, FILES)
-    git(folder, "init", "-q", "-b", "main")
-    commit(folder)
+    shutil.copytree(first_repository, folder)
     return folder
 
 
