@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,17 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("unhurried")
+
+
+# Collecting makes a million objects, all of which stay: to look for garbage among them takes as
+# long as the rest of it, in each worker.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage again, but not in what was collected."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -82,17 +94,28 @@ def batch_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def first_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return what each repository is a copy of: to make it takes six processes of git."""
+    folder = tmp_path_factory.mktemp("first") / "repository"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        write(folder, FILES)
+        git(folder, "init", "-q", "-b", "main")
+        commit(folder)
+    return folder
+
+
 @pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def repository(first_repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "repository"
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))  # kept in this process
     (tmp_path / "temporary").mkdir()
-    write(folder, FILES)
-    git(folder, "init", "-q", "-b", "main")
-    commit(folder)
+    shutil.copytree(first_repository, folder)
     return folder
 
 

@@ -322,6 +322,24 @@ def test_the_advice_of_each_refused_order_is_accepted() -> None:
             error = refusal(moved)
 
 
+def test_of_several_stages_that_could_help_the_advice_names_the_nearest() -> None:
+    """What used a fact up last is in the way, and what provides it first is enough."""
+    again = declared("again", provides={"files"})
+    other = declared("other", requires={"files"}, consumes={"files"})
+    used = (resolve_segments, embed_files, again, other, extract_guidelines)
+    (error,) = order_errors(used)
+    assert error.what == (
+        "extract_guidelines (5) requires files, but other (4) has already turned them into text;"
+        " move it before other"
+    )
+    early = (other, resolve_segments, again)
+    error, *_ = order_errors(early)
+    assert error.what == (
+        "other (1) requires files, but resolve_segments (2) provides it later;"
+        " move it after resolve_segments"
+    )
+
+
 def test_the_layout_of_the_tests_has_every_default_text_of_the_stages() -> None:
     """Else another default of one that is left out would fail tests of something else."""
     for step in load_pipeline("spec").steps:

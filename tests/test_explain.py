@@ -228,6 +228,15 @@ LEFT_OUT = (
             [("lost", "the pipeline gives neither a chat prompt nor a question")],
             id="without a view all is lost",
         ),
+        *(
+            pytest.param(
+                SPEC.insert(forget_the_first, after="resolve_segments").remove(other),
+                case_of(("user", "gone"), ("user", "U")),
+                [("lost", "no rule explains it; the stage forget_the_first took it away"), SHOWN],
+                id=f"with one view, without {other}, only what a stage takes away is lost",
+            )
+            for other in ("render_question", "consolidate_system")
+        ),
         pytest.param(SPEC, KEYS, [SHOWN, BLANK], id="keys are sent"),
         pytest.param(SHIPPED, KEYS, [SHOWN, BLANK], id="also without a chat"),
         pytest.param(

@@ -79,6 +79,16 @@ def test_the_file_beside_the_suite_comes_before_that_of_a_parent(root: Path) -> 
     assert found == ["evals/top.md", "top.md", "lib/a.md"]
 
 
+def test_after_a_leading_slash_the_root_is_first_and_then_all_folders_from_the_suite_up(
+    root: Path,
+) -> None:
+    places = ("deep/a.md", "deep/b.md", "a.md", "b.md", "c.md")
+    write(root, {"a.md": "", **{f"evals/{place}": "" for place in places}})
+    files = Files(root / "evals" / "deep", root)
+    found = [files.find(written) for written in ("/a.md", "/b.md", "/c.md")]
+    assert found == ["a.md", "evals/deep/b.md", "evals/c.md"]
+
+
 @pytest.mark.parametrize("name", ["é漢😀.md", " x ", "~", "%2e%2e", "a\\b", "-rf", "...", "*"])
 def test_a_name_is_taken_to_the_letter(root: Path, files: Files, name: str) -> None:
     write(root, {f"evals/{name}": "odd"})

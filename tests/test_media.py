@@ -462,6 +462,12 @@ def test_media_that_is_refused(root: Path, segment: dict[str, Any], error: str) 
     assert "input_messages[0].content[0]" in str(caught.value)
 
 
+def test_a_name_has_at_most_255_characters(root: Path) -> None:
+    name = "x" * 251 + ".gif"
+    (turn,) = converted(root, {"type": "image", "value": uri(GIF), "name": name}).chat or ()
+    assert turn.content == f"[image: {name}]"
+
+
 def test_an_address_is_handed_on_and_never_fetched(root: Path) -> None:
     address = "https://example.invalid/a.png?x=1"
     (turn,) = converted(root, {"type": "image", "value": address}).chat or ()

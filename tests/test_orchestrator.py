@@ -105,6 +105,17 @@ async def pause(request: ProviderRequest) -> ProviderResponse:
     return ProviderResponse(text="done")
 
 
+def test_the_latency_is_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = types.SimpleNamespace(now=20.0)
+
+    async def answer(request: ProviderRequest) -> ProviderResponse:
+        clock.now += 1.5  # seconds
+        return ProviderResponse(text="done")
+
+    monkeypatch.setattr(runs, "perf_counter", lambda: clock.now)
+    assert results_of(cases(1), Provider(answer))["c0"].latency_ms == 1500.0
+
+
 def test_the_making_of_the_client_is_no_latency(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from limits import limited
 from multiturn.documents.dump import dump
-from multiturn.documents.node import Node
+from multiturn.documents.node import Node, Repeats
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError
 
@@ -295,6 +295,13 @@ def test_a_bomb_is_an_error_with_its_line_at_once(text: str) -> None:
         error = error_of(text)
     assert str(error.where).startswith("x.yaml:")
     assert len(str(error)) < 1000
+
+
+def test_a_document_repeats_a_million_values_and_four_for_each_of_its_characters() -> None:
+    repeats = Repeats(length=10)
+    assert not repeats.add(1_000_000)
+    assert not repeats.add(40)
+    assert repeats.add(1)
 
 
 def test_one_anchor_used_ten_thousand_times_is_fine() -> None:

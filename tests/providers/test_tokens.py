@@ -194,6 +194,15 @@ def test_no_prefix_is_longer_than_the_media_that_are_the_same() -> None:
     assert one.roles != two.roles
 
 
+def test_no_prefix_is_longer_though_the_last_media_are_the_same() -> None:
+    one, two = (
+        sent_of(PreparedRequest(messages=(turn("user", first, Media.of(image(seed=3)), "Hi"),)))
+        for first in (Media.of(image(seed=1)), Media.of(image(seed=2)))
+    )
+    assert one.texts == two.texts == ("Hi",)
+    assert one.roles != two.roles
+
+
 def test_a_count_with_media_is_not_exact_and_has_those_that_are_known() -> None:
     provider = openai(**OPENAI)
     media = Media.of(image()), Media.of(pdf())
