@@ -19,7 +19,7 @@ from multiturn.model.settings import SETTINGS, RequestSettings, SettingsKeys, se
 from multiturn.model.turns import ROLES
 from multiturn.suites import calls
 from multiturn.suites.dialects import Dialect
-from multiturn.suites.keys import OF_CASES, KeyCheck, value_at
+from multiturn.suites.keys import KeyCheck, value_at
 from multiturn.suites.media import check_segment, size_of_data
 from multiturn.suites.messages import WrittenMessage, path_as_written
 from multiturn.suites.plain import MAX_PLAIN, PlainCase, may_be_path, plain_messages
@@ -77,10 +77,8 @@ class CaseReader:
             given = self._given(head, case, "")
         return structs.replace(case, guideline_patterns=patterns, **given)
 
-    def case_id(self, node: Node | PlainCase, label: str) -> str | None:
+    def case_id(self, node: Node, label: str) -> str | None:
         """Return a case's id as it is written; None if it has none."""
-        if isinstance(node, PlainCase):
-            return node.id
         if not isinstance(node.children, dict):
             raise InputError("a case must be a mapping", where=node.place(self.name, label))
         given = node.children.get("id")
@@ -106,8 +104,7 @@ class CaseReader:
     def case(self, node: Node, case_id: str, shared: Case, *places: str) -> Case:
         """Read one case; it may have the keys of ``places`` besides its own."""
         keys = node.children
-        is_ours = not places and keys.keys() <= OF_CASES and self.dialect.is_ours(keys)
-        messages = plain_messages(keys) if is_ours else None
+        messages = plain_messages(keys) if self.dialect.is_ours(keys) else None
         if messages is not None and keys.keys() <= _ALONE:
             return structs.replace(shared, id=case_id, input_messages=messages, line=node.line)
         label, key, filled = f"case {quoted(case_id)}", "", None
@@ -131,13 +128,12 @@ class CaseReader:
             raise InputError(what, where=node.place(self.name, label))
         self.keys.check(node, "case", *places, label=label)
         given = self._given(node, shared, label)
-        tools = given.get("tools", shared.tools)
+        tools = given["tools"]
         if messages is None:
             nodes = written.children
             messages = tuple([self._message(message, at) for at, message in enumerate(nodes)])
             calls.check_calls(messages, nodes, tools, self.name)
-        choice = given.get("settings", shared.settings).tool_choice
-        calls.check_choice(choice, node, tools, self.keys, label)
+        calls.check_choice(given["settings"].tool_choice, node, tools, self.keys, label)
         return structs.replace(
             shared,
             id=case_id,
@@ -151,8 +147,6 @@ class CaseReader:
 
     def _given(self, node: Node, shared: Case, label: str) -> dict[str, Any]:
         """Return what a suite or a case gives beside messages, over what all cases share."""
-        if node.children.keys() <= _ALONE:
-            return {}
         for text in _guidelines_of(node):
             if may_be_path(text.value):
                 warn_of_path(text, self.files, self.keys, label, AS_GUIDELINE)
@@ -198,14 +192,13 @@ class CaseReader:
 
     def _message(self, node: WrittenMessage, index: int) -> TestMessage:
         keys = node.children
-        if len(keys) > 2:  # than the role and the content
-            self.keys.check(node, "message", label=node.label)
+        self.keys.check(node, "message", label=node.label)
         role, content = keys["role"], keys["content"]
         if role.scalar not in ROLES:
             what = f"there is no role {quoted(role.scalar)}; {did_you_mean(role.scalar, ROLES)}"
             raise InputError(what, where=role.place(self.name, node.label))
         is_list = isinstance(content.children, list)
-        thinking = calls.leading_thinking(node, self.keys) if content.children else ()
+        thinking = calls.leading_thinking(node, self.keys)
         segments = node.segments[len(thinking) :]
         for at, segment in enumerate(segments, len(thinking)):
             self._segment(segment, node.segment_label(at))

@@ -38,18 +38,9 @@ def braces_of(keys: Mapping[str, Node], check: KeyCheck) -> Braces:
     if "templates" in keys and keys["templates"].value == "literal":
         return Braces(is_literal=True)
     beside = next((key for key in _BESIDE if key in keys), "")
-    if "evalcases" in keys:  # a bare case is for ``check_case``
+    if "evalcases" in keys:  # a bare case is for ``check_texts``
         _check_texts(keys, beside, None, check, "")
     return Braces(beside, False, _template_of(_texts(keys)))
-
-
-def check_case(
-    braces: Braces, keys: Mapping[str, Node], has_vars: bool, check: KeyCheck, label: str
-) -> None:
-    """Refuse a template in a case, if it has variables, or its suite says so."""
-    if not braces.is_literal:
-        beside = "vars" if has_vars else braces.beside
-        _check_texts(keys, beside, braces.shared, check, label)
 
 
 def template_in(text: str) -> str | None:
@@ -343,21 +334,19 @@ class Dialect:
         """Return whether a case has only keys of ours, and its suite gives it none of others."""
         if self._shared or any(self.variables) or self._braces.beside:
             return False
-        return _REWRITTEN.isdisjoint(keys)
+        return keys.keys() <= words.OF_CASES and _REWRITTEN.isdisjoint(keys)
 
-    def check_texts(self, keys: Mapping[str, Node], label: str) -> None:
-        """Refuse templates in a case without variables."""
-        check_case(self._braces, keys, False, self.keys, label)
+    def check_texts(self, keys: Mapping[str, Node], label: str, *, has_vars: bool = False) -> None:
+        """Refuse a template in a case, if it has variables, or its suite says so."""
+        braces = self._braces
+        if not braces.is_literal:
+            beside = "vars" if has_vars else braces.beside
+            _check_texts(keys, beside, braces.shared, self.keys, label)
 
     def case(self, node: Node, label: str) -> tuple[Node, str]:
         """Return a case by our names, and its key of the messages; ``label`` is the case's."""
-        key, shared = "input_messages", 0
-        if not node.children.keys() <= words.OF_CASES:
-            self.keys.refuse(node, "case", label=label)
-        if self.is_ours(node.children):
-            self.check_texts(node.children, label)
-        else:
-            node, key, shared = self._rewritten(node, label)
+        self.keys.refuse(node, "case", label=label)
+        node, key, shared = self._rewritten(node, label)
         messages = node.children.get("input_messages")
         if messages is not None and isinstance(messages.children, list):
             rewriter = Rewriter(self.keys, self.repeats, self.read_as, label)
@@ -386,7 +375,7 @@ class Dialect:
         if files is not None and files.value and not written:
             raise rewriting.needs_text(files, self.name, label)
         keys = self._renamed(keys, _WITH_INPUT if written else words.CASE_NAMES, label)
-        check_case(self._braces, keys, "vars" in node.children, self.keys, label)
+        self.check_texts(keys, label, has_vars="vars" in node.children)
         messages, count = keys.get("input_messages"), 0
         if messages is not None and not written and value_at(shared, "input_files"):
             self._warn_of_files(messages, label)

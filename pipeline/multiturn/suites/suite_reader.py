@@ -165,7 +165,11 @@ class SuiteReader:
         try:
             if isinstance(node, MultiturnError):
                 raise node
-            case_id = reader.case_id(node, label) or shared.id or self.id_for(node, reader, label)
+            if isinstance(node, PlainCase):
+                case_id = node.id or str(node.line)
+            else:
+                given = reader.case_id(node, label)
+                case_id = given or shared.id or self.id_for(node, reader, label)
             if case_id in self.lines:
                 where = node.place(reader.name, label)
                 raise duplicate_id(case_id, self.lines[case_id], where)
@@ -184,10 +188,8 @@ class SuiteReader:
         yield from reader.keys.warnings()
         yield found
 
-    def id_for(self, node: Node | PlainCase, reader: CaseReader, label: str) -> str:
+    def id_for(self, node: Node, reader: CaseReader, label: str) -> str:
         """Return the id of a case that has none: promptfoo and data sets give their cases none."""
-        if isinstance(node, PlainCase):
-            return str(node.line)
         has_vars = bool(self.dialect.variables.messages) or "vars" in node.children
         if label and not has_vars:
             reader.keys.refuse(node, "case", label=label)
