@@ -14,7 +14,7 @@ from multiturn.errors import AttachmentError, OutsideRootError, nearly, option, 
 from multiturn.files.media import HEAD, TYPES, Media, Store, too_large, type_of
 from multiturn.files.paths import FILE, is_below, open_below, real_path
 from multiturn.logs import Notice, warn
-from multiturn.text import CONTROL, has_conflict
+from multiturn.text import CONFLICT, CONTROL
 
 # Case does not count: on macOS and Windows ``.ENV`` opens the file ``.env``.
 _PRIVATE = r"(?is)\.git|\.env(?!\.(example|sample|template)$)(\..*)?"
@@ -158,7 +158,7 @@ class Files:
     def warn_of_conflict(self, resolved_path: str, text: str) -> None:
         """Warn of the lines of a merge conflict in a file, once in a run."""
         path = self._path(resolved_path)
-        if path in self.warned or not has_conflict(text):
+        if path in self.warned or not re.search(CONFLICT, text):
             return
         self.warned.add(path)
         why = "it has lines of a merge conflict; if it is one, merge it, and run this again"

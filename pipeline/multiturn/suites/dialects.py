@@ -346,19 +346,6 @@ class Dialect:
     def case(self, node: Node, label: str) -> tuple[Node, str]:
         """Return a case by our names, and its key of the messages; ``label`` is the case's."""
         self.keys.refuse(node, "case", label=label)
-        node, key, shared = self._rewritten(node, label)
-        messages = node.children.get("input_messages")
-        if messages is not None and isinstance(messages.children, list):
-            rewriter = Rewriter(self.keys, self.repeats, self.read_as, label)
-            for at, message in enumerate(messages.children):
-                name = f"{key}[{at - shared}]" if at >= shared else f"the suite's input[{at}]"
-                rewriter.add(message, name)
-            ours = structs.replace(messages, children=rewriter.messages)
-            node = with_keys(node, {**node.children, "input_messages": ours})
-        return node, key
-
-    def _rewritten(self, node: Node, label: str) -> tuple[Node, str, int]:
-        """Return a case, its key of the messages, and how many of them are the suite's."""
         keys = dict(node.children)
         variable = ""
         if any(self.variables) or not _OF_PROMPTFOO.isdisjoint(keys):
@@ -376,16 +363,18 @@ class Dialect:
             raise rewriting.needs_text(files, self.name, label)
         keys = self._renamed(keys, _WITH_INPUT if written else words.CASE_NAMES, label)
         self.check_texts(keys, label, has_vars="vars" in node.children)
-        messages, count = keys.get("input_messages"), 0
+        messages, key = keys.get("input_messages"), written or "input_messages"
         if messages is not None and not written and value_at(shared, "input_files"):
             self._warn_of_files(messages, label)
-        if "input" in shared and messages is not None:
-            before = shared["input"]
-            if isinstance(before.children, list) and isinstance(messages.children, list):
-                both = [*before.children, *messages.children]
-                keys["input_messages"] = list_of(both, messages.mark)
-                count = len(before.children)
-        return with_keys(node, keys), written or "input_messages", count
+        if messages is not None and isinstance(messages.children, list):
+            rewriter = Rewriter(self.keys, self.repeats, self.read_as, label)
+            before = shared["input"].children if "input" in shared else None
+            for at, message in enumerate(before or ()):
+                rewriter.add(message, f"the suite's input[{at}]")
+            for at, message in enumerate(messages.children):
+                rewriter.add(message, f"{key}[{at}]")
+            keys["input_messages"] = structs.replace(messages, children=rewriter.messages)
+        return with_keys(node, keys), key
 
     def _messages(
         self, given: Node, files: Node | None, shared_files: Node | None, label: str

@@ -167,14 +167,14 @@ class Rewriter:
 
     def add(self, message: Node, name: str) -> None:
         """Add a message, with each result in it as a message before it; errors call it a name."""
-        if not isinstance(message.children, dict):  # which is an error of its own
-            self._add(message, name)
-            return
-        keys = dict(message.children)
+        keys = message.members
         segments = [keys["content"]] if "content" in keys else []
         if segments and isinstance(segments[0].children, list):
             segments = segments[0].children
         kinds = [value_at(each.members, "type") for each in segments]
+        if not any(kinds) and keys.keys() <= {"role", "content"}:
+            self._add(message, name)  # what is no mapping, too, is an error of its own
+            return
         label = f"{self.case}: {name}"
         first, last = _leading(kinds, "tool_result"), _leading(kinds[::-1], "tool_use")
         end = len(kinds) - last
@@ -188,6 +188,7 @@ class Rewriter:
         if 0 < first == len(kinds):
             self.check.check(message, "message", label=label)  # nobody else sees its keys
             return
+        keys = dict(keys)
         if last:
             if value_at(keys, "tool_calls"):
                 raise self.check.both("tool_calls", "tool_use", segments[end], label)

@@ -10,8 +10,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from multiturn.documents.node import MAX_VALUES, Mark, Node, place_of
-from multiturn.errors import Place
+from multiturn.documents.node import MAX_VALUES, Mark, Node
 from multiturn.model.case import MAX_CASE_SIZE, MESSAGES_KEYS, TestMessage
 from multiturn.model.turns import Role
 
@@ -60,15 +59,6 @@ class PlainCase(Struct):
     key: str  # which has the messages
     messages: Messages
     mark: Mark
-
-    @property
-    def line(self) -> int:
-        """One-based line where it starts."""
-        return self.mark.line + 1
-
-    def place(self, name: str, label: str = "") -> Place:
-        """Return the place of its start."""
-        return place_of(name, self.mark, label)
 
 
 _decode = msgspec.json.Decoder(_Line).decode
