@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from multiturn.documents.node import Node, measure, with_keys
+from multiturn.documents.node import Node, list_of, measure, with_keys
 from multiturn.documents.validation import check_finite, read_as
 from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
@@ -77,15 +77,15 @@ class CaseReader:
         messages = plain_messages(keys) if self.dialect.is_ours(keys) else None
         if messages is not None and keys.keys() <= _ALONE:
             return structs.replace(shared, id=case_id, input_messages=messages, line=node.line)
-        label, key, filled = f"case {quoted(case_id)}", "", None
+        label, key = f"case {quoted(case_id)}", ""
         if messages is None:
             node, key = self.dialect.case(node, label)
+            unread = node
         else:
-            others = {name: child for name, child in keys.items() if name != "input_messages"}
-            self.dialect.check_texts(others, label)
-            filled = {name: child.value for name, child in others.items()} | {"input_messages": []}
-        called = partial(path_as_written, node, key)
-        case = read_as(node, CaseKeys, where=self.name, label=label, called=called, filled=filled)
+            unread = with_keys(node, {**keys, "input_messages": list_of((), node.mark)})
+            self.dialect.check_texts(unread.children, label)
+        called = partial(path_as_written, unread, key)
+        case = read_as(unread, CaseKeys, where=self.name, label=label, called=called)
         if messages is None and not case.input_messages:
             what = f"{key} is empty; add a message"
             raise InputError(what, where=node.place(self.name, label))
