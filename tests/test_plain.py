@@ -109,7 +109,7 @@ def test_a_line_that_is_read_at_once(line: str, is_plain: bool) -> None:
 def test_its_messages_have_their_places() -> None:
     case = plain_line(f'{{"id": "a", "messages": [{HELLO}, {HELLO}]}}'.encode(), Mark(3))
     assert case is not None
-    assert [case.id, case.key, case.line] == ["a", "messages", 4]
+    assert [case.id, case.key, case.mark.line + 1] == ["a", "messages", 4]
     first, second = case.messages
     assert (first.role, first.content, first.line) == ("user", "Hello", 4)
     assert (second.key, second.content_lines, second.content_columns) == ("messages[1]", (4,), (1,))

@@ -213,8 +213,3 @@ def has_host(address: str) -> bool:
         parts = urlsplit(address)
         return bool(parts.hostname) and parts.port != 0
     return False
-
-
-def has_conflict(text: str) -> bool:
-    """Return whether git could not merge a file."""
-    return re.search(CONFLICT, text) is not None

@@ -139,32 +139,29 @@ def _check_pipeline(path: str, findings: _Findings) -> "list[Pipeline]":
 
     try:
         pipeline = read_pipeline(path)
+        missing = {"chat", "question"} - facts_along([step.stage for step in pipeline.steps])[-1]
+        if len(missing) == 2:
+            what = "the pipeline gives neither a chat prompt nor a question; add"
+            what += " consolidate_system or render_question"
+            raise MultiturnError(what, where=path)
+        refusal = try_out(pipeline)
     except PipelineError as error:
         for each in error.errors:
             findings.add(MultiturnError(each.what, where=each.where))
         if error.advice and findings.is_text:
             click.echo(visible(error.advice), err=True)
-        return []
-    except MultiturnError as error:
-        findings.add(error)
-        return []
-    missing = {"chat", "question"} - facts_along([step.stage for step in pipeline.steps])[-1]
-    if len(missing) == 2:
-        what = "the pipeline gives neither a chat prompt nor a question; add"
-        what += " consolidate_system or render_question"
-        findings.add(MultiturnError(what, where=path))
-        return []
-    try:
-        refusal = try_out(pipeline)
     except StageError as error:
         findings.add(error.at(Place(path, label="built-in case"), ""))
-        return []
-    findings.approve(path, f"{number_of(len(pipeline.steps), 'stage')}, in a legal order")
-    if refusal:
-        findings.approve(path, f"a stage refuses the built-in case: {refusal}")
-    for fact in missing:
-        findings.approve(path, _WITHOUT[fact])
-    return [pipeline]
+    except MultiturnError as error:
+        findings.add(error)
+    else:
+        findings.approve(path, f"{number_of(len(pipeline.steps), 'stage')}, in a legal order")
+        if refusal:
+            findings.approve(path, f"a stage refuses the built-in case: {refusal}")
+        for fact in missing:
+            findings.approve(path, _WITHOUT[fact])
+        return [pipeline]
+    return []
 
 
 def _check_cases(

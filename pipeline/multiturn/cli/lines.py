@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from multiturn.errors import MultiturnError
 from multiturn.explaining.explanation import Explanation
-from multiturn.explaining.spans import Span, Spans
+from multiturn.explaining.spans import Span
 
 if TYPE_CHECKING:
     from multiturn.report.comparison import Report
@@ -227,13 +227,13 @@ def message_without_place(error: MultiturnError) -> str:
 
 def explain_line(found: Explanation) -> ExplainLine:
     """Return the line of an explanation."""
-    messages = (ExplainedMessage(each.role, _spans(each.shown)) for each in found.chat or ())
+    messages = (ExplainedMessage(it.role, (*map(_span, it.shown),)) for it in found.chat or ())
     return ExplainLine(
         suite=found.suite,
         id=found.id,
         chat_prompt=None if found.chat is None else tuple(messages),
-        system=_spans(found.system),
-        question=_spans(found.question),
+        system=tuple(map(_span, found.system)),
+        question=tuple(map(_span, found.question)),
         segments=tuple(
             ExplainedSegment(
                 it.where.file or None, it.where.line or None, it.where.label, it.fate, it.why
@@ -245,10 +245,6 @@ def explain_line(found: Explanation) -> ExplainLine:
         settings={name: _span(span) for name, span in found.settings.items()},
         tools={name: _span(span) for name, span in found.tools.items()},
     )
-
-
-def _spans(spans: Spans) -> tuple[ExplainedSpan, ...]:
-    return tuple(map(_span, spans))
 
 
 def _span(span: Span) -> ExplainedSpan:

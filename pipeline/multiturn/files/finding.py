@@ -14,7 +14,7 @@ from multiturn.errors import AttachmentError, OutsideRootError, nearly, option, 
 from multiturn.files.media import HEAD, TYPES, Media, Store, too_large, type_of
 from multiturn.files.paths import FILE, is_below, open_below, real_path
 from multiturn.logs import Notice, warn
-from multiturn.text import CONTROL, has_conflict
+from multiturn.text import CONFLICT, CONTROL
 
 # Case does not count: on macOS and Windows ``.ENV`` opens the file ``.env``.
 _PRIVATE = r"(?is)\.git|\.env(?!\.(example|sample|template)$)(\..*)?"
@@ -117,8 +117,8 @@ class Files:
         shown, path = quoted(written or resolved_path), self._path(resolved_path)
         known = self._texts.get(path)
         if known is None or isinstance(known, Media):
-            data = read_regular(self.root, resolved_path, shown, max_bytes)
-            known = self._texts[path] = entry_of(data, shown)
+            data = _read_regular(self.root, resolved_path, shown, max_bytes)
+            known = self._texts[path] = _entry_of(data, shown)
         size, text, newlines = known
         if size > max_bytes:
             raise too_large(shown, max_bytes)
@@ -141,13 +141,11 @@ class Files:
         """
         path, shown, limit = self._path(resolved_path), quoted(written), max_media_bytes
         if path not in self._texts:
-            data = read_regular(self.root, resolved_path, shown, max_bytes, limit)
-            is_media = type_of(data[:HEAD]) is not None
-            self._texts[path] = (
-                Media.of(data, written, store=self.store, max_bytes=limit)
-                if is_media
-                else entry_of(data, shown)
-            )
+            data = _read_regular(self.root, resolved_path, shown, max_bytes, limit)
+            if type_of(data[:HEAD]) is None:
+                self._texts[path] = _entry_of(data, shown)
+            else:
+                self._texts[path] = Media.of(data, written, store=self.store, max_bytes=limit)
         known = self._texts[path]
         if not isinstance(known, Media):
             return self.read(resolved_path, max_bytes, keep, written)
@@ -158,7 +156,7 @@ class Files:
     def warn_of_conflict(self, resolved_path: str, text: str) -> None:
         """Warn of the lines of a merge conflict in a file, once in a run."""
         path = self._path(resolved_path)
-        if path in self.warned or not has_conflict(text):
+        if path in self.warned or not re.search(CONFLICT, text):
             return
         self.warned.add(path)
         why = "it has lines of a merge conflict; if it is one, merge it, and run this again"
@@ -248,7 +246,7 @@ def outside_root(written: str, root: str) -> OutsideRootError:
     )
 
 
-def read_regular(
+def _read_regular(
     root: str, resolved_path: str, shown: str, max_bytes: int, max_media_bytes: int = 0
 ) -> bytes:
     """Read a file below the root, if it is a regular one."""
@@ -278,7 +276,7 @@ def read_regular(
     return data
 
 
-def entry_of(data: bytes, shown: str) -> tuple[int, str, str]:
+def _entry_of(data: bytes, shown: str) -> tuple[int, str, str]:
     """Return what ``Texts`` keeps of a file's bytes."""
     try:
         whole = data.decode("utf-8-sig")

@@ -54,13 +54,13 @@ def prepared(stages: Iterable[Stage | Step]) -> tuple[tuple[Step, ...], tuple[st
         found += [ErrorDetail(what, number, option) for option, what in wrong.items()]
     functions = [step.stage for step in steps]
     found += _unguarded(steps)
+    advice = ""
     if next(order_errors(functions), None):
         order = legal_order(functions)
         found += order_errors(functions, is_legal=order is not None)
         advice = f"a legal order: {', '.join(stage.__name__ for stage in order)}" if order else ""
-        raise PipelineError(found, advice)
     if found:
-        raise PipelineError(found)
+        raise PipelineError(found, advice)
     begun = (texts for step in steps for _, texts in markers_of(step.stage, step.options))
     return tuple(steps), tuple(dict.fromkeys((*chain.from_iterable(begun), *media.MARKERS)))
 

@@ -96,8 +96,12 @@ def is_pipeline(path: str) -> bool:
     return not keys & SUITE_KEYS and any(is_near)
 
 
-def read_pipeline(source: str | Path) -> Pipeline:
+def read_pipeline(source: str | Path, depth: int = 0) -> Pipeline:
     """Return a pipeline by its name, or from a YAML file, which may import modules.
+
+    Args:
+        source: the name, or the path of the file.
+        depth: how many files extend each other before it.
 
     Raises:
         PipelineError: the file does not declare a pipeline; with all errors that were found.
@@ -105,10 +109,6 @@ def read_pipeline(source: str | Path) -> Pipeline:
     """
     if not isinstance(source, str | Path):
         raise TypeError(f"load_pipeline takes a name or a path, not {source!r}")
-    return _load(source, 0)
-
-
-def _load(source: str | Path, depth: int) -> Pipeline:
     names = pipeline_names()
     if source in names:
         path = _SHIPPED / f"{source}.yaml"
@@ -236,7 +236,7 @@ class _PipelineFile:
         with self.collect(node.place(self.name)):
             is_file = node.value not in pipeline_names()
             base = Path(self.name).parent / node.value if is_file else node.value
-            pipeline, here = _load(base, self.depth + 1), Place(self.name, node.line)
+            pipeline, here = read_pipeline(base, self.depth + 1), Place(self.name, node.line)
             self.places |= {key: p if is_file else here for key, p in pipeline.places.items()}
             return [_Entry(step.stage, step.options) for step in pipeline.steps]
         raise PipelineError([])  # an edit of nothing would only add to the errors

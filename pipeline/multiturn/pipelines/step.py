@@ -51,18 +51,6 @@ _SEEN: Mapping[str, Callable[[Conversion], bool]] = {
 }
 
 
-def _check_facts(stage: Stage, made: Conversion) -> None:
-    """Raise a ValueError that names the first fact that a stage declares and that is not true."""
-    if contract := contract_of(stage):
-        words = [f"provides {fact}" for fact in ordered_facts(contract.provides)]
-        consumed = contract.consumes - contract.provides
-        words += [f"consumes {fact}" for fact in ordered_facts(consumed)]
-        for declared in words:
-            if declared in _SEEN and not _SEEN[declared](made):
-                what = f"declares that it {declared}, which is not true of what it returned;"
-                raise ValueError(f"{what} docs/stages.md says what is true then")
-
-
 def check_made(before: Conversion, after: Any, stage: Stage) -> None:
     """Raise a ValueError that says what is wrong with what a stage made.
 
@@ -81,7 +69,14 @@ def check_made(before: Conversion, after: Any, stage: Stage) -> None:
             check_parts((after.system_prompt,) if after.system_prompt else ())
     except ValueError as error:
         raise ValueError(f"returned {error}") from None
-    _check_facts(stage, after)
+    if contract := contract_of(stage):
+        words = [f"provides {fact}" for fact in ordered_facts(contract.provides)]
+        consumed = contract.consumes - contract.provides
+        words += [f"consumes {fact}" for fact in ordered_facts(consumed)]
+        for declared in words:
+            if declared in _SEEN and not _SEEN[declared](after):
+                what = f"declares that it {declared}, which is not true of what it returned;"
+                raise ValueError(f"{what} docs/stages.md says what is true then")
     is_new |= after.tools is not before.tools
     if is_new and before.turns and before.tools and (left := _unknown(after) - _unknown(before)):
         what = f"left a call of {min(left)!r}, which is not among the tools"

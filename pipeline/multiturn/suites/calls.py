@@ -143,7 +143,7 @@ def _block(block: Node, role: str, check: KeyCheck, label: str) -> Thinking:
     return Thinking(keys.thinking, signature, data, keys.vendor, block.line)
 
 
-def read_tools(owner: Node, check: KeyCheck, label: str = "") -> tuple[Tool, ...] | None:
+def read_tools(owner: Node, check: KeyCheck, label: str) -> tuple[Tool, ...] | None:
     """Return the tools of a suite or a case; None if it says nothing of them."""
     listed = owner.children.get("tools")
     if listed is None or listed.value is None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from multiturn.documents.node import Node, measure, with_keys
+from multiturn.documents.node import Node, list_of, measure, with_keys
 from multiturn.documents.validation import check_finite, read_as
 from multiturn.errors import InputError, MultiturnError, Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
@@ -19,35 +19,14 @@ from multiturn.model.settings import SETTINGS, RequestSettings, SettingsKeys, se
 from multiturn.model.turns import ROLES
 from multiturn.suites import calls
 from multiturn.suites.dialects import Dialect
-from multiturn.suites.keys import OF_CASES, KeyCheck, value_at
+from multiturn.suites.keys import value_at
 from multiturn.suites.media import check_segment, size_of_data
 from multiturn.suites.messages import WrittenMessage, path_as_written
-from multiturn.suites.plain import MAX_PLAIN, PlainCase, may_be_path, plain_messages
+from multiturn.suites.plain import MAX_PLAIN, may_be_path, plain_messages
 from multiturn.suites.schema import CaseKeys, MetadataKeys
 
 _PATH_AS_TEXT = "suite.path_as_text"
 _URL = "file://"
-
-
-def warn_of_path(text: Node, files: Files, check: KeyCheck, label: str, advice: str) -> None:
-    """Warn of a text that is the path of a file; ``advice`` ends the sentence."""
-    written = text.value
-    inner = written.lstrip("/")
-    is_file = any(os.path.isfile(os.path.join(folder, inner)) for folder in files.folders)
-    with suppress(MultiturnError):  # a file that could not be attached
-        if written.startswith(_URL) or (is_file and files.find(written)):
-            what = f"{quoted(written)} is sent as text, not as the file; "
-            what += advice.format(path=written.removeprefix(_URL))
-            check.warn(_PATH_AS_TEXT, text.place(check.name, label), what)
-
-
-def warn_of_file_key(content: Node, check: KeyCheck, label: str) -> None:
-    """Warn of structured content that has nothing but a ``file``, an ``image`` and so on."""
-    match [*content.value.items()]:
-        case [(str(kind), str(path))] if kind in FILE_TYPES:
-            advice = f"to attach it, write {{type: {kind}, value: {cut(path)}}}"
-            what = f"{{{kind}: {cut(path)}}} is sent as JSON; {advice}"
-            check.warn(_PATH_AS_TEXT, content.place(check.name, label), what)
 
 
 ATTACH = "to attach it, write {{type: file, value: {path}}}"
@@ -77,10 +56,8 @@ class CaseReader:
             given = self._given(head, case, "")
         return structs.replace(case, guideline_patterns=patterns, **given)
 
-    def case_id(self, node: Node | PlainCase, label: str) -> str | None:
+    def case_id(self, node: Node, label: str) -> str | None:
         """Return a case's id as it is written; None if it has none."""
-        if isinstance(node, PlainCase):
-            return node.id
         if not isinstance(node.children, dict):
             raise InputError("a case must be a mapping", where=node.place(self.name, label))
         given = node.children.get("id")
@@ -94,31 +71,21 @@ class CaseReader:
         what = "id must be text that is not blank"
         raise InputError(what, where=given.place(self.name, label))
 
-    def plain_case(self, plain: PlainCase, case_id: str, shared: Case) -> Case:
-        """Return a case that was read at once."""
-        if plain.key != "input_messages":
-            self.dialect.read_as[plain.key] = "input_messages"
-        messages, outcome = plain.messages, plain.outcome
-        return structs.replace(
-            shared, id=case_id, input_messages=messages, line=plain.line, outcome=outcome
-        )
-
     def case(self, node: Node, case_id: str, shared: Case, *places: str) -> Case:
         """Read one case; it may have the keys of ``places`` besides its own."""
         keys = node.children
-        is_ours = not places and keys.keys() <= OF_CASES and self.dialect.is_ours(keys)
-        messages = plain_messages(keys) if is_ours else None
+        messages = plain_messages(keys) if self.dialect.is_ours(keys) else None
         if messages is not None and keys.keys() <= _ALONE:
             return structs.replace(shared, id=case_id, input_messages=messages, line=node.line)
-        label, key, filled = f"case {quoted(case_id)}", "", None
+        label, key = f"case {quoted(case_id)}", ""
         if messages is None:
             node, key = self.dialect.case(node, label)
+            unread = node
         else:
-            others = {name: child for name, child in keys.items() if name != "input_messages"}
-            self.dialect.check_texts(others, label)
-            filled = {name: child.value for name, child in others.items()} | {"input_messages": []}
-        called = partial(path_as_written, node, key)
-        case = read_as(node, CaseKeys, where=self.name, label=label, called=called, filled=filled)
+            unread = with_keys(node, {**keys, "input_messages": list_of((), node.mark)})
+            self.dialect.check_texts(unread.children, label)
+        called = partial(path_as_written, unread, key)
+        case = read_as(unread, CaseKeys, where=self.name, label=label, called=called)
         if messages is None and not case.input_messages:
             what = f"{key} is empty; add a message"
             raise InputError(what, where=node.place(self.name, label))
@@ -131,13 +98,12 @@ class CaseReader:
             raise InputError(what, where=node.place(self.name, label))
         self.keys.check(node, "case", *places, label=label)
         given = self._given(node, shared, label)
-        tools = given.get("tools", shared.tools)
+        tools = given["tools"]
         if messages is None:
             nodes = written.children
             messages = tuple([self._message(message, at) for at, message in enumerate(nodes)])
             calls.check_calls(messages, nodes, tools, self.name)
-        choice = given.get("settings", shared.settings).tool_choice
-        calls.check_choice(choice, node, tools, self.keys, label)
+        calls.check_choice(given["settings"].tool_choice, node, tools, self.keys, label)
         return structs.replace(
             shared,
             id=case_id,
@@ -151,11 +117,8 @@ class CaseReader:
 
     def _given(self, node: Node, shared: Case, label: str) -> dict[str, Any]:
         """Return what a suite or a case gives beside messages, over what all cases share."""
-        if node.children.keys() <= _ALONE:
-            return {}
         for text in _guidelines_of(node):
-            if may_be_path(text.value):
-                warn_of_path(text, self.files, self.keys, label, AS_GUIDELINE)
+            self._warn_of_path(text, label, AS_GUIDELINE)
         prompt, tools = self._system_prompt(node, label), calls.read_tools(node, self.keys, label)
         said, settings = node.children, self._settings(node, label)
         for key in filter(said.__contains__, _JSON_KEYS):
@@ -233,7 +196,11 @@ class CaseReader:
                 keys = segment.members.items()
                 kinds = {key: kind for key, kind in keys if kind.scalar in ("text", "file")}
                 self.keys.refuse_misspelled(with_keys(segment, kinds), ["type"], label)
-                warn_of_file_key(segment, self.keys, label)
+                match [*segment.value.items()]:
+                    case [(str(kind), str(path))] if kind in FILE_TYPES:
+                        advice = f"to attach it, write {{type: {kind}, value: {cut(path)}}}"
+                        what = f"{{{kind}: {cut(path)}}} is sent as JSON; {advice}"
+                        self.keys.warn(_PATH_AS_TEXT, segment.place(self.name, label), what)
             elif calls.is_thinking(segment):
                 what = "thinking comes before the text; write it first"
                 raise InputError(what, where=segment.place(self.name, label))
@@ -242,10 +209,22 @@ class CaseReader:
             if value_at(segment.children, "type") != "text":
                 return
             text = segment.children.get("value", segment)
-        if isinstance(text.scalar, str) and may_be_path(text.value):
-            warn_of_path(text, self.files, self.keys, label, ATTACH)
+        self._warn_of_path(text, label, ATTACH)
 
-    def _system_prompt(self, node: Node, label: str = "") -> str | None:
+    def _warn_of_path(self, text: Node, label: str, advice: str) -> None:
+        """Warn of a text that is the path of a file; ``advice`` ends the sentence."""
+        written = text.scalar
+        if not isinstance(written, str) or not may_be_path(written):
+            return
+        inner, files = written.lstrip("/"), self.files
+        is_file = any(os.path.isfile(os.path.join(folder, inner)) for folder in files.folders)
+        with suppress(MultiturnError):  # a file that could not be attached
+            if written.startswith(_URL) or (is_file and files.find(written)):
+                what = f"{quoted(written)} is sent as text, not as the file; "
+                what += advice.format(path=written.removeprefix(_URL))
+                self.keys.warn(_PATH_AS_TEXT, text.place(self.name, label), what)
+
+    def _system_prompt(self, node: Node, label: str) -> str | None:
         """Return the system prompt in the metadata of a suite or a case."""
         metadata = node.children.get("metadata")
         if metadata is None or metadata.value is None:

@@ -38,18 +38,9 @@ def braces_of(keys: Mapping[str, Node], check: KeyCheck) -> Braces:
     if "templates" in keys and keys["templates"].value == "literal":
         return Braces(is_literal=True)
     beside = next((key for key in _BESIDE if key in keys), "")
-    if "evalcases" in keys:  # a bare case is for ``check_case``
+    if "evalcases" in keys:  # a bare case is for ``check_texts``
         _check_texts(keys, beside, None, check, "")
     return Braces(beside, False, _template_of(_texts(keys)))
-
-
-def check_case(
-    braces: Braces, keys: Mapping[str, Node], has_vars: bool, check: KeyCheck, label: str
-) -> None:
-    """Refuse a template in a case, if it has variables, or its suite says so."""
-    if not braces.is_literal:
-        beside = "vars" if has_vars else braces.beside
-        _check_texts(keys, beside, braces.shared, check, label)
 
 
 def template_in(text: str) -> str | None:
@@ -343,33 +334,18 @@ class Dialect:
         """Return whether a case has only keys of ours, and its suite gives it none of others."""
         if self._shared or any(self.variables) or self._braces.beside:
             return False
-        return _REWRITTEN.isdisjoint(keys)
+        return keys.keys() <= words.OF_CASES and _REWRITTEN.isdisjoint(keys)
 
-    def check_texts(self, keys: Mapping[str, Node], label: str) -> None:
-        """Refuse templates in a case without variables."""
-        check_case(self._braces, keys, False, self.keys, label)
+    def check_texts(self, keys: Mapping[str, Node], label: str, *, has_vars: bool = False) -> None:
+        """Refuse a template in a case, if it has variables, or its suite says so."""
+        braces = self._braces
+        if not braces.is_literal:
+            beside = "vars" if has_vars else braces.beside
+            _check_texts(keys, beside, braces.shared, self.keys, label)
 
     def case(self, node: Node, label: str) -> tuple[Node, str]:
         """Return a case by our names, and its key of the messages; ``label`` is the case's."""
-        key, shared = "input_messages", 0
-        if not node.children.keys() <= words.OF_CASES:
-            self.keys.refuse(node, "case", label=label)
-        if self.is_ours(node.children):
-            self.check_texts(node.children, label)
-        else:
-            node, key, shared = self._rewritten(node, label)
-        messages = node.children.get("input_messages")
-        if messages is not None and isinstance(messages.children, list):
-            rewriter = Rewriter(self.keys, self.repeats, self.read_as, label)
-            for at, message in enumerate(messages.children):
-                name = f"{key}[{at - shared}]" if at >= shared else f"the suite's input[{at}]"
-                rewriter.add(message, name)
-            ours = structs.replace(messages, children=rewriter.messages)
-            node = with_keys(node, {**node.children, "input_messages": ours})
-        return node, key
-
-    def _rewritten(self, node: Node, label: str) -> tuple[Node, str, int]:
-        """Return a case, its key of the messages, and how many of them are the suite's."""
+        self.keys.refuse(node, "case", label=label)
         keys = dict(node.children)
         variable = ""
         if any(self.variables) or not _OF_PROMPTFOO.isdisjoint(keys):
@@ -386,17 +362,19 @@ class Dialect:
         if files is not None and files.value and not written:
             raise rewriting.needs_text(files, self.name, label)
         keys = self._renamed(keys, _WITH_INPUT if written else words.CASE_NAMES, label)
-        check_case(self._braces, keys, "vars" in node.children, self.keys, label)
-        messages, count = keys.get("input_messages"), 0
+        self.check_texts(keys, label, has_vars="vars" in node.children)
+        messages, key = keys.get("input_messages"), written or "input_messages"
         if messages is not None and not written and value_at(shared, "input_files"):
             self._warn_of_files(messages, label)
-        if "input" in shared and messages is not None:
-            before = shared["input"]
-            if isinstance(before.children, list) and isinstance(messages.children, list):
-                both = [*before.children, *messages.children]
-                keys["input_messages"] = list_of(both, messages.mark)
-                count = len(before.children)
-        return with_keys(node, keys), written or "input_messages", count
+        if messages is not None and isinstance(messages.children, list):
+            rewriter = Rewriter(self.keys, self.repeats, self.read_as, label)
+            before = shared["input"].children if "input" in shared else None
+            for at, message in enumerate(before or ()):
+                rewriter.add(message, f"the suite's input[{at}]")
+            for at, message in enumerate(messages.children):
+                rewriter.add(message, f"{key}[{at}]")
+            keys["input_messages"] = structs.replace(messages, children=rewriter.messages)
+        return with_keys(node, keys), key
 
     def _messages(
         self, given: Node, files: Node | None, shared_files: Node | None, label: str

@@ -315,9 +315,7 @@ class KeyCheck:
     def refuse(self, node: Node, *places: str, label: str = "") -> None:
         """Refuse a key that another tool would make prompt text of, if anything is below it."""
         refused = vocabulary(*places).refused
-        if refused.keys().isdisjoint(node.members):
-            return
-        for key, child in node.children.items():
+        for key, child in node.members.items():
             if key in refused and child.value is not None and child.value not in ("", [], {}):
                 why = refused[key]
                 what = f'unknown key "{key}"; {why}' if why.startswith("write") else f"{key} {why}"

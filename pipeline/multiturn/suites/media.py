@@ -20,17 +20,8 @@ _NESTED = ("image_url", "file", "input_audio", "source")  # where a mapping has 
 _SOURCES = ("base64", "url", "text")  # of Anthropic
 
 
-def is_of_other_tool(segment: Node) -> bool:
-    """Return whether a mapping is text or media as only other tools write them."""
-    keys = segment.members
-    if "value" in keys and "type" in keys and keys["type"].scalar in ("text", *FILE_TYPES):
-        return False  # as most are, and to make their values takes longer than all else
-    return _form_of(segment.value) is not None
-
-
-def as_segment(block: Node, check: KeyCheck, label: str) -> Node:
-    """Return text or media of another tool's as a segment of ours, at the same place."""
-    place = _form_of(block.value) or ""
+def as_segment(block: Node, place: str, check: KeyCheck, label: str) -> Node:
+    """Return text or media of another tool's form as a segment of ours, at the same place."""
     if value_at(block.members, "citations") not in _NO_CITATIONS:
         where, what = block.children["citations"], "citations are not asked for; they are left out"
         check.warn("suite.citations_left_out", where.key_place(check.name), what, once=True)
@@ -68,7 +59,7 @@ def size_of_data(messages: Node) -> int:
     return sum(len(value) for value in values if isinstance(value, str) and is_data(value))
 
 
-def _form_of(segment: Mapping[str, Any]) -> str | None:
+def form_of(segment: Mapping[str, Any]) -> str | None:
     """Return the place that the vocabulary has a form of another tool's under; None for ours."""
     kind = segment.get("type")
     if kind in _TEXTS:

@@ -12,11 +12,9 @@ from multiturn.documents.json_lines import node_of, read_value, values_in_json
 from multiturn.documents.node import Node, Repeats, list_of, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
-from multiturn.model.turns import ROLES
 from multiturn.suites.keys import ROLE_NAMES, KeyCheck, block_forms, value_at
-from multiturn.suites.media import as_segment, is_of_other_tool
+from multiturn.suites.media import as_segment, form_of
 
-_OF_TEXTS = {"role", "content"}
 _MESSAGES = r"input_messages(?:\[(\d+)\](?:\.content\[(\d+)\])?)?"
 _HALF = r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 _NO_OBJECT = "arguments are not a JSON object"
@@ -169,13 +167,13 @@ class Rewriter:
 
     def add(self, message: Node, name: str) -> None:
         """Add a message, with each result in it as a message before it; errors call it a name."""
-        keys: dict[str, Node] = message.members
+        keys = message.members
         segments = [keys["content"]] if "content" in keys else []
         if segments and isinstance(segments[0].children, list):
             segments = segments[0].children
         kinds = [value_at(each.members, "type") for each in segments]
-        if not any(kinds) and keys.keys() <= _OF_TEXTS:  # as nearly all are
-            self._add(message, name, is_ours=value_at(keys, "role") in ROLES)
+        if not any(kinds) and keys.keys() <= {"role", "content"}:
+            self._add(message, name)  # what is no mapping, too, is an error of its own
             return
         label = f"{self.case}: {name}"
         first, last = _leading(kinds, "tool_result"), _leading(kinds[::-1], "tool_use")
@@ -207,22 +205,13 @@ class Rewriter:
             self._answer(keys, label)
         self._add(with_keys(message, keys), name, first, end if last else None)
 
-    def _add(
-        self,
-        node: Node,
-        name: str,
-        first: int = 0,
-        calls_at: int | None = None,
-        *,
-        is_ours: bool = False,
-    ) -> None:
+    def _add(self, node: Node, name: str, first: int = 0, calls_at: int | None = None) -> None:
         fields = node.scalar, node.mark, node.source, node.children, node.key_mark
         message = WrittenMessage(*fields, name, f"{self.case}: {name}", first, calls_at)
         self.messages.append(message)
-        if not isinstance(node.children, dict) or is_ours:
-            return  # if it is no mapping, that is an error of its own
-        self._rewrite(message)
-        calls = node.children.get("tool_calls", node).children
+        if isinstance(node.children, dict):
+            self._rewrite(message)
+        calls = node.members.get("tool_calls", node).children
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call_id := value_at(call.members, "id"), str):
                 self.tools[call_id] = value_at(call.members, "name")
@@ -242,8 +231,9 @@ class Rewriter:
             self.read_as[f"role {role}"] = ROLE_NAMES[role]
             keys["role"] = structs.replace(keys["role"], scalar=ROLE_NAMES[role])
         for at, part in enumerate(message.segments):
-            if isinstance(part.children, dict) and is_of_other_tool(part):
-                segment = as_segment(part, self.check, message.segment_label(at))
+            form = form_of(part.value) if isinstance(part.children, dict) else None
+            if form is not None:
+                segment = as_segment(part, form, self.check, message.segment_label(at))
                 self.read_as[f"type {part.value['type']}"] = segment.children["type"].value
                 part.children = segment.children
 

@@ -10,8 +10,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from multiturn.documents.node import MAX_VALUES, Mark, Node, place_of
-from multiturn.errors import Place
+from multiturn.documents.node import MAX_VALUES, Mark, Node
 from multiturn.model.case import MAX_CASE_SIZE, MESSAGES_KEYS, TestMessage
 from multiturn.model.turns import Role
 
@@ -25,11 +24,6 @@ Messages = tuple[TestMessage, ...]
 def may_be_path(text: str) -> bool:
     """Return whether a text looks like a path; quick, as each text is asked for."""
     return len(text) <= _LONGEST and _PATH.fullmatch(text) is not None
-
-
-def _is_noted(text: str, *, is_file: bool = False) -> bool:
-    """Return whether a text may be a template or a path, or a path may be an address."""
-    return "{{" in text or (":" in text if is_file else may_be_path(text))
 
 
 class _Segment(Struct, forbid_unknown_fields=True, gc=False):
@@ -60,15 +54,6 @@ class PlainCase(Struct):
     key: str  # which has the messages
     messages: Messages
     mark: Mark
-
-    @property
-    def line(self) -> int:
-        """One-based line where it starts."""
-        return self.mark.line + 1
-
-    def place(self, name: str, label: str = "") -> Place:
-        """Return the place of its start."""
-        return place_of(name, self.mark, label)
 
 
 _decode = msgspec.json.Decoder(_Line).decode
@@ -113,7 +98,7 @@ def plain_messages(keys: Mapping[str, Node]) -> Messages | None:
         written = msgspec.convert(listed.value, list[_Message])
     except msgspec.ValidationError:
         return None
-    return _messages(written, "", listed.mark, listed.children)
+    return _messages(written, "input_messages", listed.mark, listed.children)
 
 
 def _case(line: _Line, mark: Mark) -> PlainCase | None:
@@ -134,28 +119,22 @@ def _messages(
     found, size = list[TestMessage](), 0
     for at, message in enumerate(written):
         content = message.content
-        node = None
+        segments = [content] if isinstance(content, str) else content
+        for segment in segments:
+            text = segment if isinstance(segment, str) else segment.value
+            is_file = not isinstance(segment, str) and segment.type == "file"
+            if "{{" in text or (":" in text if is_file else may_be_path(text)):
+                return None  # it may be a template, an address, or the path of a file
+            size += len(text)
+        places: list[Mark] = [mark] * len(segments)
         if nodes:
             mark, node = nodes[at].mark, nodes[at].children["content"]
-        if isinstance(content, str):
-            if _is_noted(content):
-                return None
-            size += len(content)
-            start = mark if node is None else node.mark
-            lines: tuple[int, ...] = (start.line + 1,)
-            columns: tuple[int, ...] = (start.column + 1,)
-        else:
-            for segment in content:
-                text = segment if isinstance(segment, str) else segment.value
-                is_file = not isinstance(segment, str) and segment.type == "file"
-                if _is_noted(text, is_file=is_file):
-                    return None
-                size += len(text)
-            marks = [mark] * len(content) if node is None else [it.mark for it in node.children]
-            lines = tuple([it.line + 1 for it in marks])
-            columns = tuple([it.column + 1 for it in marks])
+            places = [it.mark for it in ([node] if node.children is None else node.children)]
+        lines = tuple([it.line + 1 for it in places])
+        columns = tuple([it.column + 1 for it in places])
+        if segments is content:
             content = msgspec.to_builtins(content)
-        name = f"{key}[{at}]" if key not in ("", "input_messages") else ""
+        name = "" if key == "input_messages" else f"{key}[{at}]"
         role, line = message.role, mark.line + 1
         found.append(TestMessage(role, content, line, lines, name, content_columns=columns))
     return tuple(found) if found and size <= MAX_PLAIN else None

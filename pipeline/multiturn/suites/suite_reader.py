@@ -10,7 +10,7 @@ from msgspec import structs
 
 from multiturn.documents.input import check_path
 from multiturn.documents.json_lines import Lines, is_json_lines
-from multiturn.documents.node import Node
+from multiturn.documents.node import Node, place_of
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import InputError, MultiturnError, Place, RepeatsError, quoted
@@ -165,14 +165,22 @@ class SuiteReader:
         try:
             if isinstance(node, MultiturnError):
                 raise node
-            case_id = reader.case_id(node, label) or shared.id or self.id_for(node, reader, label)
+            line = node.mark.line + 1
+            if isinstance(node, PlainCase):
+                case_id = node.id or str(line)
+            else:
+                given = reader.case_id(node, label)
+                case_id = given or shared.id or self.id_for(node, reader, label)
             if case_id in self.lines:
-                where = node.place(reader.name, label)
+                where = place_of(reader.name, node.mark, label)
                 raise duplicate_id(case_id, self.lines[case_id], where)
-            self.lines[case_id] = node.line
+            self.lines[case_id] = line
             known_id = case_id
             if isinstance(node, PlainCase):
-                found = reader.plain_case(node, case_id, shared)
+                if node.key != "input_messages":
+                    self.dialect.read_as[node.key] = "input_messages"
+                said = {"input_messages": node.messages, "outcome": node.outcome}
+                found = structs.replace(shared, id=case_id, line=line, **said)
             else:
                 found = reader.case(node, case_id, shared, *places)
                 if not label and not shared.id:
@@ -184,10 +192,8 @@ class SuiteReader:
         yield from reader.keys.warnings()
         yield found
 
-    def id_for(self, node: Node | PlainCase, reader: CaseReader, label: str) -> str:
+    def id_for(self, node: Node, reader: CaseReader, label: str) -> str:
         """Return the id of a case that has none: promptfoo and data sets give their cases none."""
-        if isinstance(node, PlainCase):
-            return str(node.line)
         has_vars = bool(self.dialect.variables.messages) or "vars" in node.children
         if label and not has_vars:
             reader.keys.refuse(node, "case", label=label)
