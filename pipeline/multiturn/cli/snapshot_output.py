@@ -310,21 +310,22 @@ def accept_changes(
         acceptance = SnapshotUpdate(run, converted, failures.add)
         if run.selection.strict:
             failures.finish()
-        chosen = acceptance.of_keys(keys)
         if keys:
-            acceptance.accept(chosen)
-        accepted = len(chosen) if keys else review_changes(acceptance)
-        left = f"{len(acceptance.pending):,} left"
-        say_summary(f"{number_of(accepted, 'difference')} accepted, {left}")
+            acceptance.accept(acceptance.of_keys(keys))
+        else:
+            review_changes(acceptance)
+        left = len(acceptance.pending)
+        accepted = number_of(len(acceptance.changes) - left, "difference")
+        say_summary(f"{accepted} accepted, {left:,} left")
 
 
-def review_changes(acceptance: SnapshotUpdate) -> int:
-    """Ask for each change whether to accept it, and return how many were accepted.
+def review_changes(acceptance: SnapshotUpdate) -> None:
+    """Ask for each change whether to accept it.
 
     Each is written at once, so that an interrupt loses no answer; back takes an answer back.
     """
     waiting, number = list(acceptance.pending), len(acceptance.pending)
-    answered: list[tuple[list[Change], int]] = []  # what waited, and how many were accepted
+    answered: list[tuple[list[Change], list[Change]]] = []  # what waited, and what was accepted
     while waiting:
         shown, *others = waiting
         # Changes of privilege come first, and have no [A], so none of them is among these.
@@ -343,9 +344,8 @@ def review_changes(acceptance: SnapshotUpdate) -> int:
         chosen = {"a": [shown], "A": [shown, *like], "s": []}[answer]
         if chosen:
             acceptance.accept(chosen)
-        answered.append((waiting, len(chosen)))
+        answered.append((waiting, chosen))
         waiting = [each for each in others if each not in chosen]
-    return sum(accepted for _, accepted in answered)
 
 
 def _screen(change: Change, acceptance: SnapshotUpdate, heading: str, like: int) -> Iterator[str]:

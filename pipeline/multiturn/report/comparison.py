@@ -15,7 +15,7 @@ from multiturn.report.causes import UNKNOWN_CODE, Cause, Undoing, pipeline_chang
 from multiturn.report.sides import CaseSummary, ReportSide
 from multiturn.snapshots import attached_files, changes, privilege, snapshot_file
 from multiturn.snapshots.changes import Change, FileChange
-from multiturn.snapshots.lists import FILES, PROMOTED, TARGET, FoundFiles, body_privileges
+from multiturn.snapshots.lists import FILES, PROMOTED, TARGET, FoundFiles
 from multiturn.snapshots.locations import Key, location_of
 from multiturn.snapshots.privilege import PrivilegeChange
 from multiturn.snapshots.renames import renames
@@ -140,9 +140,9 @@ def compare(
     words = [change.words for change in undoing.changes]
     if now.pipeline.name != then.pipeline.name:
         words.insert(0, f"{now.pipeline.name} in place of {then.pipeline.name}")
-    changed = [(c.change, c.change.old, c.change.new) for c in comparisons if c.change]
-    new_cases = {file.case for file, old, _ in changed if not old}
-    found = changes.group_changes(changed, sides.files.changed_files(sides.promoted, new_cases))
+    changed = [comparison.change for comparison in comparisons if comparison.change]
+    compared = ((each, each.old, each.new) for each in changed)
+    found = changes.group_changes(compared, sides.files.changed_files(changed))
     tokens = changes.total_growth(each.growth for each in found)
     growth = changes.growth_in_words(tokens, 1) if tokens and round(tokens) else ""
     return Report(
@@ -171,7 +171,9 @@ class _Sides:
     ) -> None:
         self.now, self.then, self.undoing = now, then, undoing
         self.files = files_of(then, now)
-        self.promoted = list(self.files.privileges())
+        self.promoted = self.files.privileges_of_cases()
+        locks = (snapshot_file.read_snapshot(side.pipeline.lock) for side in (then, now))
+        self.of_target = list(privilege.body_changes(*(e.settings.get("body") for e in locks)))
         self.kept = KeptPrefixes(provider) if provider and provider.has_cache else None
 
     def comparisons(self) -> Iterator[Comparison]:
@@ -203,7 +205,7 @@ class _Sides:
     ) -> Comparison:
         """Compare the texts of a case."""
         new, old = self.now.read(now), self.then.read(then)
-        promoted = [each for each in self.promoted if new and each.promotions & new.promoted]
+        promoted = self.promoted.get(now.key, []) if now else []
         paths = {each.path for each in promoted}
         was, files = (side.files if side else {} for side in (old, new))
         self.files.known |= was
@@ -228,10 +230,9 @@ class _Sides:
         # A file that changed has a change of its own, with its cause and its privilege.
         changed = [p for p in files if was.get(p) != files[p] or p in paths]
         others = tuple(each.words for each in found if each.file not in changed)
-        own = {each.identity for each in self.promoted if not each.is_new}
         change = replace(
             change,
-            privileges=tuple(str(each) for each in privileges if each.identity not in own),
+            privileges=tuple(str(e) for e in privileges if e.is_new or e not in promoted),
             causes=others or why,
             growth=changes.prompt_growth(before, after, was, {**was, **files}),
         )
@@ -271,7 +272,7 @@ class _Sides:
                 of_stage = (each for each in why if each in by_stage)
                 yield replace(change, causes=tuple(of_stage) or tuple(why))
         if old and (new.sent and new.sent.parameters) != (old.sent and old.sent.parameters):
-            yield from body_privileges(self.then.pipeline.lock, self.now.pipeline.lock)
+            yield from self.of_target
 
 
 def _renames(now: ReportSide, then: ReportSide) -> dict[Key, Key]:

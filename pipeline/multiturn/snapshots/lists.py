@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct, to_builtins
-from toolz import merge_with, valmap
+from toolz import keyfilter, merge_with, valmap
 
 from multiturn.documents.dump import dump
 from multiturn.documents.node import MAX_VALUES
@@ -189,13 +189,20 @@ class FoundFiles:
         return {name: valmap(in_order, entries) for name, entries in self._cases.items()}
 
     def privileges(self) -> dict[PrivilegeChange, list[Key]]:
-        """Return each new or changed file in system messages."""
-        found = privilege.promotion_changes(self.recorded[PROMOTED], self.found[PROMOTED])
-        return {change: self._cases_of(change) for change in found}
+        """Return each new or changed file in system messages, with its cases."""
+        found, promoting = self.found[PROMOTED], self._cases[PROMOTED]
+        return {
+            change: _each_once(keyfilter(entries.__contains__, promoting[change.path]))
+            for change, entries in privilege.promotion_changes(self.recorded[PROMOTED], found)
+        }
 
-    def _cases_of(self, change: PrivilegeChange) -> list[Key]:
-        found = self._cases[PROMOTED][change.path].items()
-        return _each_once({each: cases for each, cases in found if each in change.promotions})
+    def privileges_of_cases(self) -> dict[Key | None, list[PrivilegeChange]]:
+        """Return the new or changed files in the system messages of each case."""
+        found: dict[Key | None, list[PrivilegeChange]] = {}
+        for change, cases in self.privileges().items():
+            for case in cases:
+                found.setdefault(case, []).append(change)
+        return found
 
     def earlier(self, path: str, new: _NewFile) -> Attached | None:
         """Return what a file was: its text, or media; None if that is not known."""
@@ -222,13 +229,15 @@ class FoundFiles:
         old = self.earlier(path, new) if is_media else None
         return attached_files.change_in_words(path, "" if old is None else old, new.file)
 
-    def changed_files(
-        self, promoted: Iterable[PrivilegeChange], new_cases: Container[Key | None]
-    ) -> Iterator[Change]:
-        """Yield each file whose entries are not the recorded ones, for a reviewer to decide on."""
-        found = self.found
+    def changed_files(self, snapshots: Iterable[FileChange]) -> Iterator[Change]:
+        """Yield each file whose entries are not the recorded ones, for a reviewer to decide on.
+
+        ``snapshots`` are those that differ.
+        """
+        found, promoted = self.found, self.privileges()
+        new_cases = {each.case for each in snapshots if each.state == "new"}
         # Of a text that has changed, this is said first; a new way to get there is its cases' own.
-        privileges = {change.path: change for change in reversed(list(promoted))}
+        privileges = {change.path: change for change in reversed(promoted)}
         for path in sorted({*found[PROMOTED], *found[FILES]}):
             # A list loses a file when no snapshot names it any more, whatever else is accepted.
             kept = [name for name in found if path in found[name]]
@@ -246,7 +255,7 @@ class FoundFiles:
                 what = self._in_words(path)
                 # A file whose text is as recorded concerns only the cases that promote it.
                 if digest(new.file) in self._digests(path):
-                    cases = self._cases_of(change) if change else _each_once(promoting)
+                    cases = promoted[change] if change else _each_once(promoting)
                     old = new.file
                 elif (old := self.earlier(path, new)) is not None:
                     causes = (attached_files.change_in_words(path, old, new.file, has_lines=True),)
@@ -332,19 +341,19 @@ class Lists(FoundFiles):
         changed = (path for path, now in self.found[FILES].items() if now != before.get(path))
         return set().union(*(others[FILES].get(path, set()) for path in changed))
 
-    def unrecorded(self, promoted: Mapping[str, Container[Key]], *, with_new: bool) -> list[Change]:
+    def unrecorded(self, *, with_new: bool) -> list[Change]:
         """Return each file that snapshots name, whose text is not a recorded one, in words.
 
-        Args:
-            promoted: the cases in which a file has a change of privilege, which says it already.
-            with_new: also those of which no text is recorded. Without ``--case``, the change of
-                the list says which files are new.
+        Cases in which it has a change of privilege are left out: that says it already. Files of
+        which no text is recorded are among these only if ``with_new``: without ``--case``, the
+        change of the list says which are new.
         """
+        said = {(each.path, case) for each, cases in self.privileges().items() for case in cases}
         found: dict[tuple[str, str], list[Key]] = {}
         for path, entries in self._cases[FILES].items():
             known = self.recorded[FILES].get(path)
             for sha256, cases in entries.items() if known is not None or with_new else ():
-                others = [case for case in cases if case not in promoted.get(path, ())]
+                others = [case for case in cases if (path, case) not in said]
                 if others and sha256 not in (known or ()):
                     what = f"{path} is not in {FILES}" if known is None else self._in_words(path)
                     found.setdefault((what, path), []).extend(others)
@@ -386,13 +395,6 @@ def target_text(provider: TargetProvider) -> str:
         **hide({"settings": _settings(provider.settings), **_example(provider)}, provider.secrets),
     }
     return TARGET_COMMENT + utf8(dump({key: each for key, each in recorded.items() if each}))
-
-
-def body_privileges(old: str, new: str) -> Iterator[PrivilegeChange]:
-    """Yield what `body` changes between two snapshots, or two texts of ``target.lock``."""
-    return privilege.body_changes(
-        *(read_snapshot(text).settings.get("body") for text in (old, new))
-    )
 
 
 def _settings(settings: Any) -> dict[str, Any]:

@@ -47,7 +47,6 @@ class PrivilegeChange(Struct, frozen=True, kw_only=True):
     # the stage that adds it, empty if that is not known; None for text of a suite or a file
     stage: str | None = None
     of_list: str = ""  # how the list of promoted files has changed, in words
-    promotions: frozenset[Promotion] = frozenset()  # those of the list that have it
     is_new: bool = False  # a file that gets into system messages in a way that is new
     causes: tuple[str, ...] = ()  # that may have made it; empty where the words say it
 
@@ -113,8 +112,8 @@ def in_order(entries: Iterable[Any]) -> tuple[Any, ...]:
 
 def promotion_changes(
     old: Mapping[str, Iterable[Promotion]], new: Mapping[str, Iterable[Promotion]]
-) -> Iterator[PrivilegeChange]:
-    """Yield the files that are new in system messages, and then those that changed there.
+) -> Iterator[tuple[PrivilegeChange, Sequence[Promotion]]]:
+    """Yield the files that are new in system messages, then those that changed there, and how.
 
     What another suite had, with the same text by the same pattern, is not new: suites are renamed,
     and new ones share guidelines.
@@ -122,16 +121,15 @@ def promotion_changes(
     for path in sorted(new, key=lambda path: (path in old, path)):
         was, now = old.get(path, ()), new[path]
         texts, patterns = {e.sha256 for e in was}, {e.pattern for e in was}
-        changed = frozenset(entry for entry in now if entry.sha256 not in texts)
+        changed = [entry for entry in now if entry.sha256 not in texts]
         if was and changed:
             words = f"{path} changed; it is part of a system message"
-            yield PrivilegeChange(path=path, of_list=words, promotions=changed)
+            yield PrivilegeChange(path=path, of_list=words), changed
         added = groupby(attrgetter("pattern"), (e for e in now if e.pattern not in patterns))
         for pattern, entries in added.items():
             how = "as its attachment" if pattern is None else f"by the pattern {pattern!r}"
             is_ = "is part of a system message, now" if was else "is new in a system message,"
-            words, those = f"{path} {is_} {how}", frozenset(entries)
-            yield PrivilegeChange(path=path, of_list=words, promotions=those, is_new=True)
+            yield PrivilegeChange(path=path, of_list=f"{path} {is_} {how}", is_new=True), entries
 
 
 def privilege_changes(

@@ -27,7 +27,7 @@ from multiturn.snapshots import lists, snapshot_file
 from multiturn.snapshots.changes import Change, FileChange, State, group_changes, prompt_growth
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, folder_of, legal_path, location_of, name_in_root
-from multiturn.snapshots.privilege import PrivilegeChange, privilege_changes
+from multiturn.snapshots.privilege import PrivilegeChange, body_changes, privilege_changes
 from multiturn.snapshots.renames import renames
 from multiturn.snapshots.reviewed_case import ReviewedCase, review_outcome
 from multiturn.snapshots.snapshot_file import RecordedSnapshot
@@ -307,38 +307,35 @@ class SnapshotUpdate:
     def _judge(self) -> None:
         """Find what is to be said of the files, and, for a check, what a reviewer decides on."""
         check, is_partial = self.run.check, self.run.selection.is_partial
-        promoted, listed = self.lists.privileges(), dict[str, set[Key]]()
+        promoted, of_cases = self.lists.privileges(), self.lists.privileges_of_cases()
         named = {(each.words, each.path): [*cases] for each, cases in promoted.items()}
-        new_files: dict[Key | None, list[str]] = {}
-        for change, cases in promoted.items():
-            listed.setdefault(change.path, set()).update(cases)
-            for case in cases if change.is_new else ():
-                new_files.setdefault(case, []).append(change.words)
+        listed = {each.path for each in promoted}  # they are named already
         compared: list[tuple[FileChange, str, str]] = []
         for at, file in enumerate(self.files):
-            if file.case:
-                # All that is asked of a snapshot is asked here, so that it is read once.
-                self.lists.known |= snapshot_file.read_snapshot(file.old).named
-            elif file.location != lists.TARGET:  # the other lists have digests, which say nothing
+            if file.case is None and file.location != lists.TARGET:  # digests, which say nothing
                 continue
-            words = list[str]()
-            for each in self._privileges(file, listed) if check else ():
-                words.append(each.words)
+            # All that is asked of a text is asked before the next one, so that it is parsed once.
+            (old, was), (new, now) = (
+                (snapshot_file.read_snapshot(text), snapshot_file.plain_text(text))
+                for text in file.texts
+            )
+            self.lists.known |= old.named
+            case, is_compared = self.cases.get(file.case), check and file.old and file.new
+            found = list(_privileges(old, new, case, listed)) if is_compared else []
+            for each in found:
                 named.setdefault((each.words, each.path), []).extend(filter(None, [file.case]))
-            words += new_files.get(file.case, ())
-            growth = self._growth(file) if check and file.case else None
-            self.files[at] = replace(file, privileges=tuple(words), growth=growth)
-            if check:
-                old, new = map(snapshot_file.plain_text, file.texts)
-                compared.append((self.files[at], old, new))
+            found += (each for each in of_cases.get(file.case, ()) if each.is_new)
+            growth = _growth(file, old, case) if check and file.case else None
+            words = tuple(each.words for each in found)
+            self.files[at] = replace(file, privileges=words, growth=growth)
+            compared.append((self.files[at], was, now))
         self.findings = [
             Change(kind="privilege", what=words, cases=tuple(cases), path=path, privileges=(words,))
             for (words, path), cases in named.items()
         ]
-        self.findings += self.lists.unrecorded(listed, with_new=is_partial)
+        self.findings += self.lists.unrecorded(with_new=is_partial)
         if check:
-            new_cases = {file.case for file in self.files if file.case and file.state == "new"}
-            changed = () if is_partial else self.lists.changed_files(promoted, new_cases)
+            changed = () if is_partial else self.lists.changed_files(self.files)
             self.changes = group_changes(compared, changed)
 
     def place_of(self, change: Change) -> Place:
@@ -357,29 +354,6 @@ class SnapshotUpdate:
             found = (place for place in _new_lines(case, old, self.run.pipeline) if place.line)
             return next(found, where if change.path else Place())
         return where
-
-    def _privileges(self, file: FileChange, listed: Container[str]) -> Iterator[PrivilegeChange]:
-        """Yield the changes of privilege in a changed case, or in what a target says of all.
-
-        ``listed`` are the files that are new or changed on the list of promoted files.
-        """
-        if file.old and file.new:
-            yield from lists.body_privileges(file.old, file.new)
-            before, case = snapshot_file.read_snapshot(file.old).messages, self.cases.get(file.case)
-            for each in privilege_changes(before, case.judged if case else (), listed):
-                # An inline snapshot does not say whether a guideline was in a system message.
-                if each.role or each.path not in snapshot_file.read_snapshot(file.new).guidelines:
-                    yield each
-
-    def _growth(self, file: FileChange) -> float | None:
-        """Return by how much the prompt of a changed, new or removed case grows."""
-        old, case = snapshot_file.read_snapshot(file.old), self.cases.get(file.case)
-        if file.old and not old.messages:  # somebody has edited it
-            return None
-        # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
-        inline = dict.fromkeys(old.guidelines, "")
-        now, files = (case.judged, case.files) if case else ((), {})
-        return prompt_growth(old.messages, now, {}, {**files, **inline})
 
     @property
     def summary(self) -> str:
@@ -489,6 +463,30 @@ class SnapshotUpdate:
             then, now = self._recorded, self.lists.recorded
             if any(then[name].get(each.path) != now[name].get(each.path) for name in now):
                 raise _changed(each.path)
+
+
+def _privileges(
+    old: RecordedSnapshot, new: RecordedSnapshot, case: ReviewedCase | None, listed: Container[str]
+) -> Iterator[PrivilegeChange]:
+    """Yield the changes of privilege in a changed case, or in what a target says of all.
+
+    ``listed`` are the files that are new or changed on the list of promoted files.
+    """
+    yield from body_changes(old.settings.get("body"), new.settings.get("body"))
+    for each in privilege_changes(old.messages, case.judged if case else (), listed):
+        # An inline snapshot does not say whether a guideline was in a system message.
+        if each.role or each.path not in new.guidelines:
+            yield each
+
+
+def _growth(file: FileChange, old: RecordedSnapshot, case: ReviewedCase | None) -> float | None:
+    """Return by how much the prompt of a changed, new or removed case grows."""
+    if file.old and not old.messages:  # somebody has edited it
+        return None
+    # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
+    inline = dict.fromkeys(old.guidelines, "")
+    now, files = (case.judged, case.files) if case else ((), {})
+    return prompt_growth(old.messages, now, {}, {**files, **inline})
 
 
 def _files_of(changes: Iterable[Change]) -> Iterator[FileChange]:
