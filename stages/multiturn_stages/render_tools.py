@@ -36,10 +36,10 @@ def render_tools(
             of the same role, with a blank line between; not of one that begins with thinking.
     """
     options = {"call": call, "result": result, "joins": neighbors == "join"}
-    if any(edit.function is as_text for edit in conversion.edits):
+    if any(edit.function is turns_as_text for edit in conversion.edits):
         return conversion
     # All other edits see the text: a guard of markers before this stage looks at it, too.
-    edit = Edit("chat", as_text, options, "render_tools", _WHY)
+    edit = Edit("chat", turns_as_text, options, "render_tools", _WHY)
     defined: list[Part] = []
     for tool in conversion.tools if definition else ():
         defined.append(_added(definition.replace("{name}", tool.name)))
@@ -52,7 +52,9 @@ def render_tools(
     return left.drop(left.tools, _WHY)
 
 
-def as_text(turns: tuple[Turn, ...], *, call: str, result: str, joins: bool) -> tuple[Turn, ...]:
+def turns_as_text(
+    turns: tuple[Turn, ...], *, call: str, result: str, joins: bool
+) -> tuple[Turn, ...]:
     """Return a chat's turns with calls and results as text."""
     made: list[Turn] = []
     was_tool = False
