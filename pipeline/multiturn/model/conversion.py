@@ -164,9 +164,7 @@ def calls_mapped(turn: Turn, function: Callable[[Part], Part]) -> Turn:
     for at, call in enumerate(turn.calls):
         key = f"tool_calls[{at}].arguments"
         part = Part("argument", "", message=turn.message, line=call.line, key=key)
-        arguments = mapped_json(call.arguments, part, function)
-        is_same = arguments == call.arguments
-        calls.append(call if is_same else structs.replace(call, arguments=arguments))
+        calls.append(structs.replace(call, arguments=mapped_json(call.arguments, part, function)))
     return structs.replace(turn, calls=tuple(calls))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from multiturn.errors import ErrorDetail
 from multiturn.pipelines.contract import FACTS, Contract, Stage, contract_of, ordered_facts
-from multiturn.pipelines.registry import provider_of
+from multiturn.pipelines.registry import makes, provider_of
 
 _MAX_TRIED = 10_000
 _Facts = frozenset[str]
@@ -23,7 +23,8 @@ def order_errors(stages: Sequence[Stage], *, is_legal: bool = True) -> Iterator[
         for fact in ordered_facts(contract.requires - along[number]):
             is_right, what = False, f"{names[number]} requires {fact}"
             users = [at for at in range(number) if fact in contracts[at].consumes]
-            providers = [at for at in range(number + 1, len(stages)) if _makes(stages[at], fact)]
+            others = range(number + 1, len(stages))
+            providers = [at for at in others if makes(stages[at], fact)]
             if users:
                 did = FACTS.get(fact, "used it up")
                 advice = f"; move it before {stages[users[-1]].__name__}"
@@ -92,9 +93,3 @@ def _contracts(stages: Sequence[Stage]) -> list[Contract]:
     declared = [contract_of(stage) for stage in stages]
     known = _Facts(FACTS).union(*(each.requires | each.provides for each in declared if each))
     return [each or Contract(_Facts(), known, _Facts()) for each in declared]
-
-
-def _makes(stage: Stage, fact: str) -> bool:
-    """Return whether a stage declares that it makes a fact true which was not."""
-    contract = contract_of(stage)
-    return contract is not None and fact in contract.provides - contract.requires

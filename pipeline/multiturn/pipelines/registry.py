@@ -78,8 +78,10 @@ def pickled_stage(stage: Stage) -> Any:
 
 def provider_of(fact: str) -> str | None:
     """Return the name of a stage that ships and provides a fact; None if there is none."""
-    for name in stage_names():
-        contract = contract_of(find_stage(name))
-        if contract and fact in contract.provides - contract.requires:
-            return name
-    return None
+    return next((name for name in stage_names() if makes(find_stage(name), fact)), None)
+
+
+def makes(stage: Stage, fact: str) -> bool:
+    """Return whether a stage declares that it makes a fact true which was not."""
+    contract = contract_of(stage)
+    return contract is not None and fact in contract.provides - contract.requires

@@ -61,12 +61,14 @@ _decode = msgspec.json.Decoder(_Line).decode
 
 def plain_line(line: bytes, mark: Mark) -> PlainCase | None:
     """Return the case of a line of JSON; None if it is for the reader of all forms."""
+    if len(line) > MAX_PLAIN or b"\\\\" in line:
+        return None
     try:
-        given = _decode(line) if len(line) <= MAX_PLAIN else None
+        given = _decode(line)
     except ValueError:
         return None
-    case = None if given is None else _case(given, mark)
-    if given is None or case is None or b"\\\\" in line:
+    case = _case(given, mark)
+    if case is None:
         return None
     # Of equal keys, msgspec keeps the last one. So the line must have no more texts than the case.
     texts = 1 + 2 * (given.id is not None) + 2 * (given.outcome is not None)
@@ -119,20 +121,26 @@ def _messages(
     found, size = list[TestMessage](), 0
     for at, message in enumerate(written):
         content = message.content
-        segments = [content] if isinstance(content, str) else content
-        for segment in segments:
-            text = segment if isinstance(segment, str) else segment.value
-            is_file = not isinstance(segment, str) and segment.type == "file"
-            if "{{" in text or (":" in text if is_file else may_be_path(text)):
-                return None  # it may be a template, an address, or the path of a file
-            size += len(text)
-        places: list[Mark] = [mark] * len(segments)
+        node = None
         if nodes:
             mark, node = nodes[at].mark, nodes[at].children["content"]
-            places = [it.mark for it in ([node] if node.children is None else node.children)]
-        lines = tuple([it.line + 1 for it in places])
-        columns = tuple([it.column + 1 for it in places])
-        if segments is content:
+        if isinstance(content, str):
+            if "{{" in content or may_be_path(content):
+                return None  # it may be a template, or the path of a file
+            size += len(content)
+            start = mark if node is None else node.mark
+            lines: tuple[int, ...] = (start.line + 1,)
+            columns: tuple[int, ...] = (start.column + 1,)
+        else:
+            for segment in content:
+                text = segment if isinstance(segment, str) else segment.value
+                is_file = not isinstance(segment, str) and segment.type == "file"
+                if "{{" in text or (":" in text if is_file else may_be_path(text)):
+                    return None  # the path of a file may be an address
+                size += len(text)
+            marks = [mark] * len(content) if node is None else [it.mark for it in node.children]
+            lines = tuple([it.line + 1 for it in marks])
+            columns = tuple([it.column + 1 for it in marks])
             content = msgspec.to_builtins(content)
         name = "" if key == "input_messages" else f"{key}[{at}]"
         role, line = message.role, mark.line + 1
