@@ -221,7 +221,9 @@ def test_a_file_above_is_asked_for_its_owner_before_it_is_parsed(
     monkeypatch.undo()
     write(project, {f"deep/{OURS}": DESIGN})  # as the error advises
     monkeypatch.chdir(project / "deep")
-    monkeypatch.setattr("multiturn.engine.project.is_foreign", lambda path: path.parent == project)
+    monkeypatch.setattr(
+        "multiturn.engine.project.is_foreign", lambda path: os.path.dirname(path) == str(project)
+    )
     assert find_defaults()[0].pipeline == "design"
 
 

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from multiturn.engine.project import chosen_pipeline, chosen_suites, from_projec
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.explaining.record import record_for, to_json
+from multiturn.files.paths import StrPath
 from multiturn.logs import warn
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
@@ -35,10 +37,10 @@ _WORKER_TIMEOUT = 10  # seconds
 
 
 def convert_bag(
-    urls: str | Path | Iterable[str | Path] | None = None,
-    pipeline: str | Path | Pipeline | None = None,
+    urls: StrPath | Iterable[StrPath] | None = None,
+    pipeline: StrPath | Pipeline | None = None,
     *,
-    root: str | Path | None = None,
+    root: StrPath | None = None,
     guideline_patterns: Iterable[str] = (),
     partition_size: int = PARTITION_SIZE,
 ) -> Any:
@@ -60,7 +62,7 @@ def convert_bag(
             error.
     """
     patterns = tuple(guideline_patterns) or None
-    named = None if urls is None else (urls,) if isinstance(urls, str | Path) else tuple(urls)
+    named = (urls,) if isinstance(urls, str | PathLike) else urls and tuple(urls)
     with from_project(suites=named, pipeline=pipeline, root=root) as project:
         suites, chosen = chosen_suites(project, 'convert_bag("evals/")'), chosen_pipeline(project)
         top = None if project.root is None else os.path.abspath(project.root)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Self
 
 MAX_SHOWN = 200  # characters of an id or a value
@@ -391,8 +390,9 @@ def from_here(path: str) -> str:
     >>> from_here(os.path.abspath("mine.py"))
     'mine.py'
     """
-    absolute, here = Path(os.path.abspath(path)), Path.cwd()
-    return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else path
+    absolute, here = os.path.abspath(path), os.getcwd()
+    is_below = f"{absolute}{os.sep}".startswith(f"{here.rstrip(os.sep)}{os.sep}")
+    return os.path.relpath(absolute) if is_below else path
 
 
 def end_fork(who: str) -> NoReturn:

@@ -3,13 +3,13 @@
 They are joiners, marks of direction, selectors and tags where Unicode and RFC 5892 have no use.
 """
 
+import os
 import re
 import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache, lru_cache
 from itertools import islice
-from pathlib import Path
 
 # Unicode's Default_Ignorable_Code_Point, but the soft hyphen, and its marks of annotations.
 _MAY_HIDE = (
@@ -72,5 +72,6 @@ def _uses_and_hidden() -> "re.Pattern[str]":
     joined = [each for each in EMOJI if "\u200d" in each or "\U000e007f" in each]
     in_both_forms = {each[0] for each in EMOJI if "variant" in EMOJI[each] or each[1:2] == "\ufe0f"}
     sequences = *sorted(joined, key=len, reverse=True), f"[{''.join(in_both_forms)}][\ufe0e\ufe0f]"
-    variants = Path(__file__).with_name("variants.txt").read_text(encoding="ascii").split("\n")
+    with open(os.path.join(os.path.dirname(__file__), "variants.txt"), encoding="ascii") as file:
+        variants = file.read().split("\n")
     return re.compile("|".join([*sequences, *variants[1:-1], _MAY_HIDE]))

@@ -4,7 +4,6 @@ Needs inspect_ai, which finds the task by an entry point; nothing of it is impor
 """
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from sys import intern
 from typing import Any
 
@@ -17,6 +16,7 @@ from inspect_ai.tool import ToolChoice, ToolFunction, ToolInfo, ToolParams
 from multiturn.engine import formats
 from multiturn.errors import MultiturnError, options_as
 from multiturn.files.media import Base64
+from multiturn.files.paths import StrPath
 from multiturn.model.case import Case
 from multiturn.model.turns import Turn
 from multiturn.pipelines.pipeline import Pipeline
@@ -25,9 +25,9 @@ __all__ = ["answer", "dataset", "suite"]
 
 
 def dataset(
-    *suites: str | Path,
-    pipeline: str | Path | Pipeline | None = None,
-    root: str | Path | None = None,
+    *suites: StrPath,
+    pipeline: StrPath | Pipeline | None = None,
+    root: StrPath | None = None,
     guideline_patterns: Iterable[str] = (),
 ) -> MemoryDataset:
     """Return the cases of suites, with the messages that ``multiturn run`` sends to OpenAI.

@@ -1,7 +1,6 @@
 """Lay out the chat: one system message in front, then the other turns."""
 
 import re
-from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
 from msgspec import Struct
@@ -142,5 +141,5 @@ def _added(text: str, separator: str = "\n\n") -> Part:
 
 def _filled(header: str, path: str) -> str:
     """Return a header with the path and the name of a file in the place of its placeholders."""
-    names = {"{path}": path, "{name}": PurePosixPath(path).name}
+    names = {"{path}": path, "{name}": path.rpartition("/")[2]}
     return re.sub(r"\{(?:path|name)\}", lambda match: names[match[0]], header)

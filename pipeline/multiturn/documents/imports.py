@@ -4,15 +4,15 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from multiturn.errors import InputError, did_you_mean, from_here
+from multiturn.files.paths import StrPath
 
 IMPORT_PATH = r"^[^\s:]+:[^\s:]+$"
 
 
-def import_path(path: str, folder: Path, *, kind: str, is_kind: Callable[[Any], bool]) -> Any:
+def import_path(path: str, folder: str, *, kind: str, is_kind: Callable[[Any], bool]) -> Any:
     """Return what an import path names; it may be of another kind.
 
     Args:
@@ -27,8 +27,8 @@ def import_path(path: str, folder: Path, *, kind: str, is_kind: Callable[[Any], 
     name, _, member = path.partition(":")
     if not all(part.isidentifier() for part in [*name.split("."), member]):
         raise InputError(f"{path!r} is not an import path; write module:name")
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))  # last, so that nothing of Python's is hidden by it
+    if folder not in sys.path:
+        sys.path.append(folder)  # last, so that nothing of Python's is hidden by it
     module = load(path, lambda: import_module(name), folder)
     if not hasattr(module, member):
         known = [each for each, value in vars(module).items() if is_kind(value)]
@@ -36,7 +36,7 @@ def import_path(path: str, folder: Path, *, kind: str, is_kind: Callable[[Any], 
     return getattr(module, member)
 
 
-def load(name: str, import_it: Callable[[], Any], folder: Path | None = None) -> Any:
+def load(name: str, import_it: Callable[[], Any], folder: str | None = None) -> Any:
     """Return what a function imports; ``name`` and ``folder`` are for the error."""
     try:
         return import_it()
@@ -44,12 +44,12 @@ def load(name: str, import_it: Callable[[], Any], folder: Path | None = None) ->
         what = f"cannot import {name!r}: {type(error).__name__}: {error}"
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if folder and missing and f"{name.partition(':')[0]}.".startswith(f"{missing}."):
-            what += f"; looked in {from_here(str(folder))}/ and where Python looks"
+            what += f"; looked in {from_here(folder)}/ and where Python looks"
         raise InputError(what) from error
 
 
-def is_foreign(path: Path) -> bool:
+def is_foreign(path: StrPath) -> bool:
     """Return whether a file, or the link that leads to it, belongs to another user."""
     if not hasattr(os, "getuid"):
         return False
-    return {path.stat().st_uid, path.lstat().st_uid} != {os.getuid()}
+    return {os.stat(path).st_uid, os.lstat(path).st_uid} != {os.getuid()}

@@ -11,10 +11,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from io import BytesIO, TextIOWrapper
-from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from multiturn.files.paths import open_flags
+from multiturn.files.paths import StrPath, open_flags
 
 
 def lock(file: BinaryIO | int, *, wait: bool = True) -> None:
@@ -163,12 +162,12 @@ def open_output(path: str | None, *, whole: bool = False) -> Iterator[BinaryIO]:
     Written beside the file and renamed over it, with the old file's permissions. What is not a
     regular file, such as a pipe, is written to directly, or, if ``whole``, at the end.
     """
-    target = None if path is None else Path(os.path.realpath(path))
-    if target is not None and (target.is_file() or not target.exists()):
+    target = None if path is None else os.path.realpath(path)
+    if target is not None and (os.path.isfile(target) or not os.path.exists(target)):
         with _partial(target, os.replace) as file:
             yield file
         return
-    with nullcontext(standard_output().buffer) if target is None else target.open("wb") as direct:
+    with nullcontext(standard_output().buffer) if target is None else open(target, "wb") as direct:
         if whole:
             held = BytesIO()
             yield held
@@ -179,19 +178,20 @@ def open_output(path: str | None, *, whole: bool = False) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def open_new(target: Path) -> Iterator[BinaryIO]:
+def open_new(path: StrPath) -> Iterator[BinaryIO]:
     """Create a file that takes its name only when the block ends well.
 
     Raises:
         FileExistsError: something, such as a link that leads nowhere, has the name already.
     """
+    target = os.fspath(path)
     if os.path.lexists(target):
         raise FileExistsError
     with _partial(target, _take_free_name) as file:
         yield file
 
 
-def _take_free_name(partial: str, target: Path) -> None:
+def _take_free_name(partial: str, target: str) -> None:
     try:
         os.link(partial, target)
     except FileExistsError:
@@ -203,23 +203,24 @@ def _take_free_name(partial: str, target: Path) -> None:
 
 
 @contextmanager
-def _partial(target: Path, rename: Callable[[str, Path], None]) -> Iterator[BinaryIO]:
+def _partial(target: str, rename: Callable[[str, str], None]) -> Iterator[BinaryIO]:
     """Create a file beside another, which takes its name at the end."""
-    prefix = f".{target.name[:40]}.multiturn-"
-    remove_abandoned(str(target.parent), prefix)
+    folder, name = os.path.split(target)
+    prefix = f".{name[:40]}.multiturn-"
+    remove_abandoned(folder, prefix)
 
     def take_name(partial: str) -> None:
         os.chmod(partial, _mode_of(target))
         rename(partial, target)
 
-    with open_partial(os.path.join(target.parent, prefix), 0o600, take_name) as file:
+    with open_partial(os.path.join(folder, prefix), 0o600, take_name) as file:
         yield file
 
 
-def _mode_of(target: Path) -> int:
+def _mode_of(target: str) -> int:
     """Return the permissions of a file, or those with which ``open`` would create it."""
-    if target.exists():
-        return stat.S_IMODE(target.stat().st_mode)
+    if os.path.exists(target):
+        return stat.S_IMODE(os.stat(target).st_mode)
     umask = os.umask(0)  # which can be read only by setting it
     os.umask(umask)
     return 0o666 & ~umask

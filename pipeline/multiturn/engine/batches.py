@@ -25,6 +25,7 @@ from multiturn.documents.input import lines_of, open_regular
 from multiturn.documents.output import lock, open_locked, open_output
 from multiturn.engine.run import Providers, Run, RunCase, RunOptions, want_no_loop
 from multiturn.errors import BatchEndedError, MultiturnError, ProviderError, option
+from multiturn.files.paths import StrPath
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import LARGEST_ANSWER, TargetProvider, opened
@@ -366,10 +367,10 @@ def nothing_under_way(output: str) -> MultiturnError:
 
 
 def run_batches(
-    cases: Iterable[Case] | str | Path,
-    pipeline: Pipeline | str | Path | None,
+    cases: Iterable[Case] | StrPath,
+    pipeline: Pipeline | StrPath | None,
     provider: Providers,
-    results: str | Path,
+    results: StrPath,
     *,
     wait: bool = True,
     poll: float = 60,

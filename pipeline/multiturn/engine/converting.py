@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field, structs
 
@@ -191,7 +191,7 @@ def sampled(selection: Selection, size: int, seed: int = 1) -> Selection:
 SLICE_SIZE = 2**20  # bytes of a JSON Lines suite
 
 
-class Slice(NamedTuple):
+class Slice(Struct, frozen=True):
     """A suite, or some lines of one: what one process converts in one go."""
 
     suite: str  # what errors call it
@@ -211,7 +211,7 @@ class ConversionJob(Struct, frozen=True):
     spelling: str = field(default_factory=spelling)  # of options, in errors
 
 
-class RenderedCase(NamedTuple):
+class RenderedCase(Struct, frozen=True):
     """What became of one case: its text, an error, or neither where it is not selected.
 
     A warning is an item of its own; it has no place.

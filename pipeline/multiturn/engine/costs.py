@@ -4,11 +4,11 @@ import importlib.util
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multiturn.errors import LimitReachedError, MultiturnError, option
 from multiturn.explaining.spans import Message, joined_text
+from multiturn.files.paths import StrPath
 from multiturn.providers.base import TargetProvider, Wire
 from multiturn.providers.prices import Price, Usage, price_of
 from multiturn.providers.results import request_id
@@ -140,7 +140,7 @@ def _common_length(one: str, other: str) -> int:
 _MOST_NAMED = 100  # cases that do not fit
 
 
-def price_for(provider: TargetProvider, file: str | Path | None = None) -> Price | None:
+def price_for(provider: TargetProvider, file: StrPath | None = None) -> Price | None:
     """Return what the tokens of a target cost; None if that is not known.
 
     On Azure, the name is that of a deployment, so that only a file can have its price. Errors are

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from multiturn.engine.converting import convert_cases
@@ -12,6 +11,7 @@ from multiturn.engine.project import chosen_pipeline, chosen_suites, from_projec
 from multiturn.engine.selection import select
 from multiturn.errors import MultiturnError, ProviderError
 from multiturn.files.media import EXTENSIONS, FILE_TYPES, Media, address_or_uri, file_name, is_data
+from multiturn.files.paths import StrPath
 from multiturn.logs import Notice, warn, warnings_to
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
@@ -270,9 +270,9 @@ def to_promptfoo(conversion: Conversion) -> dict[str, Any]:
 
 
 def grader_cases(
-    suites: Iterable[str | Path],
-    pipeline: str | Path | Pipeline | None,
-    root: str | Path | None,
+    suites: Iterable[StrPath],
+    pipeline: StrPath | Pipeline | None,
+    root: StrPath | None,
     guideline_patterns: Iterable[str],
 ) -> tuple[tuple[str, ...], list[tuple[Case, GraderCase]]]:
     """Return the suites of a data set, and each case of theirs, also with what is sent of it.

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, structs
@@ -19,6 +18,7 @@ from multiturn.documents.validation import read_as
 from multiturn.engine.converting import read_cases, sampled
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import InputError, MultiturnError, Place, quoted
+from multiturn.files.paths import StrPath, above
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
@@ -59,7 +59,7 @@ class Defaults(Struct, frozen=True, forbid_unknown_fields=True):
     max_prompt_tokens: int | None = None  # of suites that do not say it
 
 
-def find_defaults(folder: Path | None = None) -> tuple[Defaults, str]:
+def find_defaults(folder: StrPath | None = None) -> tuple[Defaults, str]:
     """Return the nearest defaults, from a folder up to the one with ``.git``, and their file.
 
     Paths are relative to the file, and returned relative to the current folder. In one folder,
@@ -69,20 +69,20 @@ def find_defaults(folder: Path | None = None) -> tuple[Defaults, str]:
         MultiturnError: the file is another user's, or not as it should be.
     """
     try:
-        start = folder or Path.cwd()
+        start = os.fspath(folder or os.getcwd())
     except FileNotFoundError:
         raise MultiturnError("the current folder was removed; enter another") from None
-    for above in (start, *start.parents):
-        for path in (above / _OWN, above / _SHARED):
+    for parent in above(start):
+        for path in (os.path.join(parent, _OWN), os.path.join(parent, _SHARED)):
             name = os.path.relpath(path)
             try:
                 values = _values(path, name)
                 if values is not None:
-                    return _read(values, path.parent), name
+                    return _read(values, parent), name
             except MultiturnError as error:
                 error.where = Place(name)
                 raise
-        if (above / ".git").exists():
+        if os.path.exists(os.path.join(parent, ".git")):
             break
     return Defaults(), ""
 
@@ -98,15 +98,16 @@ def named_in(what: str, file: str, values: Mapping[str, Any]) -> str:
     return f" ({file} sets {', '.join(named)})" if named else ""
 
 
-def _values(path: Path, name: str) -> dict[str, Any] | None:
+def _values(path: str, name: str) -> dict[str, Any] | None:
     """Return what a file says of multiturn; None if it says nothing, or is not there."""
+    is_shared = os.path.basename(path) == _SHARED
     try:
         with open_regular(path, name) as file:
             data = read_at_most(_MOST_BYTES, file, name, "defaults")
-        if path.name == _SHARED and b"multiturn" not in data:
+        if is_shared and b"multiturn" not in data:
             return None
         if is_foreign(path):
-            if path.name == _SHARED and not re.search(_TABLE, data):  # a dependency, say
+            if is_shared and not re.search(_TABLE, data):  # a dependency, say
                 return None
             what = "another user owns this file, and its pipeline could run programs; make it yours"
             raise MultiturnError(f"{what} (chown), or put a {_OWN} of your own nearer")
@@ -119,7 +120,7 @@ def _values(path: Path, name: str) -> dict[str, Any] | None:
         raise MultiturnError(f"cannot read it: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # also a number that Python refuses
         raise MultiturnError(f"not TOML: {error}") from None
-    for key in ("tool", "multiturn") if path.name == _SHARED else ():
+    for key in ("tool", "multiturn") if is_shared else ():
         document = document.get(key)
         if document is None:
             return None
@@ -129,7 +130,7 @@ def _values(path: Path, name: str) -> dict[str, Any] | None:
     return dict(document)
 
 
-def _read(values: dict[str, Any], folder: Path) -> Defaults:
+def _read(values: dict[str, Any], folder: str) -> Defaults:
     read = read_as(node_of(values, Mark(0)), Defaults, where=_OWN)
 
     def from_here(written: str | None) -> str | None:
@@ -137,7 +138,7 @@ def _read(values: dict[str, Any], folder: Path) -> Defaults:
             return None
         if "\0" in written:
             raise MultiturnError(f"no path can be {quoted(written)}")
-        return os.path.relpath(folder / written)
+        return os.path.relpath(os.path.join(folder, written))
 
     return structs.replace(
         read,
@@ -174,7 +175,7 @@ def from_project(**given: Any) -> Iterator[Defaults]:
         raise
 
 
-def load_pipeline(source: str | Path | None = None) -> Pipeline:
+def load_pipeline(source: StrPath | None = None) -> Pipeline:
     """Load a pipeline by its name, or from a YAML file.
 
     A file may name functions by import path; their modules are imported, also from the folder of
@@ -205,11 +206,11 @@ def chosen_pipeline(project: Defaults) -> Pipeline:
 
 
 def load_suite(
-    *suites: str | Path,
+    *suites: StrPath,
     case: str | Iterable[str] = (),
     sample: int | None = None,
     seed: int = 1,
-    root: str | Path | None = None,
+    root: StrPath | None = None,
     guideline_patterns: Iterable[str] | None = None,
     on_error: Callable[[MultiturnError], object] | None = None,
 ) -> Iterator[Case]:
@@ -256,7 +257,7 @@ def chosen_suites(project: Defaults, example: str) -> tuple[str, ...]:
     if not project.suites:
         function = example.partition("(")[0]
         raise TypeError(f"{function} needs a suite; write {example}, or suites in multiturn.toml")
-    return tuple(map(str, project.suites))
+    return tuple(map(os.fspath, project.suites))
 
 
 def _cases(

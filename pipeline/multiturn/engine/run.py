@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import chain, count, islice
 from operator import itemgetter
-from pathlib import Path
+from os import PathLike
 from time import perf_counter
 from typing import Any, Literal, Self, TypedDict, Unpack, get_args, overload
 
@@ -32,6 +32,7 @@ from multiturn.engine.converting import ConvertedCase, convert_case, read_cases
 from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
 from multiturn.errors import LimitReachedError, MultiturnError, ProviderError
+from multiturn.files.paths import StrPath
 from multiturn.model.case import Case
 from multiturn.model.request import ProviderRequest
 from multiturn.model.tokens import Tokens
@@ -387,7 +388,7 @@ class Queue:
 
 
 _MOST_HELD = 16 * 2**20  # bytes of requests
-Cases = Iterable[Given] | AsyncIterable[Given] | Selection | str | Path
+Cases = Iterable[Given] | AsyncIterable[Given] | Selection | StrPath
 
 Providers = Provider | Sequence[Provider]
 
@@ -397,14 +398,14 @@ class RunOptions(TypedDict, total=False):
 
     repeat: int
     resume: bool
-    reuse: str | Path | None
+    reuse: StrPath | None
     against: str | None
     record_wire: bool
     record_thinking: bool
     rate: int | None
     max_cost: float | None
     max_tokens: int | None
-    prices: str | Path | None
+    prices: StrPath | None
 
 
 class Run:
@@ -428,10 +429,10 @@ class Run:
     def __init__(
         self,
         cases: Cases,
-        pipeline: Pipeline | str | Path | None,
+        pipeline: Pipeline | StrPath | None,
         provider: Providers,
         *,
-        results: str | Path | None = None,
+        results: StrPath | None = None,
         batch: bool = False,
         is_dry: bool = False,
         is_default: bool = False,
@@ -678,16 +679,16 @@ def _limit(name: str, number: Any, kind: Any = int | float) -> Any:
     return number
 
 
-def _chosen(cases: Any, pipeline: Pipeline | str | Path | None) -> tuple[Selection, Any, Pipeline]:
+def _chosen(cases: Any, pipeline: Pipeline | StrPath | None) -> tuple[Selection, Any, Pipeline]:
     """Return which cases a run is of, the cases themselves if they are given, and the pipeline."""
     words = "pipeline must be a Pipeline, or its name or path"
-    want(pipeline, Pipeline | str | Path | None, words)
+    want(pipeline, Pipeline | str | PathLike | None, words)
     words = "cases must be an iterable of Case or mappings, or the path of a suite"
-    want(cases, Iterable | AsyncIterable | Selection | Path, words)
-    roots = {"root": None} if isinstance(cases, str | Path) else {}
+    want(cases, Iterable | AsyncIterable | Selection | PathLike, words)
+    roots = {"root": None} if isinstance(cases, str | PathLike) else {}
     with from_project(pipeline=pipeline, **roots) as project:
         chosen = chosen_pipeline(project)
-        if isinstance(cases, str | Path):
+        if isinstance(cases, str | PathLike):
             cases = select([str(cases)], root=project.root)
     if isinstance(cases, Selection):
         return cases, None, chosen
@@ -695,11 +696,11 @@ def _chosen(cases: Any, pipeline: Pipeline | str | Path | None) -> tuple[Selecti
 
 
 async def run(
-    cases: Iterable[Given] | AsyncIterable[Given] | str | Path,
-    pipeline: Pipeline | str | Path | None,
+    cases: Iterable[Given] | AsyncIterable[Given] | StrPath,
+    pipeline: Pipeline | StrPath | None,
     provider: Providers,
     *,
-    results: str | Path | None = None,
+    results: StrPath | None = None,
     concurrency: int = 8,
     order: Order = "prefixes",
     **options: Unpack[RunOptions],
@@ -758,15 +759,15 @@ async def run(
 
 @overload
 def dry_run(
-    cases: AsyncIterable[Given], pipeline: Pipeline | str | Path | None, provider: Providers
+    cases: AsyncIterable[Given], pipeline: Pipeline | StrPath | None, provider: Providers
 ) -> AsyncIterator[RunCase]: ...
 @overload
 def dry_run(
-    cases: Iterable[Given] | str | Path,
-    pipeline: Pipeline | str | Path | None,
+    cases: Iterable[Given] | StrPath,
+    pipeline: Pipeline | StrPath | None,
     provider: Providers,
     *,
-    results: str | Path | None = None,
+    results: StrPath | None = None,
     count_tokens: bool = False,
     **options: Unpack[RunOptions],
 ) -> Iterator[RunCase]: ...
@@ -788,7 +789,7 @@ def dry_run(
 
 
 def estimate(
-    cases: Iterable[RunCase], provider: TargetProvider, *, prices: str | Path | None = None
+    cases: Iterable[RunCase], provider: TargetProvider, *, prices: StrPath | None = None
 ) -> costs.Estimate:
     """Return how many tokens requests have, and what they cost, before they are sent.
 

@@ -3,12 +3,12 @@
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from msgspec import Struct
 
 from multiturn.documents.input import check_path
 from multiturn.errors import MultiturnError, did_you_mean, option
+from multiturn.files.paths import StrPath
 from multiturn.suites.discovery import find_suites
 from multiturn.suites.guideline_patterns import guideline_matcher
 from multiturn.suites.suite_reader import SuiteReader
@@ -130,7 +130,7 @@ def one_name(name: str, *, where: str = "") -> MultiturnError:
 def select(
     suites: Iterable[str],
     *,
-    root: str | Path | None = None,
+    root: StrPath | None = None,
     guideline_patterns: Iterable[str] | None = None,
     case_ids: Iterable[str] = (),
     strict: bool = False,
@@ -141,15 +141,15 @@ def select(
     With ``may_be_gone``, the error of a suite that is not there is in ``Selection.missing``.
     """
     named, patterns = tuple(suites), None
-    for path in (*named, str(root or "")):
+    top = None if root is None else os.fspath(root)
+    for path in (*named, top or ""):
         check_path(path)
-    if root is not None and not os.path.isdir(root):
-        raise MultiturnError(f"the root {str(root)!r} is not a folder")
+    if top is not None and not os.path.isdir(top):
+        raise MultiturnError(f"the root {top!r} is not a folder")
     missing: dict[str, MultiturnError] = {}
     found = tuple(find_suites(named, missing if may_be_gone else None))
     if guideline_patterns is not None:
         patterns = tuple_of_texts("guideline_patterns", guideline_patterns)
         guideline_matcher(patterns)
-    top = None if root is None else str(root)
     ids = frozenset(case_ids)
     return Selection(found, frozenset(named), top, patterns, ids, strict, missing=missing)

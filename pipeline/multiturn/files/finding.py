@@ -6,13 +6,12 @@ import re
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from multiturn import errors
 from multiturn.errors import AttachmentError, OutsideRootError, nearly, option, quoted
 from multiturn.files.media import HEAD, TYPES, Media, Store, too_large, type_of
-from multiturn.files.paths import FILE, is_below, open_below, real_path
+from multiturn.files.paths import FILE, StrPath, is_below, open_below, real_path
 from multiturn.logs import Notice, warn
 from multiturn.text import CONFLICT, CONTROL
 
@@ -43,7 +42,7 @@ class Files:
         texts: shared by the suites of a run, so that each file is read once.
     """
 
-    def __init__(self, folder: Path, root: Path, texts: Texts | None = None) -> None:
+    def __init__(self, folder: StrPath, root: StrPath, texts: Texts | None = None) -> None:
         self.root = real_path(root)
         self._texts = Texts() if texts is None else texts
         self.warned = self._texts.warned
@@ -63,7 +62,7 @@ class Files:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave out what was read: another process reads it again, but media in its case."""
-        return Files, (Path(self._folder), Path(self.root)), {"suite": self.suite}
+        return Files, (self._folder, self.root), {"suite": self.suite}
 
     def read_media(self, names: Iterable[str]) -> dict[str, tuple[str, Media]]:
         """Return, of files by the names in a suite, resolved path and media, if they were read."""

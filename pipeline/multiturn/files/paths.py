@@ -3,13 +3,14 @@
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import or_
-from pathlib import Path
 
 from multiturn.errors import AccessError
 from multiturn.text import utf8
+
+StrPath = str | os.PathLike[str]
 
 
 def open_flags(*names: str) -> int:
@@ -23,15 +24,21 @@ FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | open_flags("O_DIRECTORY") | _NO_LI
 FILE = open_flags("O_RDONLY", "O_BINARY", "O_NOCTTY") | _NO_LINK
 
 
-def root_of(path: str | Path) -> str:
+def root_of(path: StrPath) -> str:
     """Return the root of a suite or a folder, wherever a link to it leads.
 
     It is the nearest folder above with ``.git``, else the folder itself.
     """
-    real = Path(real_path(path))
-    folder = real if real.is_dir() else real.parent
-    above = (folder, *folder.parents)
-    return str(next((top for top in above if os.path.exists(top / ".git")), folder))
+    real = real_path(path)
+    folder = real if os.path.isdir(real) else os.path.dirname(real)
+    return next((top for top in above(folder) if os.path.exists(os.path.join(top, ".git"))), folder)
+
+
+def above(folder: str) -> Iterator[str]:
+    """Yield an absolute folder, and each above it."""
+    yield folder
+    while folder != (folder := os.path.dirname(folder)):
+        yield folder
 
 
 def is_below(path: str, folder: str) -> bool:
@@ -39,7 +46,7 @@ def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def real_path(path: str | Path) -> str:
+def real_path(path: StrPath) -> str:
     """Return a path without links."""
     try:
         return os.path.realpath(path)
@@ -60,20 +67,20 @@ def open_below(folder: str, names: Sequence[str], flags: int) -> int:
             os.close(descriptor)
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         return descriptor
-    above = os.open(folder, FOLDER)
+    parent = os.open(folder, FOLDER)
     try:
         for name in names[:-1]:
             try:
-                opened = os.open(name, FOLDER, dir_fd=above)
+                opened = os.open(name, FOLDER, dir_fd=parent)
             except NotADirectoryError:  # what Linux says of a link, too, with O_DIRECTORY
-                if stat.S_ISLNK(os.lstat(name, dir_fd=above).st_mode):
+                if stat.S_ISLNK(os.lstat(name, dir_fd=parent).st_mode):
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
                 raise
-            os.close(above)
-            above = opened
-        return os.open(names[-1], flags, dir_fd=above)
+            os.close(parent)
+            parent = opened
+        return os.open(names[-1], flags, dir_fd=parent)
     finally:
-        os.close(above)
+        os.close(parent)
 
 
 def path_in(root: str, path: str) -> str | None:

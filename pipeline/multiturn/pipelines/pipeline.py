@@ -1,10 +1,10 @@
 """Pipelines: stages composed into one function."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from itertools import chain
-from pathlib import Path
 from time import perf_counter
 from types import FunctionType
 from typing import Any
@@ -16,6 +16,7 @@ from multiturn import errors
 from multiturn.errors import ErrorDetail, InputError, MultiturnError, PipelineError, Place
 from multiturn.files import media
 from multiturn.files.finding import Files
+from multiturn.files.paths import StrPath
 from multiturn.logs import debug, is_debugging, warn, warnings_to
 from multiturn.model import turns as model
 from multiturn.model.case import Case, TestMessage
@@ -94,10 +95,8 @@ class Pipeline:
     Pipeline(resolve_segments -> embed_files)
     """
 
-    def __init__(
-        self, stages: Iterable[Stage | Step] | str | Path, *, name: str = "pipeline"
-    ) -> None:
-        if isinstance(stages, str | Path):
+    def __init__(self, stages: Iterable[Stage | Step] | StrPath, *, name: str = "pipeline") -> None:
+        if isinstance(stages, str | os.PathLike):
             from multiturn.pipelines.pipeline_file import read_pipeline  # which needs this class
 
             vars(self).update(vars(read_pipeline(stages)))
@@ -380,7 +379,7 @@ def request_of(conversion: Conversion) -> ProviderRequest:
 
 
 # The files that the case attaches are two that are there wherever multiturn is.
-_FOLDER = Path(__file__).parent
+_FOLDER = os.path.dirname(__file__)
 _GUIDELINE, _FILE = "design.yaml", "spec.yaml"
 
 

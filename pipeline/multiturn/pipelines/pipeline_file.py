@@ -1,9 +1,9 @@
 """Pipelines as YAML: a list of stages, or another pipeline and what is different."""
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -15,6 +15,7 @@ from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import ErrorDetail, InputError, MultiturnError, PipelineError, Place
+from multiturn.files.paths import StrPath
 from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.contract import Stage
@@ -64,14 +65,15 @@ SUITE_KEYS = frozenset((*CASES_KEYS, *MESSAGES_KEYS, "prompts", "turns"))
 
 
 DEFAULT_PIPELINE = "spec"
-_SHIPPED = Path(__file__).parent
+_SHIPPED = os.path.dirname(__file__)
 _MOST_FILES = 20  # that extend each other
 _A_SUITE = "this is a suite, not a pipeline; multiturn convert takes it"
 
 
 def pipeline_names() -> list[str]:
     """Return the names of the pipelines that ship with multiturn."""
-    return sorted(path.stem for path in _SHIPPED.glob("*.yaml"))
+    files = map(os.path.splitext, os.listdir(_SHIPPED))
+    return sorted(name for name, end in files if end == ".yaml")
 
 
 def is_pipeline(path: str) -> bool:
@@ -81,7 +83,7 @@ def is_pipeline(path: str) -> bool:
     if path in pipeline_names():
         return True
     check_path(path)
-    if not Path(path).is_file() or is_json_lines(path):
+    if not os.path.isfile(path) or is_json_lines(path):
         return False
     try:
         data = _read(path)
@@ -96,7 +98,7 @@ def is_pipeline(path: str) -> bool:
     return not keys & SUITE_KEYS and any(is_near)
 
 
-def read_pipeline(source: str | Path, depth: int = 0) -> Pipeline:
+def read_pipeline(source: StrPath, depth: int = 0) -> Pipeline:
     """Return a pipeline by its name, or from a YAML file, which may import modules.
 
     Args:
@@ -107,23 +109,24 @@ def read_pipeline(source: str | Path, depth: int = 0) -> Pipeline:
         PipelineError: the file does not declare a pipeline; with all errors that were found.
         MultiturnError: there is no such pipeline, or its file cannot be read or is not YAML.
     """
-    if not isinstance(source, str | Path):
+    if not isinstance(source, str | os.PathLike):
         raise TypeError(f"load_pipeline takes a name or a path, not {source!r}")
-    names = pipeline_names()
+    names, path = pipeline_names(), os.fspath(source)
     if source in names:
-        path = _SHIPPED / f"{source}.yaml"
-        return _PipelineFile(str(source), path, depth).read(path.read_bytes())
-    check_path(str(source))
-    path = Path(source)
-    if not str(source) or not path.exists():
-        near = errors.nearest(path.name, names)
+        with open(os.path.join(_SHIPPED, f"{path}.yaml"), "rb") as file:
+            return _PipelineFile(path, _SHIPPED, depth).read(file.read())
+    check_path(path)
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        near = errors.nearest(os.path.basename(path), names)
         hint = f'did you mean "{near}"?' if near else f"choose from: {', '.join(names)}, or a file"
-        raise InputError(f"no pipeline {str(source)!r}; {hint}")
+        raise InputError(f"no pipeline {path!r}; {hint}") from None
     if depth > _MOST_FILES:
         what = f"over {_MOST_FILES} pipelines that extend each other"
         raise InputError(f"{what}; end the circle, if they form one")
-    data = _read(str(source))
-    return _PipelineFile(str(source), path.resolve(), depth).read(data)
+    folder = os.path.dirname(os.path.realpath(path))
+    return _PipelineFile(path, folder, depth).read(_read(path))
 
 
 def _read(path: str) -> bytes:
@@ -139,9 +142,9 @@ class _Entry(Step, frozen=True):
 class _PipelineFile:
     """One pipeline file on its way to a Pipeline."""
 
-    def __init__(self, name: str, path: Path, depth: int) -> None:
+    def __init__(self, name: str, folder: str, depth: int) -> None:
         self.name = name
-        self.path = path
+        self.folder = folder  # where its modules may be
         self.depth = depth  # how many files extend each other before it
         self.entries: list[_Entry] = []
         self.errors: list[ErrorDetail] = []
@@ -226,7 +229,7 @@ class _PipelineFile:
             if not isinstance(nodes, dict):
                 where = (options or node).place(self.name)
                 raise InputError("options must be a mapping", where=where)
-            stage = find_stage(name, self.path.parent)
+            stage = find_stage(name, self.folder)
             values = {key: child.value for key, child in nodes.items()}
             return _Entry(stage, values, {"": node, **nodes})
         return _Entry(_stand_in(str(name)), {}, {"": node})
@@ -235,7 +238,7 @@ class _PipelineFile:
         """Return the entries of the pipeline that this one extends."""
         with self.collect(node.place(self.name)):
             is_file = node.value not in pipeline_names()
-            base = Path(self.name).parent / node.value if is_file else node.value
+            base = os.path.join(os.path.dirname(self.name), node.value) if is_file else node.value
             pipeline, here = read_pipeline(base, self.depth + 1), Place(self.name, node.line)
             self.places |= {key: p if is_file else here for key, p in pipeline.places.items()}
             return [_Entry(step.stage, step.options) for step in pipeline.steps]

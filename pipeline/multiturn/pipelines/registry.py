@@ -1,9 +1,9 @@
 """The stages that can be named: those that ship, those of installed packages, and import paths."""
 
+import os
 import sys
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any, cast
 
 import multiturn_stages
@@ -17,8 +17,8 @@ ENTRY_POINTS = "multiturn.stages"
 @cache
 def stage_names() -> tuple[str, ...]:
     """Return the names of the stages that ship with multiturn, in alphabetical order."""
-    folder = Path(multiturn_stages.__path__[0])
-    return tuple(sorted(path.stem for path in folder.glob("[!_]*.py")))
+    files = map(os.path.splitext, os.listdir(multiturn_stages.__path__[0]))
+    return tuple(sorted(name for name, end in files if end == ".py" and name[0] != "_"))
 
 
 def installed_stages() -> dict[str, Any]:
@@ -28,7 +28,7 @@ def installed_stages() -> dict[str, Any]:
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
-def find_stage(name: str, folder: Path = Path()) -> Stage:
+def find_stage(name: str, folder: str = "") -> Stage:
     """Return a stage that ships, or that a package offers, or that is at ``module:function``.
 
     The module is looked for in ``folder`` after Python's own places.
@@ -72,8 +72,8 @@ def pickled_stage(stage: Stage) -> Any:
     is_inside = stage.__module__ == "__main__" or not stage.__qualname__.isidentifier()
     if is_inside or module.__file__ is None:
         return stage
-    folder = Path(module.__file__).absolute().parents[module.__name__.count(".")]
-    return name_of(stage), folder
+    up = [os.pardir] * module.__name__.count(".")
+    return name_of(stage), os.path.abspath(os.path.join(os.path.dirname(module.__file__), *up))
 
 
 def provider_of(fact: str) -> str | None:

@@ -120,7 +120,7 @@ class CustomProvider(InvokedProvider):
 
     def __init__(self, settings: CustomSettings, folder: Path, secrets: Iterable[str] = ()) -> None:
         path = settings.provider
-        found = import_path(path, folder, kind="provider", is_kind=_is_provider)
+        found = import_path(path, str(folder), kind="provider", is_kind=_is_provider)
         if not _is_provider(found):
             what = f"{path!r} is not a provider; a provider is a class with a method invoke"
             raise errors.MultiturnError(what)

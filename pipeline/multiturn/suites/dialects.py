@@ -6,10 +6,8 @@ places, so that errors name the line that somebody wrote.
 
 import re
 from collections.abc import Iterable, Mapping
-from copy import copy
-from typing import NamedTuple
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from multiturn.documents.node import Node, Repeats, list_of, measure, with_keys
 from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
@@ -25,7 +23,7 @@ _BESIDE = ("prompts", *words.DEFAULTS_KEYS, "testData", "vars")
 Template = tuple[Node, str]  # a text of a suite, and what in it is a template
 
 
-class Braces(NamedTuple):
+class Braces(Struct, frozen=True):
     """What braces mean in a suite."""
 
     beside: str = ""  # the key of the suite by which they are templates
@@ -124,7 +122,7 @@ def _check_texts(
 _VARIABLE = r"\s*\{\{-?\s*(?:vars\.)?(\w+)\s*-?\}\}\s*"
 
 
-class Variables(NamedTuple):
+class Variables(Struct, frozen=True):
     """What a suite says of the variables of its cases."""
 
     messages: str = ""  # the name of the one that holds the messages, if one does
@@ -279,8 +277,8 @@ class Dialect:
 
     def inside(self, name: str) -> "Dialect":
         """Return the dialect for the cases in a file that the suite names."""
-        inside = copy(self)
-        inside.name, inside.keys = name, KeyCheck(name)
+        inside = Dialect(name)
+        vars(inside).update({**vars(self), "name": name, "keys": inside.keys})
         return inside
 
     def suite(self, head: Node) -> Node:
@@ -332,7 +330,7 @@ class Dialect:
 
     def is_ours(self, keys: Mapping[str, Node]) -> bool:
         """Return whether a case has only keys of ours, and its suite gives it none of others."""
-        if self._shared or any(self.variables) or self._braces.beside:
+        if self._shared or self.variables != Variables() or self._braces.beside:
             return False
         return keys.keys() <= words.OF_CASES and _REWRITTEN.isdisjoint(keys)
 
@@ -348,7 +346,7 @@ class Dialect:
         self.keys.refuse(node, "case", label=label)
         keys = dict(node.children)
         variable = ""
-        if any(self.variables) or not _OF_PROMPTFOO.isdisjoint(keys):
+        if self.variables != Variables() or not _OF_PROMPTFOO.isdisjoint(keys):
             variable = take_messages(self.variables, keys, self.keys, label)
         files, written = keys.pop("input_files", None), ""
         _check_paths(files, self.name, label)

@@ -4,11 +4,10 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
 
 from multiturn.documents.json_lines import is_json_lines
 from multiturn.errors import InputError, MultiturnError, OutsideRootError, Place, nearest
-from multiturn.files.paths import real_path, root_of
+from multiturn.files.paths import is_below, real_path, root_of
 from multiturn.logs import Notice, warn
 from multiturn.suites.case_files import files_below
 from multiturn.suites.keys import CASES
@@ -93,7 +92,7 @@ def stay_inside(suite: str, root: str | None) -> None:
     """Refuse a link to a suite outside a root, which is that of the link's folder by default."""
     if not os.path.islink(suite):
         return
-    top = Path(real_path(root or root_of(os.path.dirname(suite))))
-    if not Path(real_path(suite)).is_relative_to(top):
-        what = f"it leads outside {str(top)!r}; name the file itself, if that is meant"
+    top = real_path(root or root_of(os.path.dirname(suite)))
+    if not is_below(real_path(suite), top):
+        what = f"it leads outside {top!r}; name the file itself, if that is meant"
         raise OutsideRootError(what, where=suite)

@@ -10,9 +10,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
-
-from fnmatch2 import fnmatchcase2
 
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
@@ -165,6 +162,8 @@ def _fits(name: str, glob: str) -> bool:
     """Return whether a glob of one name matches a name; no wildcard matches the folder above."""
     if name == ".." or not _WILD.search(glob):
         return name == glob
+    from fnmatch2 import fnmatchcase2  # most suites have no wildcards
+
     return bool(fnmatchcase2(name, glob))
 
 
@@ -189,9 +188,9 @@ def patterns_of(node: Node, suite: SuiteKeys, files: Files, name: str) -> tuple[
     if suite.guideline_patterns is not None:
         return _checked(suite.guideline_patterns, node, name)
     for folder in files.folders:
-        path = Path(folder, CONFIG)
+        path = os.path.join(folder, CONFIG)
         if os.path.exists(path):
-            name = path.relative_to(files.root).as_posix()
+            name = os.path.relpath(path, files.root).replace(os.sep, "/")
             text = files.read(files.find(f"/{name}"), MAX_CONFIG)
             for config in read_documents(text, name):
                 patterns = read_as(config, ConfigKeys, where=name).guideline_patterns

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from functools import cache
 from types import NoneType
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from msgspec import Struct, defstruct
 
@@ -178,7 +178,7 @@ def block_forms() -> Mapping[str, type[Struct]]:
     return {place: _form(keys) for place, keys in forms.items()}
 
 
-class Vocabulary(NamedTuple):
+class Vocabulary(Struct, frozen=True):
     """The keys of a mapping."""
 
     ours: frozenset[str]  # those of our own format

@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, NamedTuple
 
 import yaml
+from msgspec import Struct, structs
 
 from multiturn.documents.input import open_rewindable
 from multiturn.documents.json_lines import Lines, is_json_lines, read_json_lines
@@ -18,7 +19,7 @@ from multiturn.suites.plain import PlainCase, plain_line
 MAX_YAML = 2**30  # bytes of a suite, which are in memory while it is read
 
 
-class Document(NamedTuple):
+class Document(Struct, frozen=True):
     """A document of a suite."""
 
     head: Node  # its keys; ``evalcases`` is an empty list if ``cases`` has the cases
@@ -68,7 +69,7 @@ def suite_documents(
             if heads is None and not (document.at_margin and not source.has_keys_after(key)):
                 heads = _heads(source)
             if heads is not None and number < len(heads):
-                document = document._replace(head=heads[number])
+                document = structs.replace(document, head=heads[number])
         yield document
 
 

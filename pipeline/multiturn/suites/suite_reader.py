@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 from msgspec import structs
 
@@ -73,9 +72,9 @@ class SuiteReader:
         self.source = source
         self.name = name or (STDIN if source == "-" else source)
         real = real_path(STDIN if source == "-" else source)
-        folder = Path(real).parent
+        folder = os.path.dirname(real)
         self.texts = Texts() if texts is None else texts
-        self.files = Files(folder, Path(root_of(folder) if root is None else root), self.texts)
+        self.files = Files(folder, root_of(folder) if root is None else root, self.texts)
         self.files.suite = path_in(self.files.root, real)
         self.globs = Globs(self.files.folders[0], self.files.root)
         # In results, it has its path from the root of its project; without a project, its name.
@@ -126,7 +125,7 @@ class SuiteReader:
             own = head.children.get("guideline_patterns")
         self.unused = UnusedPatterns(own, self.name)
         if suite.evalcases is None:
-            name = "stdin" if self.source == "-" else Path(self.source).name
+            name = "stdin" if self.source == "-" else os.path.basename(self.source)
             file_id = utf8(re.sub(r"(?i)(\.eval)?\.(ya?ml|json)$", "", name))
             shared = structs.replace(self.reader.shared(self.suite, patterns), id=file_id)
             yield from self.case(head, "", shared, self.reader, "suite")
@@ -224,10 +223,10 @@ class SuiteReader:
         if path in self.files_read:
             raise InputError(f"the file of cases {path!r} is named twice")
         self.files_read.add(path)
-        root, place = Path(self.files.root), Path(self.files.root, path)
+        root, place = self.files.root, os.path.join(self.files.root, path)
         text = Files(root, root).read(path, MAX_CASES_FILE)  # which is not kept
         name = os.path.relpath(place)
-        files = Files(place.parent, root, self.texts)
+        files = Files(os.path.dirname(place), root, self.texts)
         files.suite = self.files.suite
         reader = CaseReader(files, self.dialect.inside(name))
         inside = structs.replace(shared, file=name, files=files, id=case_id)

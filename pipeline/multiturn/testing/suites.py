@@ -3,7 +3,6 @@
 import glob
 import os
 from collections.abc import Hashable, Iterator
-from pathlib import Path
 from typing import Any, Never
 
 import pytest
@@ -25,7 +24,7 @@ from multiturn.engine.selection import Selection, select
 from multiturn.engine.target import load_target
 from multiturn.errors import MultiturnError
 from multiturn.files.finding import Texts
-from multiturn.files.paths import root_of
+from multiturn.files.paths import StrPath, root_of
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
@@ -59,7 +58,7 @@ class BrokenCase:
 
 def cases(
     *globs: str,
-    root: str | Path | None = None,
+    root: StrPath | None = None,
     guideline_patterns: tuple[str, ...] | None = None,
 ) -> list[Any]:
     """Return the cases of suites, for ``pytest.mark.parametrize``.
@@ -90,7 +89,7 @@ def cases(
     return [param for path in selection.suites for param in _params(path, selection, texts)]
 
 
-def convert(case: Case | BrokenCase, pipeline: str | Path | Pipeline | None = None) -> Conversion:
+def convert(case: Case | BrokenCase, pipeline: StrPath | Pipeline | None = None) -> Conversion:
     """Return what a pipeline makes of a case, to be compared with a ``PromptSnapshot``.
 
     Args:
