@@ -240,6 +240,39 @@ def test_a_file_whose_text_does_not_reach_the_prompt_is_no_cause(tmp_path: Path)
     assert comparison.causes == ("embed_files.header in p.yaml:2",)
 
 
+SIGNING = """\
+from pathlib import Path
+from multiturn import stage
+
+@stage(requires={"turns"})
+def sign_texts(conversion):
+    sign = Path("sign.txt").read_text()
+    return conversion.map_parts(lambda part: type(part)(part.kind, part.text + sign))
+"""
+
+
+def test_what_else_has_changed_is_no_cause_where_a_stage_of_ones_own_may_be_another(
+    tmp_path: Path,
+) -> None:
+    """Blank text is no content: the new message of the suite changes no prompt."""
+    stages = ["resolve_segments", "signing:sign_texts", "consolidate_system", "embed_files"]
+    pipeline = json.dumps({"stages": [*stages, "render_question"]})
+    then = {"evals/a.eval.yaml": TEXT, "signing.py": SIGNING, "p.yaml": pipeline, "sign.txt": "1"}
+    blank = TEXT.replace("content: Hi", "content: [Hi, ' ']")
+    now = {**then, "sign.txt": "2", "evals/a.eval.yaml": blank}
+    (comparison,) = report_of(tmp_path, then, now, pipeline="p.yaml").comparisons
+    assert comparison.causes == (UNKNOWN_CODE,)
+
+
+def test_what_alone_is_different_is_the_cause_and_nothing_is_converted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("multiturn.report.causes.Undoing.digest", None)
+    states = ({"evals/a.eval.yaml": TEXT}, {"evals/a.eval.yaml": TEXT.replace("Hi", "Hello")})
+    (comparison,) = report_of(tmp_path, *states).comparisons
+    assert comparison.causes == ("evals/a.eval.yaml line 1: the messages of 'a'",)
+
+
 def test_changes_that_need_each_other_are_both_causes(tmp_path: Path) -> None:
     """The heading is there only because the new pattern makes the file a guideline."""
     heading = "configure: {consolidate_system: {guidelines_heading: '%s'}}"

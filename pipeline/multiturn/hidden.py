@@ -34,6 +34,8 @@ def others_than(seen: bytes, text: bytes) -> set[str]:
 @lru_cache(8)  # many cases have the same guidelines
 def hidden_in(text: str) -> tuple[int, ...]:
     """Return the first thousand indexes of what nobody sees in a text, and has no use there."""
+    if text.isascii():
+        return ()
     others = others_than(_ASCII, text.encode("utf-8", "surrogatepass"))
     if not re.search(_MAY_HIDE, "".join(others)):
         return ()

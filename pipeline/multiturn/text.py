@@ -38,11 +38,14 @@ UNSEEN = (
 )
 
 
+_pattern = cache(lambda: re.compile(UNSEEN))  # most commands need none
+
+
 def unseen(*texts: str) -> "re.Pattern[str]":
     """Return UNSEEN compiled, with what is hidden in texts beside an emoji or a letter."""
     hidden = set()
     for text, at in ((each, at) for each in texts for at in hidden_in(each)):
-        if not re.compile(UNSEEN).match(text, at):
+        if not _pattern().match(text, at):
             hidden.add(f"(?<=[{text[at - 1]}]){text[at]}")
     return re.compile("|".join([UNSEEN, *sorted(hidden)]))
 
@@ -57,7 +60,7 @@ def may_have_unseen(text: bytes) -> bool:
     """
     # Spaces keep the characters apart: next to each other, some would count as one visible sign.
     apart = " ".join(others_than(_SEEN_ASCII, text))
-    return bool(apart) and unseen().search(apart) is not None
+    return bool(apart) and _pattern().search(apart) is not None
 
 
 def utf8(text: str) -> str:

@@ -188,7 +188,8 @@ def show_progress(cases: Iterable[_T], *, prints: bool) -> Iterator[_T]:
     with closing(Progress(lambda: None, hidden=is_mixed)) as progress:
         for count, case in enumerate(cases, 1):
             yield case
-            progress.update(count, number_of(count, "case"))
+            if not progress.hidden:
+                progress.update(count, number_of(count, "case"))
 
 
 def estimated_cases(selection: "Selection") -> int | None:

@@ -1,5 +1,6 @@
 """The suites as they were at a Git revision, without touching the work tree."""
 
+import copyreg
 import os
 import pickle
 import signal
@@ -36,11 +37,7 @@ _NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
 class SmallPickler(pickle.Pickler):
     """Pickles for our own processes, which need no bytes of media: it leaves them out."""
 
-    def reducer_override(self, value: Any) -> Any:
-        """Return how media are pickled; all else is pickled as usual."""
-        if type(value) is Media:
-            return Media, structs.astuple(value)
-        return NotImplemented
+    dispatch_table = copyreg.dispatch_table | {Media: lambda it: (Media, structs.astuple(it))}
 
 
 def commit_of(revision: str) -> str:

@@ -24,7 +24,7 @@ from multiturn.model.conversion import Conversion
 from multiturn.model.turns import without_lines
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.registry import find_stage
-from multiturn.pipelines.step import Step
+from multiturn.pipelines.step import SHIPPED, Step
 from multiturn.providers.base import TargetProvider
 from multiturn.report.sides import CaseSummary, SidePipeline, SideStage, digest_of, spans_shown
 from multiturn.snapshots.attached_files import change_in_words
@@ -67,6 +67,8 @@ class Undoing:
         self._pipeline, self._provider = pipeline, provider
         self.target = "" if provider is None else provider.name
         self._pipelines: dict[tuple[str, ...], Pipeline | None] = {(): pipeline}
+        # Whether the code of all stages is the same as before: each ships.
+        self._is_known = all(step.stage.__module__.startswith(SHIPPED) for step in pipeline.steps)
         self._texts = Texts()  # of the attached files as they are on disk
         self._finders: dict[tuple[str, ...], Files] = {}  # of these, by root, folder and suite
         self.changes = [
@@ -84,8 +86,8 @@ class Undoing:
             yield Cause(f"{entry.suite}: it could not be converted before")
             return
         found: list[Cause] = []
-        if _messages(new) == _messages(old):
-            sides = [side.files.keys() - {side.case.settings.schema_path} for side in (new, old)]
+        sides = [side.files.keys() - {side.case.settings.schema_path} for side in (new, old)]
+        if sides[0] != sides[1] and _messages(new) == _messages(old):
             found += (Cause(f"{path} is found now") for path in sorted(sides[0] - sides[1]))
             found += (Cause(f"{path} is no longer found") for path in sorted(sides[1] - sides[0]))
         possible = list(_of_suite(entry, new, old))
@@ -93,8 +95,12 @@ class Undoing:
             now, then = ((each.messages, each.input_files) for each in (new, old))
             if new.sent.parameters != old.sent.parameters or now == then:
                 possible.append(Cause(f"settings of the target {self.target}"))
+        possible += self.changes
+        if len(possible) == 1 and not found and self._is_known:
+            yield from possible  # nothing else can have changed the prompt
+            return
         groups = causes_with_effect(
-            [*possible, *self.changes],
+            possible,
             lambda undone: self.digest(new, old, undone),
             entry.digest,
             was.digest,

@@ -85,6 +85,7 @@ class _Lines:
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}  # of strings
+        self.escaped: list[str] = []  # those that have what nobody sees
         self.lines: list[bytes] = []
 
     def write(self, value: Any) -> None:
@@ -93,14 +94,17 @@ class _Lines:
 
     def number(self, text: str) -> int:
         """Return the number of a string, which is written when it is first asked for."""
-        if text not in self.numbers:
-            self.numbers[text] = len(self.numbers)
+        number = self.numbers.get(text)
+        if number is None:
+            number = self.numbers[text] = len(self.numbers)
             self.write(text)
-        return self.numbers[text]
+            if b"\\u" in self.lines[-1]:
+                self.escaped.append(text)
+        return number
 
     def ended(self, head: dict[str, Any]) -> str:
         """Add the last line, and return all lines in base 64."""
-        self.write({"unseen": unseen(*self.numbers).pattern, **head})
+        self.write({"unseen": unseen(*self.escaped).pattern, **head})
         return base64.b64encode(zlib.compress(b"".join(self.lines), _LEVEL)).decode()
 
 

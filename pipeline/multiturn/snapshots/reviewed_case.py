@@ -29,7 +29,7 @@ from multiturn.snapshots.privilege import Promotion, promotions_of
 HI = ProviderRequest(question="Hi", chat_prompt=(ChatMessage("user", "Hi"),), system="")
 
 
-class SentPrompt(Struct, frozen=True, kw_only=True):
+class SentPrompt(Struct, frozen=True):
     """What a target is sent of a case."""
 
     messages: tuple[Message, ...]  # as the target gets them
@@ -39,7 +39,7 @@ class SentPrompt(Struct, frozen=True, kw_only=True):
     is_as_given: bool  # they are the messages before repairs, ids included, or the transcript
 
 
-class ReviewedCase(Struct, frozen=True, kw_only=True):
+class ReviewedCase(Struct, frozen=True):
     """A converted case, as a review shows it; it pickles."""
 
     suite: str  # its path in the root
@@ -47,8 +47,6 @@ class ReviewedCase(Struct, frozen=True, kw_only=True):
     root: str  # the folder that paths of files are relative to; empty without files
     messages: tuple[Message, ...]  # of the chat prompt, or what is sent in its place
     chat: tuple[Message, ...] | None  # those of the chat prompt; None where the pipeline gives none
-    tools: tuple[Message, ...] = ()  # the definitions of tools, each as a text
-    tool_data: tuple[Tool, ...] = ()  # the same as data
     settings: RequestSettings
     input_files: tuple[InputFile, ...]
     question: Spans
@@ -57,6 +55,8 @@ class ReviewedCase(Struct, frozen=True, kw_only=True):
     files: Mapping[str, Attached]
     promoted: frozenset[Promotion]  # the files that reach a system message
     shown: frozenset[str]  # keys of the suite's texts that are in no message, but in the prompt
+    tools: tuple[Message, ...] = ()  # the definitions of tools, each as a text
+    tool_data: tuple[Tool, ...] = ()  # the same as data
     sent: SentPrompt | None = None  # to the target that is asked for; None without one
 
     @property

@@ -5,7 +5,8 @@ import re
 from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+
+from msgspec import Struct
 
 _MOST = 10_000_000  # pairs of lines to compare; beyond, all lines count as different
 _CONTEXT = 3  # lines of context around a change
@@ -15,7 +16,7 @@ _ATTACHED = re.compile(r"^- path: (.+), resolved_path: (.+), guideline: ", re.MU
 _MARKER = re.compile(r"^([+-]  )\[\w+\]: ")  # of a turn in the question
 
 
-class _Stretch(NamedTuple):
+class _Stretch(Struct, gc=False):
     """Adjacent lines that have changed, with their context, as lines of a diff."""
 
     old: int  # how many lines of the old text are above it
@@ -121,8 +122,8 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
     """
     stretches = list(_stretches(_lines(old), _lines(new)))
     keys = [(stretch.heading, _compared(stretch.changed)) for stretch in stretches]
-    named = {name for text in (old, new) for pair in _ATTACHED.findall(text) for name in pair}
-    if but_for_paths and named:
+    attaching = [text for text in (old, new) if but_for_paths and "- path: " in text]
+    if named := {name for text in attaching for pair in _ATTACHED.findall(text) for name in pair}:
         longest = "|".join(re.escape(name) for name in sorted(named, key=len, reverse=True))
         names = re.compile(rf"(?<![\w/.-])(?:{longest})(?!\w)")
         keys = [(heading, _without_names(lines, names)) for heading, lines in keys]
