@@ -64,10 +64,6 @@ class BatchState:
     """The state file of a run in batches: lines of JSON, the first of which is a target.
 
     Of several lines about a part or a target, the last one is valid.
-
-    Raises:
-        MultiturnError: the file is not a state file.
-        OSError: it cannot be read.
     """
 
     def __init__(self, output: str) -> None:
@@ -175,11 +171,9 @@ class BatchState:
                 yield record
 
     def waiting(self) -> tuple[dict[tuple[str, str], str], dict[bytes, str]]:
-        """Return what waits for an answer.
+        """Return the part's token of each request that waits, and the last digest of each case.
 
-        Returns:
-            The token of the part that has each request, by its target's name and its id; and the
-            digest of the last request of each case, by the case's key.
+        The keys are the target's name and the request's id, and the key of the case.
         """
         tokens, latest = {}, {}
         for record in self.asked(*self.under_way):
@@ -198,12 +192,7 @@ class BatchState:
 def check_batches(
     providers: Iterable[TargetProvider], path: str, *, batch: bool, resume: bool
 ) -> None:
-    """Make sure that no request is sent twice, before anything is read.
-
-    Raises:
-        MultiturnError: a provider has no batches, or one is under way that this run would not
-            continue.
-    """
+    """Refuse providers without batches, and a run that would not continue one under way."""
     for provider in providers if batch else ():
         batches_of(provider)
     if BatchState(path).under_way and not (batch and resume):
@@ -218,17 +207,7 @@ _CREATIONS = 3  # attempts to create a batch that is not found afterwards
 
 
 class Batches:
-    """The batches of a results file; a context manager.
-
-    Args:
-        providers: of the targets.
-        output: path of the results file.
-        poll: seconds between two checks of the status.
-        say: called with messages for the user.
-
-    Raises:
-        MultiturnError: a provider has no batches, or another target's are under way.
-    """
+    """The batches of a results file; a context manager. Arguments are as for ``run_batches``."""
 
     def __init__(
         self, providers: Iterable[Any], output: str, *, poll: float, say: Callable[[str], object]
@@ -260,10 +239,8 @@ class Batches:
         """Return what a method of the API returns.
 
         No event loop stays open between two calls: an iterator over results may be kept until the
-        program ends, when none could be closed any more.
-
-        Raises:
-            ProviderError: it fails; every method below may raise it.
+        program ends, when none could be closed any more. If it fails, it raises a ProviderError, as
+        every method below may do.
         """
 
         async def call() -> _T:
@@ -388,13 +365,11 @@ def run_batches(
         pipeline: as for ``run``.
         provider: of a target, or a list of them; each must have a Batch API.
         results: path of the file to append each result to, before it is yielded.
-        wait: whether to wait until all batches have ended; else they are only sent, and the results
-            of those that have ended are yielded.
+        wait: whether to wait until all batches have ended; else only those that have ended yield.
         poll: seconds between two checks of the status.
         say: called with messages about the batches, such as their ids and states.
-        options: as for ``run``. ``resume`` also continues the batches that are under way for the
-            file. ``max_cost`` and ``max_tokens`` limit the input and the most output together,
-            because nobody can stop a batch.
+        options: as for ``run``. ``resume`` also continues the batches under way for the file;
+            ``max_cost`` and ``max_tokens`` limit the input and the most output together.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -417,13 +392,7 @@ def run_batches(
 
 
 class BatchRun(Batches):
-    """The batches of a run that is open; ``poll`` and ``say`` are as for ``Batches``.
-
-    A dry run makes parts, and sends and records nothing.
-
-    Attributes:
-        parts: those that were made.
-    """
+    """The batches of a run that is open; a dry run makes parts, and sends and records nothing."""
 
     def __init__(self, run: Run, *, poll: float, say: Callable[[str], object]) -> None:
         if run.path is None:
@@ -448,9 +417,6 @@ class BatchRun(Batches):
         """Yield each case with its result, which is then in the file; None after each status.
 
         A case that is not sent is yielded, too, but not one that is already under way.
-
-        Args:
-            wait: whether to wait until all batches have ended.
         """
         if not self.state.under_way:
             self.run.check_budget()

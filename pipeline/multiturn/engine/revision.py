@@ -44,11 +44,7 @@ class SmallPickler(pickle.Pickler):
 
 
 def commit_of(revision: str) -> str:
-    """Return the commit that a revision names, as ``git rev-parse`` takes it.
-
-    Raises:
-        MultiturnError: there is no git, no repository or no such revision.
-    """
+    """Return the commit that a revision names, as ``git rev-parse`` takes it."""
     is_shallow = git("rev-parse", "--is-shallow-repository") == "true"
     why = "; a shallow clone has the latest ones only" * is_shallow
     return git(
@@ -60,8 +56,7 @@ def commit_of(revision: str) -> str:
 def git(*arguments: str, otherwise: str = "", **environment: str) -> str:
     """Return what Git prints in the current folder, whatever variables of Git's are set.
 
-    Raises:
-        MultiturnError: there is no Git, or it fails: in the words of ``otherwise``, or its own.
+    If it fails, the error has the words of ``otherwise``, or Git's own.
     """
     # GIT_DIR, GIT_WORK_TREE and others would make it another repository, or other files.
     own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
@@ -167,13 +162,9 @@ def reading_at(
         commit: from ``commit_of``.
         read: a function at the top level of a module, called in the other process; what it yields
             is pickled.
-        selection: of suites in the repository that the current folder is in.
+        selection: of suites in the repository that the current folder is in; others are an error.
         pipeline: a name, or a file.
         is_default: the command line does not name it, so the defaults of the commit decide.
-
-    Raises:
-        MultiturnError: a suite is not a file, or it or the root is outside the repository. The
-            iterator raises it if the pipeline could not be loaded as it was.
     """
     if "-" in selection.named:
         raise MultiturnError(f"{option('against')} compares files, and - is not a file")
