@@ -56,8 +56,7 @@ def convert_bag(
 
     Raises:
         TypeError: there is no suite.
-        MultiturnError: there is no such suite or pipeline; or, when the bag is computed, the first
-            error.
+        MultiturnError: there is no such suite or pipeline; or, in computing, the first error.
     """
     patterns = tuple(guideline_patterns) or None
     named = None if urls is None else (urls,) if isinstance(urls, str | Path) else tuple(urls)
@@ -90,8 +89,8 @@ def convert_on_cluster(
 ) -> Iterator[converting.RenderedCase]:
     """Convert suites on a cluster, into one file a slice, and yield the errors.
 
-    The folder must be empty. It gets ``part-00000.jsonl`` and so on, and, when all parts are
-    there, ``_SUCCESS``; after an error only if the selection is not strict.
+    The folder gets ``part-00000.jsonl`` and so on, and, when all parts are there, ``_SUCCESS``;
+    after an error only if the selection is not strict.
     """
     folder = os.path.abspath(folder)
     os.makedirs(folder, exist_ok=True)

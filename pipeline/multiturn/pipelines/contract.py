@@ -64,16 +64,15 @@ def stage(
 ) -> Callable[[_S], _S]:
     """Declare a function to be a stage; the function itself stays as it is.
 
-    A stage takes a Conversion and keyword-only options, and returns a new Conversion. An error in
-    what is declared is raised where the stage is used, so that it spoils no other stage.
+    A stage takes a Conversion and keyword-only options, and returns a new Conversion. A fact of
+    your own has a dot, such as ``house.redacted``. An error in the facts is raised where the stage
+    is used, so that it spoils no other stage.
 
     Args:
         wrong: whatever has no name, which is an error, as where parentheses were forgotten.
         requires: facts that must be true before it runs.
         provides: facts that are true once it has run.
         consumes: facts that are true before it runs, and no longer after it.
-
-    A fact of your own has a dot, such as ``house.redacted``; it is checked like the others.
 
     Raises:
         TypeError: the facts have no names.

@@ -130,12 +130,10 @@ class PromptSnapshot(SingleFileSnapshotExtension):
     """A syrupy extension that stores a Conversion where ``multiturn snapshot`` does.
 
     The folder is the project's ``snapshots``, else ``snapshots`` in pytest's root; for another,
-    derive a class whose ``snapshot_dirname`` says which folder of that root.
-    As the command does, it keeps the digests of the files that snapshots name in ``files.lock``;
-    with ``inline_snapshots`` in the project's defaults, snapshots repeat the texts instead, and
-    with ``snapshot_target`` they record what that target is sent, too.
-    Only snapshots of suites that ``cases`` has loaded can be unused, and only where each case of
-    the suite has an id.
+    derive a class whose ``snapshot_dirname`` says which folder of that root. As the command does,
+    it keeps the digests of files in ``files.lock``, or their texts with ``inline_snapshots``, and
+    with ``snapshot_target`` what that target is sent. Only snapshots of suites that ``cases`` has
+    loaded can be unused, and only where each case of the suite has an id.
     """
 
     snapshot_dirname = ""
