@@ -49,8 +49,7 @@ def convert_bag(
             default those of the project's ``multiturn.toml`` or ``pyproject.toml``.
         pipeline: a name, a file, or a pipeline; by default the project's, else ``spec``. Its stages
             must be importable on the workers.
-        root: attached files are read inside it only; by default the project's, else each suite's
-            own.
+        root: attached files are read inside it; by default the project's, else each suite's own.
         guideline_patterns: used instead of those of the suites, if there are any.
         partition_size: bytes of a JSON Lines suite that are one partition.
 

@@ -61,10 +61,7 @@ _decode = msgspec.json.Decoder(_Record).decode
 
 
 class BatchState:
-    """The state file of a run in batches: lines of JSON, the first of which is a target.
-
-    Of several lines about a part or a target, the last one is valid.
-    """
+    """The state file of a run in batches: lines of JSON, of which a later one about a part wins."""
 
     def __init__(self, output: str) -> None:
         self.path = state_path(output)
@@ -78,10 +75,7 @@ class BatchState:
 
     @contextmanager
     def alone(self, say: Callable[[str], object]) -> Iterator[None]:
-        """Wait until no other process is in such a block, and note what others have written.
-
-        It is for whoever creates batches, cancels them or removes the file.
-        """
+        """Wait until no other process creates or cancels batches; note what others have written."""
 
         def wait(file: BinaryIO) -> None:
             try:
@@ -112,10 +106,7 @@ class BatchState:
             self._note(record)
 
     def _records(self, start: int = 0) -> Iterator[tuple[int, _Record]]:
-        """Yield where each line ends, from so many bytes on, and what it says.
-
-        A line that was cut short is left out: nothing has relied on it.
-        """
+        """Yield where each line from ``start`` on ends, and what it says; skip one cut short."""
         if self._file is not None:
             self._file.flush()
         with suppress(FileNotFoundError), open_regular(self.path, self.path) as file:
@@ -171,10 +162,7 @@ class BatchState:
                 yield record
 
     def waiting(self) -> tuple[dict[tuple[str, str], str], dict[bytes, str]]:
-        """Return the part's token of each request that waits, and the last digest of each case.
-
-        The keys are the target's name and the request's id, and the key of the case.
-        """
+        """Return the part of each request that waits, by target and id, and each case's digest."""
         tokens, latest = {}, {}
         for record in self.asked(*self.under_way):
             part = self.parts[record.part]
@@ -239,8 +227,7 @@ class Batches:
         """Return what a method of the API returns.
 
         No event loop stays open between two calls: an iterator over results may be kept until the
-        program ends, when none could be closed any more. If it fails, it raises a ProviderError, as
-        every method below may do.
+        program ends, when none could be closed any more.
         """
 
         async def call() -> _T:
@@ -433,10 +420,7 @@ class BatchRun(Batches):
         yield from self._collect(wait)
 
     def submit(self, cases: Iterable[RunCase]) -> Iterator[RunCase]:
-        """Send the requests of the cases in parts; yield the cases that are not sent.
-
-        Cases with the same request share one.
-        """
+        """Send the requests of the cases in parts, equal ones once; yield the cases not sent."""
         tokens, latest = self._waiting
         parts = {name: BatchPart(secrets.token_hex(16), target=name) for name in self.apis}
         with ExitStack() as ending:
@@ -500,10 +484,7 @@ class BatchRun(Batches):
         file.truncate()
 
     def _collect(self, wait: bool) -> Iterator[RunCase | None]:
-        """Yield the cases of batches that have ended, with their results.
-
-        An error of one batch is raised once the others have ended.
-        """
+        """Yield the cases of ended batches with their results; an error of one is raised last."""
         parts = self.state.under_way
         refused = []
         while parts:

@@ -80,10 +80,7 @@ def convert_case(case: Case, pipeline: Convert, *, strict: bool) -> Conversion:
 
 
 def with_files(conversion: Conversion) -> Conversion:
-    """Return a conversion with the files that its case attaches, as the default pipeline has them.
-
-    Most cases attach none, and stay as they are.
-    """
+    """Return a conversion with the files of its case, as the default pipeline has them."""
     if conversion.case.sent is not None:
         return _pipeline()(conversion)
     for message in conversion.case.input_messages:

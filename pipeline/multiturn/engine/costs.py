@@ -235,23 +235,16 @@ class Budget:
     A request counts with its estimated input once it is sent, and with what the vendor counts once
     there is an answer; one that fails is free. So a run exceeds a limit only by the output of the
     requests that are under way, and by what the estimate is off.
-
-    Args:
-        price: of the target's tokens; None if that is not known.
-        most_cost: in dollars; None for no limit.
-        most_tokens: input and output together; None for no limit.
-        batch: whether the requests are sent in batches, which nothing can stop once they are sent.
-        where: which target it is, for errors; empty for the only one.
     """
 
     def __init__(
         self,
         price: Price | None,
         *,
-        most_cost: float | None = None,
-        most_tokens: int | None = None,
-        batch: bool = False,
-        where: str = "",
+        most_cost: float | None = None,  # in dollars
+        most_tokens: int | None = None,  # input and output together
+        batch: bool = False,  # requests go in batches, which nothing can stop
+        where: str = "",  # which target it is, for errors; empty for the only one
     ) -> None:
         self.price, self.batch = price, batch
         self._refused = partial(MultiturnError, where=where)

@@ -28,9 +28,7 @@ from multiturn.traces.given import case_of
 
 
 def expected_turns(expected: Any) -> list[Turn]:
-    """Return the messages that a suite expects, with calls in the form of any tool.
-
-    Of several texts, it is the first.
+    """Return the messages that a suite expects, or its first text; calls have any tool's form.
 
     >>> [call] = [{"id": "c1", "function": {"name": "now", "arguments": "{}"}}]
     >>> [turn] = expected_turns({"role": "assistant", "content": None, "tool_calls": [call]})

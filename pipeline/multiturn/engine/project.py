@@ -265,10 +265,7 @@ def _cases(
 
 
 class PromptLimit:
-    """Finds prompts with more tokens than ``max_prompt_tokens`` allows.
-
-    The tokenizer of the provider counts them; without one, they are estimated.
-    """
+    """Finds prompts over ``max_prompt_tokens``; without a provider, tokens are estimated."""
 
     def __init__(self, provider: "TargetProvider | None") -> None:
         self._most = find_defaults()[0].max_prompt_tokens

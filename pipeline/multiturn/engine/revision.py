@@ -156,15 +156,11 @@ def reading_at(
     Suites, attached files, the pipeline's file and the stages beside it are those of the commit.
     It is written into a temporary folder, without submodules, and converted by a process of its
     own, which imports the stages that it finds there. A suite that was not there then has no
-    cases; in place of a pipeline's file that was not, the defaults of the commit decide.
+    cases. In place of a pipeline's file that was not there then, or that the command line does not
+    name (``is_default``), the defaults of the commit decide.
 
-    Args:
-        commit: from ``commit_of``.
-        read: a function at the top level of a module, called in the other process; what it yields
-            is pickled.
-        selection: of suites in the repository that the current folder is in; others are an error.
-        pipeline: a name, or a file.
-        is_default: the command line does not name it, so the defaults of the commit decide.
+    Suites must be in the repository of the current folder. The other process calls ``read``, which
+    is at the top level of a module, and pickles what it yields.
     """
     if "-" in selection.named:
         raise MultiturnError(f"{option('against')} compares files, and - is not a file")
@@ -265,10 +261,7 @@ def run_child(folder: str) -> None:
 
 
 def _pipeline_then(job: _Job, now: str) -> tuple[str, str]:
-    """Return the path or name of the pipeline as it was, and its name for messages.
-
-    The folder ``now`` is the one that it is named in.
-    """
+    """Return the pipeline as it was, named as in the folder ``now``, and its name for messages."""
 
     def place(name: str) -> str:
         if name in pipeline_names():

@@ -315,11 +315,7 @@ class Queue:
         return set() if self._next is None or self._next.done() else {self._next}
 
     def next(self) -> RunCase | None:
-        """Return the next case; None if another one was read, or all wait for an answer.
-
-        Raises:
-            StopIteration: there are no more; or StopAsyncIteration.
-        """
+        """Return the next case, or None to ask again; at the end, raise what ended the cases."""
         lanes = self.lanes.values()
         for lane in lanes:
             if (case := lane.next()) is not None:
@@ -766,10 +762,7 @@ def estimate(
 
 
 def answers(run: Run, *, concurrency: int, order: Order) -> AsyncGenerator[RunCase, None]:
-    """Send the cases of a run that is open; yield each with its result, which is then in the file.
-
-    A case that is not sent is yielded, too. Errors are those of ``run``.
-    """
+    """Send the cases of an open run; yield each, also those not sent, once its result is kept."""
     run.check_budget()
     targets = run.targets.items()
     order = "suite" if run.is_arriving else order

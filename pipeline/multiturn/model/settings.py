@@ -165,10 +165,7 @@ _FORMS = "write text, json, {schema: FILE} or {schema: {type: object, …}}"
 
 
 def settled(keys: _Keys, node: Node, files: Files, name: str, label: str) -> _Keys:
-    """Return settings of a file with the values that requests have.
-
-    Errors call the document ``name``, and have the ``label`` before the name of a setting.
-    """
+    """Return a file's settings as requests have them; ``name`` and ``label`` are for errors."""
     said: dict[str, Any] = {}
     if isinstance(keys.tool_choice, ChosenKeys):
         said["tool_choice"] = {"name": keys.tool_choice.name}

@@ -69,8 +69,7 @@ def cases(
 
     Args:
         globs: which suites; ``**`` stands for any number of folders. Relative to the root, where
-            one is given, else to the current folder. By default the suites of the project's
-            ``multiturn.toml`` or ``pyproject.toml``.
+            one is given, else to the current folder. By default the project's suites.
         root: attached files are read inside it only; by default the project's, else the nearest
             folder above each suite that holds ``.git``, else the suite's own.
         guideline_patterns: used instead of those of the suites.
@@ -95,8 +94,7 @@ def convert(case: Case | BrokenCase, pipeline: str | Path | Pipeline | None = No
 
     Args:
         case: one of ``cases``.
-        pipeline: a name, a file, or a pipeline; by default that of the project's
-            ``multiturn.toml`` or ``pyproject.toml``, else ``spec``.
+        pipeline: a name, a file, or a pipeline; by default the project's, else ``spec``.
 
     Raises:
         pytest.fail.Exception: the case cannot be loaded or converted, or the pipeline not loaded.
