@@ -191,7 +191,7 @@ class Estimate:
         tokens = case.tokens
         if tokens is None or case.action != "send":
             return
-        if self.prefixes is not None and case.wire is not None:
+        if self.prefixes is not None:
             self.prefixes.add(self.prefixes.text(case.wire))
         self.cases += 1
         self.input += tokens.count

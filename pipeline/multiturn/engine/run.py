@@ -245,8 +245,7 @@ class Lane:
         self.size = 0  # bytes of their requests
         self.free = concurrency  # how many more can be sent before an answer arrives
         self._prefixes = costs.SharedPrefixes(provider, estimates=True)
-        self._has_cache = False if order == "suite" else provider.has_cache
-        self.is_ordering = self._has_cache is None  # also reads ahead while none can be sent
+        self.has_cache = False if order == "suite" else provider.has_cache  # None: not known
         self._is_blocked = False  # whether all of them wait for requests under way
         self._under_way: list[str] = []  # texts of these requests, in alphabetical order
 
@@ -263,7 +262,7 @@ class Lane:
 
     def add(self, case: RunCase) -> RunCase | None:
         """Add a case, when ``next`` has none; return it if it can be sent now."""
-        text = "" if self._has_cache is False else self._prefixes.text(case.wire)
+        text = "" if self.has_cache is False else self._prefixes.text(case.wire)
         if self.free and not self._must_wait(text):
             return self._sent(text, case)
         insort(self.ahead, (text, case), key=itemgetter(0))
@@ -274,7 +273,7 @@ class Lane:
         """Let the cases be sent that share a prefix with this one."""
         self._is_blocked = False
         self.free += 1
-        if self._has_cache:
+        if self.has_cache:
             text = self._prefixes.text(case.wire)
             del self._under_way[bisect_left(self._under_way, text)]
             self._prefixes.add(text)
@@ -288,7 +287,7 @@ class Lane:
 
     def _sent(self, text: str, case: RunCase) -> RunCase:
         self.free -= 1
-        if self._has_cache:
+        if self.has_cache:
             insort(self._under_way, text)
         return case
 
@@ -322,7 +321,7 @@ class Queue:
                 return case
         ahead = sum(len(lane.ahead) for lane in lanes)
         is_full = ahead >= WINDOW or sum(lane.size for lane in lanes) > WINDOW_BYTES
-        is_needed = any(lane.free or lane.is_ordering for lane in lanes)
+        is_needed = any(lane.free or lane.has_cache is None for lane in lanes)
         if self._end is None and is_needed and not is_full:
             return self._read()
         if not lanes or (self._end is not None and not ahead):

@@ -89,9 +89,7 @@ class Selection(Struct, frozen=True):
     def _matching(self, known: Collection[str]) -> Iterator[str]:
         """Yield each selected id, or glob of ids, that one of the known ids has."""
         for selected in self.case_ids:
-            is_glob = any(char in selected for char in "*?[")
-            matches = is_glob and any(fnmatchcase(each, selected) for each in known)
-            if matches or selected in known:
+            if selected in known or any(fnmatchcase(each, selected) for each in known):
                 yield selected
 
     def check_ids(self, seen: Iterable[str]) -> None:

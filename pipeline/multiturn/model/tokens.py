@@ -46,15 +46,13 @@ for _bytes, _weight in _KINDS:
 
 @cache
 def _published(encoding: str) -> Any:
-    """Return a tokenizer whose tables the package has; None if that is not installed."""
-    package = importlib.util.find_spec(PACKAGE)
+    """Return a tokenizer whose tables the package has; None without a name, or the package."""
+    package = importlib.util.find_spec(PACKAGE) if encoding else None
     if package is None:
         return None
     # Not through the package's own __init__, which makes each table again, as dicts of Python:
     # that takes a second and 70 MB.
-    spec = PathFinder.find_spec("_bindings", package.submodule_search_locations)
-    assert spec is not None  # noqa: S101 - the package is nothing without it
-    assert spec.loader is not None  # noqa: S101
+    spec: Any = PathFinder.find_spec("_bindings", package.submodule_search_locations)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.tokenizer_for_encoding(encoding)
@@ -78,7 +76,7 @@ class Tokenizer(Struct, frozen=True):
     @property
     def is_exact(self) -> bool:
         """Whether ``count`` is what the model's tokenizer gives, not an estimate."""
-        return bool(self.encoding) and _published(self.encoding) is not None
+        return _published(self.encoding) is not None
 
     def count(self, text: str) -> int:
         """Return how many tokens a text has; see ``is_exact``.
@@ -86,7 +84,7 @@ class Tokenizer(Struct, frozen=True):
         >>> Tokenizer().count("What is the capital of France?")
         6
         """
-        published = _published(self.encoding) if self.encoding else None
+        published = _published(self.encoding)
         if published is None:
             return self.estimate(text)
         return int(published.count(text.encode("utf-8", "replace").decode()))

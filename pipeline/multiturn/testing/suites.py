@@ -106,8 +106,7 @@ def convert(case: Case | BrokenCase, pipeline: str | Path | Pipeline | None = No
             pipeline = load_pipeline(pipeline)
         return pipeline(Conversion(case))
     except MultiturnError as error:
-        message = visible(str(error))
-    pytest.fail(message, pytrace=False)
+        pytest.fail(visible(str(error)), pytrace=False)
 
 
 @pytest.fixture
