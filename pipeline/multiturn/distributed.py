@@ -49,7 +49,8 @@ def convert_bag(
             default those of the project's ``multiturn.toml`` or ``pyproject.toml``.
         pipeline: a name, a file, or a pipeline; by default the project's, else ``spec``. Its stages
             must be importable on the workers.
-        root: attached files are read inside it; by default the project's, else each suite's own.
+        root: attached files are read inside it only; by default the project's, else each suite's
+            own.
         guideline_patterns: used instead of those of the suites, if there are any.
         partition_size: bytes of a JSON Lines suite that are one partition.
 
@@ -88,8 +89,8 @@ def convert_on_cluster(
 ) -> Iterator[converting.RenderedCase]:
     """Convert suites on a cluster, into one file a slice, and yield the errors.
 
-    The folder gets ``part-00000.jsonl`` and so on, and, when all parts are there, ``_SUCCESS``;
-    after an error only if the selection is not strict.
+    The folder, which must be empty, gets ``part-00000.jsonl`` and so on, and at the end
+    ``_SUCCESS``; after an error only if the selection is not strict.
     """
     folder = os.path.abspath(folder)
     os.makedirs(folder, exist_ok=True)

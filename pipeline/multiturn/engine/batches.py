@@ -352,7 +352,8 @@ def run_batches(
         pipeline: as for ``run``.
         provider: of a target, or a list of them; each must have a Batch API.
         results: path of the file to append each result to, before it is yielded.
-        wait: whether to wait until all batches have ended; else only those that have ended yield.
+        wait: whether to wait until all batches have ended; else they are only sent, and the results
+            of those that have ended are yielded.
         poll: seconds between two checks of the status.
         say: called with messages about the batches, such as their ids and states.
         options: as for ``run``. ``resume`` also continues the batches under way for the file;

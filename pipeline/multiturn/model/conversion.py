@@ -494,7 +494,7 @@ Droppable = Turn | Part | Call | Tool
 
 
 def _without(conversion: Conversion, items: Iterable[Droppable]) -> Conversion:
-    """Return a conversion without some items, and without turns of which only calls were left."""
+    """Return a conversion without some items, nor turns that had calls and have nothing left."""
     gone = set(map(id, items))
 
     def left(parts: Parts) -> Parts:

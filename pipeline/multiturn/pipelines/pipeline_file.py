@@ -97,7 +97,7 @@ def is_pipeline(path: str) -> bool:
 
 
 def read_pipeline(source: str | Path, depth: int = 0) -> Pipeline:
-    """Return a pipeline by its name, or from a YAML file; errors are as for ``load_pipeline``."""
+    """Return a pipeline by its name, or from a YAML file, which may import modules."""
     if not isinstance(source, str | Path):
         raise TypeError(f"load_pipeline takes a name or a path, not {source!r}")
     names = pipeline_names()

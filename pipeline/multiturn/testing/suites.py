@@ -128,9 +128,9 @@ class PromptSnapshot(SingleFileSnapshotExtension):
 
     The folder is the project's ``snapshots``, else ``snapshots`` in pytest's root; for another,
     derive a class whose ``snapshot_dirname`` says which folder of that root. As the command does,
-    it keeps the digests of files in ``files.lock``, or their texts with ``inline_snapshots``, and
-    with ``snapshot_target`` what that target is sent. Only snapshots of suites that ``cases`` has
-    loaded can be unused, and only where each case of the suite has an id.
+    it keeps the digests of files in ``files.lock``, or with ``inline_snapshots`` their texts in
+    snapshots, and with ``snapshot_target`` what that target is sent. Only snapshots of suites that
+    ``cases`` has loaded can be unused, and only where each case of the suite has an id.
     """
 
     snapshot_dirname = ""
