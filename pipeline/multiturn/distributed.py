@@ -58,8 +58,7 @@ def convert_bag(
 
     Raises:
         TypeError: there is no suite.
-        MultiturnError: there is no such suite or pipeline; or, when the bag is computed, the first
-            error.
+        MultiturnError: there is no such suite or pipeline; or, in computing, the first error.
     """
     patterns = tuple(guideline_patterns) or None
     named = (urls,) if isinstance(urls, str | PathLike) else urls and tuple(urls)
@@ -92,8 +91,8 @@ def convert_on_cluster(
 ) -> Iterator[converting.RenderedCase]:
     """Convert suites on a cluster, into one file a slice, and yield the errors.
 
-    The folder must be empty. It gets ``part-00000.jsonl`` and so on, and, when all parts are
-    there, ``_SUCCESS``; after an error only if the selection is not strict.
+    The folder, which must be empty, gets ``part-00000.jsonl`` and so on, and at the end
+    ``_SUCCESS``; after an error only if the selection is not strict.
     """
     folder = os.path.abspath(folder)
     os.makedirs(folder, exist_ok=True)

@@ -296,11 +296,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def add_or_mend(missing: str, unknown: Iterable[str]) -> str:
-    """Return the end of a phrase that says that a key is missing.
-
-    Args:
-        missing: the key.
-        unknown: the keys that mean nothing where it should be.
+    """Return the end of a phrase that says that a key is missing, where others are unknown.
 
     >>> add_or_mend("role", ["lore"]), add_or_mend("role", ["rol"])
     ('; add it', ', but "rol"; did you mean "role"?')

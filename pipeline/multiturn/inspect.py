@@ -87,11 +87,7 @@ def _messages(prompt: Iterable[Turn]) -> list[Any]:
 
 
 def _tool(written: Mapping[str, Any]) -> ToolInfo:
-    """Return the definition of a tool: a suite says what it is, not what it does.
-
-    Raises:
-        ValueError: inspect_ai would change it.
-    """
+    """Return the definition of a tool; a ValueError says that inspect_ai would change it."""
     every = {"type": "object", "properties": {}, "required": [], "additionalProperties": True}
     given = {**every, **written.get("parameters", {})}
     parameters = ToolParams(**given)

@@ -74,8 +74,7 @@ def warn(notice: Notice) -> None:
     """Give a warning to the sink; without one, say it as ``file:line: warning: ...``.
 
     A command writes it to standard error. A program that imports multiturn gets it from structlog
-    if it has configured that, else from the standard logger ``multiturn``, which writes it to
-    standard error as long as the program has configured no logging.
+    if it has configured that, else from the standard logger ``multiturn``.
     """
     sink, where = _sink.get(), notice.where
     if sink is not None:

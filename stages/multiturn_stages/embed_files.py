@@ -20,9 +20,8 @@ def embed_files(
 ) -> Conversion:
     """Turn every file part into text: a header line, then the file's text (rule 3).
 
-    Images, documents and audio stay as they are, where they were attached.
-
-    Put it after ``extract_guidelines``: a file that is already text can no longer be extracted.
+    Images, documents and audio stay as they are. Put it after ``extract_guidelines``: a file that
+    is already text can no longer be extracted.
 
     Args:
         header: the line above the text; ``{path}`` is the path as written. Empty: no line.

@@ -62,14 +62,7 @@ _decode = msgspec.json.Decoder(_Record).decode
 
 
 class BatchState:
-    """The state file of a run in batches: lines of JSON, the first of which is a target.
-
-    Of several lines about a part or a target, the last one is valid.
-
-    Raises:
-        MultiturnError: the file is not a state file.
-        OSError: it cannot be read.
-    """
+    """The state file of a run in batches: lines of JSON, of which a later one about a part wins."""
 
     def __init__(self, output: str) -> None:
         self.path = state_path(output)
@@ -83,10 +76,7 @@ class BatchState:
 
     @contextmanager
     def alone(self, say: Callable[[str], object]) -> Iterator[None]:
-        """Wait until no other process is in such a block, and note what others have written.
-
-        It is for whoever creates batches, cancels them or removes the file.
-        """
+        """Wait until no other process creates or cancels batches; note what others have written."""
 
         def wait(file: BinaryIO) -> None:
             try:
@@ -117,10 +107,7 @@ class BatchState:
             self._note(record)
 
     def _records(self, start: int = 0) -> Iterator[tuple[int, _Record]]:
-        """Yield where each line ends, from so many bytes on, and what it says.
-
-        A line that was cut short is left out: nothing has relied on it.
-        """
+        """Yield where each line from ``start`` on ends, and what it says; skip one cut short."""
         if self._file is not None:
             self._file.flush()
         with suppress(FileNotFoundError), open_regular(self.path, self.path) as file:
@@ -176,12 +163,7 @@ class BatchState:
                 yield record
 
     def waiting(self) -> tuple[dict[tuple[str, str], str], dict[bytes, str]]:
-        """Return what waits for an answer.
-
-        Returns:
-            The token of the part that has each request, by its target's name and its id; and the
-            digest of the last request of each case, by the case's key.
-        """
+        """Return the part of each request that waits, by target and id, and each case's digest."""
         tokens, latest = {}, {}
         for record in self.asked(*self.under_way):
             part = self.parts[record.part]
@@ -199,12 +181,7 @@ class BatchState:
 def check_batches(
     providers: Iterable[TargetProvider], path: str, *, batch: bool, resume: bool
 ) -> None:
-    """Make sure that no request is sent twice, before anything is read.
-
-    Raises:
-        MultiturnError: a provider has no batches, or one is under way that this run would not
-            continue.
-    """
+    """Refuse providers without batches, and a run that would not continue one under way."""
     for provider in providers if batch else ():
         batches_of(provider)
     if BatchState(path).under_way and not (batch and resume):
@@ -219,17 +196,7 @@ _CREATIONS = 3  # attempts to create a batch that is not found afterwards
 
 
 class Batches:
-    """The batches of a results file; a context manager.
-
-    Args:
-        providers: of the targets.
-        output: path of the results file.
-        poll: seconds between two checks of the status.
-        say: called with messages for the user.
-
-    Raises:
-        MultiturnError: a provider has no batches, or another target's are under way.
-    """
+    """The batches of a results file; a context manager. Arguments are as for ``run_batches``."""
 
     def __init__(
         self, providers: Iterable[Any], output: str, *, poll: float, say: Callable[[str], object]
@@ -262,9 +229,6 @@ class Batches:
 
         No event loop stays open between two calls: an iterator over results may be kept until the
         program ends, when none could be closed any more.
-
-        Raises:
-            ProviderError: it fails; every method below may raise it.
         """
 
         async def call() -> _T:
@@ -393,9 +357,8 @@ def run_batches(
             of those that have ended are yielded.
         poll: seconds between two checks of the status.
         say: called with messages about the batches, such as their ids and states.
-        options: as for ``run``. ``resume`` also continues the batches that are under way for the
-            file. ``max_cost`` and ``max_tokens`` limit the input and the most output together,
-            because nobody can stop a batch.
+        options: as for ``run``. ``resume`` also continues the batches under way for the file;
+            ``max_cost`` and ``max_tokens`` limit the input and the most output together.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -418,13 +381,7 @@ def run_batches(
 
 
 class BatchRun(Batches):
-    """The batches of a run that is open; ``poll`` and ``say`` are as for ``Batches``.
-
-    A dry run makes parts, and sends and records nothing.
-
-    Attributes:
-        parts: those that were made.
-    """
+    """The batches of a run that is open; a dry run makes parts, and sends and records nothing."""
 
     def __init__(self, run: Run, *, poll: float, say: Callable[[str], object]) -> None:
         if run.path is None:
@@ -449,9 +406,6 @@ class BatchRun(Batches):
         """Yield each case with its result, which is then in the file; None after each status.
 
         A case that is not sent is yielded, too, but not one that is already under way.
-
-        Args:
-            wait: whether to wait until all batches have ended.
         """
         if not self.state.under_way:
             self.run.check_budget()
@@ -468,10 +422,7 @@ class BatchRun(Batches):
         yield from self._collect(wait)
 
     def submit(self, cases: Iterable[RunCase]) -> Iterator[RunCase]:
-        """Send the requests of the cases in parts; yield the cases that are not sent.
-
-        Cases with the same request share one.
-        """
+        """Send the requests of the cases in parts, equal ones once; yield the cases not sent."""
         tokens, latest = self._waiting
         parts = {name: BatchPart(secrets.token_hex(16), target=name) for name in self.apis}
         with ExitStack() as ending:
@@ -535,10 +486,7 @@ class BatchRun(Batches):
         file.truncate()
 
     def _collect(self, wait: bool) -> Iterator[RunCase | None]:
-        """Yield the cases of batches that have ended, with their results.
-
-        An error of one batch is raised once the others have ended.
-        """
+        """Yield the cases of ended batches with their results; an error of one is raised last."""
         parts = self.state.under_way
         refused = []
         while parts:

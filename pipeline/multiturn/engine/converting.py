@@ -80,10 +80,7 @@ def convert_case(case: Case, pipeline: Convert, *, strict: bool) -> Conversion:
 
 
 def with_files(conversion: Conversion) -> Conversion:
-    """Return a conversion with the files that its case attaches, as the default pipeline has them.
-
-    Most cases attach none, and stay as they are.
-    """
+    """Return a conversion with the files of its case, as the default pipeline has them."""
     if conversion.case.sent is not None:
         return _pipeline()(conversion)
     for message in conversion.case.input_messages:
@@ -102,8 +99,8 @@ def convert_cases(
 ) -> Iterator[ConvertedCase]:
     """Yield what became of each selected case, in the order of the suites; holds few at a time.
 
-    ``seen`` gets the id of every case, selected or not, so that the caller can check that the
-    selected ids are among them; without it, this raises a MultiturnError at the end.
+    A selected id that no case has is an error at the end; with ``seen``, which gets the id of every
+    case, the caller checks that.
     """
     for each in read_cases(selection, seen):
         yield each.converted(pipeline, strict=selection.strict)
@@ -160,13 +157,9 @@ def read_suite(
 def sampled(selection: Selection, size: int, seed: int = 1) -> Selection:
     """Return a selection of at most ``size`` of the selected cases: those with the lowest ranks.
 
-    The rank of a case depends on nothing else. So a case that is added to the suites changes
-    nothing, or takes the place of one other case, and one that is removed leaves its place to one.
-    The suites are read twice: here only ids are looked at, and at most ``size`` ranks are kept.
-
-    Raises:
-        ValueError: ``size`` is below 1.
-        MultiturnError: a suite can be read only once.
+    So a case that is added to the suites takes the place of one other case at most, and one that is
+    removed leaves its place to one. The suites are read twice: here only for the ids. A suite that
+    can be read only once is an error, and a ``size`` below 1 is a ValueError.
     """
     if size < 1:
         raise ValueError("sample must be 1 or more")
@@ -212,26 +205,20 @@ class ConversionJob(Struct, frozen=True):
 
 
 class RenderedCase(Struct, frozen=True):
-    """What became of one case: its text, an error, or neither where it is not selected.
-
-    A warning is an item of its own; it has no place.
-    """
+    """What became of one case: its text, an error, or neither where it is not selected."""
 
     case_id: str | None
     place: Place | None = None
     text: bytes | None = None
     error: MultiturnError | None = None
     traceback: str = ""
-    notice: Notice | None = None
+    notice: Notice | None = None  # an item of its own, without a place
 
 
 def slices_of(
     suite: str, url: str, size: int = SLICE_SIZE, open_: Callable[[str, str], Any] = open
 ) -> Iterator[Slice]:
-    """Yield the slices of a suite, in their order; one that cannot be read is one slice.
-
-    Those of a JSON Lines suite are of about ``size`` bytes.
-    """
+    """Yield a suite's slices, of about ``size`` bytes of JSON Lines; any other suite is one."""
     lines: list[Lines] = []
     if is_json_lines(url) and ("://" in url or os.path.isfile(url)):
         with (
@@ -321,8 +308,7 @@ def checked_slices(
 ) -> Iterator[list[RenderedCase]]:
     """Yield what is said of the selected cases of each slice: texts, errors and warnings.
 
-    Ids that several slices of a suite have are errors, and what all of them say is said once. At
-    the end, a selected id that no case has is a MultiturnError.
+    Ids that several slices of a suite have are errors, and what all of them say is said once.
     """
     seen, suite = set[str](), ""
     keys: dict[tuple[str, str], UnknownKey] = {}  # of all slices of the suite, said with the last

@@ -27,24 +27,16 @@ _MOST_KEPT = 16 * 2**20  # characters of texts; then the oldest are forgotten, a
 class SharedPrefixes:
     """The texts of requests, and how much of each begins as an earlier one does.
 
-    A prefix counts from the minimum on from which the vendor caches.
-
-    Args:
-        provider: of the target.
-        estimates: whether an estimate of tokens will do; else the tables of a published tokenizer
-            are loaded, which take 70 MB.
-
-    Attributes:
-        texts: those so far, in alphabetical order.
-        shared: about how many tokens are in a prefix of an earlier text.
-        written: about how many tokens are such a prefix for the first time: what an ideal cache
-            keeps.
+    A prefix counts from the minimum on from which the vendor caches. Unless ``estimates`` of tokens
+    will do, the tables of a published tokenizer are loaded, which take 70 MB.
     """
 
     def __init__(self, provider: TargetProvider, *, estimates: bool = False) -> None:
         self.provider = provider
         self.minimum = provider.cache_minimum or ASSUMED_MINIMUM
-        self.texts: list[str] = []
+        self.texts: list[str] = []  # in alphabetical order
+        # About how many tokens are in a prefix of an earlier text, and how many of them are such a
+        # prefix for the first time: what an ideal cache keeps.
         self.shared = self.written = 0
         self._size = 0  # of the texts, in characters
         self._kept: dict[str, int] = {}  # how many tokens of each text others share; oldest first
@@ -143,8 +135,7 @@ _MOST_NAMED = 100  # cases that do not fit
 def price_for(provider: TargetProvider, file: StrPath | None = None) -> Price | None:
     """Return what the tokens of a target cost; None if that is not known.
 
-    On Azure, the name is that of a deployment, so that only a file can have its price. Errors are
-    those of ``price_of``.
+    On Azure, the name is that of a deployment, so that only a file can have its price.
     """
     path = None if file is None else str(file)
     is_shipped = getattr(provider, "vendor", "") != "azure"
@@ -200,7 +191,7 @@ class Estimate:
         tokens = case.tokens
         if tokens is None or case.action != "send":
             return
-        if self.prefixes is not None and case.wire is not None:
+        if self.prefixes is not None:
             self.prefixes.add(self.prefixes.text(case.wire))
         self.cases += 1
         self.input += tokens.count
@@ -224,10 +215,7 @@ class Estimate:
 
     @property
     def shared(self) -> int:
-        """About how many input tokens are in a prefix of an earlier request.
-
-        An ideal cache finds them. Prefixes below the vendor's minimum do not count.
-        """
+        """About how many input tokens an ideal cache finds, as a prefix of an earlier request."""
         return 0 if self.prefixes is None else min(self.prefixes.shared, self.input)
 
     @property
@@ -247,34 +235,16 @@ class Budget:
     A request counts with its estimated input once it is sent, and with what the vendor counts once
     there is an answer; one that fails is free. So a run exceeds a limit only by the output of the
     requests that are under way, and by what the estimate is off.
-
-    Args:
-        price: of the target's tokens; None if that is not known.
-        most_cost: in dollars; None for no limit.
-        most_tokens: input and output together; None for no limit.
-        batch: whether the requests are sent in batches, which nothing can stop once they are sent.
-        where: which target it is, for errors; empty for the only one.
-
-    Attributes:
-        rates: what tokens cost in this run; None if that is not known.
-        has_limit: whether there is a limit.
-        cases: number of answers whose tokens the vendor has counted.
-        usage: the sum of their tokens.
-        cost: of these in dollars; 0 without a price.
-        estimated: the input tokens that were estimated for these answers, but for those of cases
-            with media whose tokens nobody knows.
-        compared: how many input tokens the vendor has counted for the same.
-        uncounted: number of those cases.
     """
 
     def __init__(
         self,
         price: Price | None,
         *,
-        most_cost: float | None = None,
-        most_tokens: int | None = None,
-        batch: bool = False,
-        where: str = "",
+        most_cost: float | None = None,  # in dollars
+        most_tokens: int | None = None,  # input and output together
+        batch: bool = False,  # requests go in batches, which nothing can stop
+        where: str = "",  # which target it is, for errors; empty for the only one
     ) -> None:
         self.price, self.batch = price, batch
         self._refused = partial(MultiturnError, where=where)
@@ -282,8 +252,11 @@ class Budget:
         self.rates = None if price is None else price.batch if batch else price.now
         self.most_cost, self.most_tokens = most_cost, most_tokens
         self.has_limit = most_cost is not None or most_tokens is not None
-        self.cases = self.estimated = self.compared = self.uncounted = 0
-        self.usage, self.cost = Usage(), 0.0
+        self.cases = 0  # answers whose tokens the vendor has counted
+        self.usage, self.cost = Usage(), 0.0  # of these
+        # Their input tokens, as estimated and as the vendor counted them; without the cases with
+        # media whose tokens nobody knows, and the number of those.
+        self.estimated = self.compared = self.uncounted = 0
         self._tokens, self._cost = 0, 0.0  # with those of the requests under way
         self._paid: set[str] = set()  # ids; cases of a batch with the same request share one
 
@@ -296,11 +269,7 @@ class Budget:
         return ""
 
     def check(self, found: Estimate, provider: TargetProvider) -> None:
-        """Refuse a run whose input alone exceeds a limit; of batches, the output counts, too.
-
-        Raises:
-            MultiturnError: it does, or that cannot be known.
-        """
+        """Refuse a run whose input alone exceeds a limit; of batches, the output counts, too."""
         if self.most_cost is not None and self.rates is None:
             what = "needs a price in a batch" if self.batch and self.price else "needs a price"
             raise self._refused(f"{option('max-cost')} {what}: {no_price(provider)}")
@@ -320,11 +289,7 @@ class Budget:
             raise self._refused(f"{about}{dollars(cost)} {what} {limit}; nothing was sent")
 
     def begin(self, case: "RunCase") -> None:
-        """Note that a request is about to be sent.
-
-        Raises:
-            LimitReachedError: it would exceed a limit, so it must not be sent.
-        """
+        """Note that a request is about to be sent; a LimitReachedError says that it must not be."""
         tokens, cost = self._expected(case)
         self._tokens += tokens
         self._cost += cost

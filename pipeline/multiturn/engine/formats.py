@@ -28,9 +28,7 @@ from multiturn.traces.given import case_of
 
 
 def expected_turns(expected: Any) -> list[Turn]:
-    """Return the messages that a suite expects, with calls in the form of any tool.
-
-    Of several texts, it is the first.
+    """Return the messages that a suite expects, or its first text; calls have any tool's form.
 
     >>> [call] = [{"id": "c1", "function": {"name": "now", "arguments": "{}"}}]
     >>> [turn] = expected_turns({"role": "assistant", "content": None, "tool_calls": [call]})
@@ -275,10 +273,9 @@ def grader_cases(
     root: StrPath | None,
     guideline_patterns: Iterable[str],
 ) -> tuple[tuple[str, ...], list[tuple[Case, GraderCase]]]:
-    """Return the suites of a data set, and each case of theirs, also with what is sent of it.
+    """Return the suites of ``multiturn.inspect.dataset``, and each case, also as graders want it.
 
-    The arguments are those of ``multiturn.inspect.dataset``. A case that the repairs refuse is left
-    out, with a warning; any other error is raised.
+    A case that the repairs refuse is left out, with a warning; any other error is raised.
     """
     with from_project(suites=tuple(suites) or None, pipeline=pipeline, root=root) as project:
         names, chosen = chosen_suites(project, 'dataset("evals/")'), chosen_pipeline(project)
@@ -304,10 +301,7 @@ def left_out(case: Case, why: str) -> None:
 
 
 def grader_case(conversion: Conversion, *, as_sent: bool = False) -> GraderCase:
-    """Return a case as graders want it.
-
-    With ``as_sent``, a prompt without a system message gets the one that ``multiturn run`` sends.
-    """
+    """Return a case as graders want it; ``as_sent`` adds the system message that runs add."""
     request = request_of(conversion)
     prompt = conversion.sent if as_sent or conversion.chat is None else conversion.prompt
     messages, repairs = _repaired(prompt, conversion)

@@ -63,10 +63,8 @@ def find_defaults(folder: StrPath | None = None) -> tuple[Defaults, str]:
     """Return the nearest defaults, from a folder up to the one with ``.git``, and their file.
 
     Paths are relative to the file, and returned relative to the current folder. In one folder,
-    ``multiturn.toml`` wins. Without a file, there are no defaults and its name is empty.
-
-    Raises:
-        MultiturnError: the file is another user's, or not as it should be.
+    ``multiturn.toml`` wins. Without a file, there are no defaults and its name is empty. A file
+    that is another user's, or not as it should be, is an error.
     """
     try:
         start = os.fspath(folder or os.getcwd())
@@ -178,8 +176,8 @@ def from_project(**given: Any) -> Iterator[Defaults]:
 def load_pipeline(source: StrPath | None = None) -> Pipeline:
     """Load a pipeline by its name, or from a YAML file.
 
-    A file may name functions by import path; their modules are imported, also from the folder of
-    the file. Without an argument it is the project's pipeline, so that call may import, too.
+    A file, also that of the project, may name functions by import path; their modules are imported,
+    also from the folder of the file.
 
     Args:
         source: the name of a pipeline that ships with multiturn, or a path; by default that of
@@ -187,8 +185,7 @@ def load_pipeline(source: StrPath | None = None) -> Pipeline:
 
     Raises:
         PipelineError: the file does not declare a pipeline; with all errors that were found.
-        MultiturnError: there is no such pipeline, or its file cannot be read or is not YAML; or
-            the project's defaults are wrong, or another user's.
+        MultiturnError: there is no such pipeline, or its file, or the project's, cannot be used.
 
     >>> load_pipeline("spec").steps[0].name
     'resolve_segments'
@@ -214,9 +211,7 @@ def load_suite(
     guideline_patterns: Iterable[str] | None = None,
     on_error: Callable[[MultiturnError], object] | None = None,
 ) -> Iterator[Case]:
-    """Find suites, and return an iterator over their cases.
-
-    Each case is read when the iterator comes to it.
+    """Find suites, and return an iterator over their cases, which reads each when it comes to it.
 
     Args:
         suites: paths of YAML files, of ``.jsonl`` files with one case a line, or of folders: all
@@ -230,15 +225,13 @@ def load_suite(
         root: attached files are read inside it only; by default the project's, else the nearest
             folder above each suite that holds ``.git``, else the suite's own.
         guideline_patterns: used instead of those of the suites and of ``.agentv/config.yaml``.
-        on_error: called with each error of a suite or a case, and the next case follows; without
-            it the iterator raises the first error.
+        on_error: called with each error of a suite or a case; without it, the first is raised.
 
     Raises:
         TypeError: no suite is given, and the project has none.
         ValueError: ``sample`` is below 1.
         MultiturnError: there is no such suite or root, or a pattern is not one. The iterator
-            raises it for a suite or a case that is not as the format wants it, with its place,
-            and at the end if no case has a selected id.
+            raises it for a suite or a case, with its place, and at the end for an unknown id.
     """
     with from_project(suites=suites or None, root=root) as project:
         selection = select(
@@ -273,11 +266,7 @@ def _cases(
 
 
 class PromptLimit:
-    """Finds prompts with more tokens than ``max_prompt_tokens`` allows.
-
-    Args:
-        provider: of the target that gets them, whose tokenizer counts; None for an estimate.
-    """
+    """Finds prompts over ``max_prompt_tokens``; without a provider, tokens are estimated."""
 
     def __init__(self, provider: "TargetProvider | None") -> None:
         self._most = find_defaults()[0].max_prompt_tokens

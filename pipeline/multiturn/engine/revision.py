@@ -41,11 +41,7 @@ class SmallPickler(pickle.Pickler):
 
 
 def commit_of(revision: str) -> str:
-    """Return the commit that a revision names, as ``git rev-parse`` takes it.
-
-    Raises:
-        MultiturnError: there is no git, no repository or no such revision.
-    """
+    """Return the commit that a revision names, as ``git rev-parse`` takes it."""
     is_shallow = git("rev-parse", "--is-shallow-repository") == "true"
     why = "; a shallow clone has the latest ones only" * is_shallow
     return git(
@@ -57,8 +53,7 @@ def commit_of(revision: str) -> str:
 def git(*arguments: str, otherwise: str = "", **environment: str) -> str:
     """Return what Git prints in the current folder, whatever variables of Git's are set.
 
-    Raises:
-        MultiturnError: there is no Git, or it fails: in the words of ``otherwise``, or its own.
+    If it fails, the error has the words of ``otherwise``, or Git's own.
     """
     # GIT_DIR, GIT_WORK_TREE and others would make it another repository, or other files.
     own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
@@ -158,19 +153,11 @@ def reading_at(
     Suites, attached files, the pipeline's file and the stages beside it are those of the commit.
     It is written into a temporary folder, without submodules, and converted by a process of its
     own, which imports the stages that it finds there. A suite that was not there then has no
-    cases; in place of a pipeline's file that was not, the defaults of the commit decide.
+    cases. In place of a pipeline's file that was not there then, or that the command line does not
+    name (``is_default``), the defaults of the commit decide.
 
-    Args:
-        commit: from ``commit_of``.
-        read: a function at the top level of a module, called in the other process; what it yields
-            is pickled.
-        selection: of suites in the repository that the current folder is in.
-        pipeline: a name, or a file.
-        is_default: the command line does not name it, so the defaults of the commit decide.
-
-    Raises:
-        MultiturnError: a suite is not a file, or it or the root is outside the repository. The
-            iterator raises it if the pipeline could not be loaded as it was.
+    Suites must be in the repository of the current folder. The other process calls ``read``, which
+    is at the top level of a module, and pickles what it yields.
     """
     if "-" in selection.named:
         raise MultiturnError(f"{option('against')} compares files, and - is not a file")
@@ -271,10 +258,7 @@ def run_child(folder: str) -> None:
 
 
 def _pipeline_then(job: _Job, now: str) -> tuple[str, str]:
-    """Return the path or name of the pipeline as it was, and its name for messages.
-
-    The folder ``now`` is the one that it is named in.
-    """
+    """Return the pipeline as it was, named as in the folder ``now``, and its name for messages."""
 
     def place(name: str) -> str:
         if name in pipeline_names():

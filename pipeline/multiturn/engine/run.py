@@ -70,16 +70,14 @@ class RunCase(Struct, frozen=True):
     """One case on its way to one target, for the first time or again.
 
     Attributes:
-        action: what is done with it: ``send``; ``reuse``, as a results file has its answer;
-            ``skip``, as its request was the same at the Git revision; ``refuse``, as it cannot be
-            converted, or the provider's rules forbid it; ``unreadable``, as the suite is wrong.
-        result: what is known of its result so far, such as repairs, digest and error. Its ``id`` is
-            empty if an error belongs to no case.
-        wire: the request; ``wire.body`` is the exact body. None if there is an error.
+        action: ``send``; ``reuse``, as a results file has its answer; ``skip``, as its request was
+            the same at the Git revision; ``refuse``, as it cannot be converted, or the provider's
+            rules forbid it; ``unreadable``, as the suite is wrong.
+        result: what is known of it so far; its ``id`` is empty if an error belongs to no case.
+        wire: the request; None if there is an error.
         where: the place of the case in its suite.
-        tokens: how many tokens the request has, estimated or counted; None if there is an error, or
-            nothing needs to know it.
         error: the exception, if the case cannot be read or converted, or has no answer.
+        tokens: estimated or counted; None if there is an error, or nothing needs to know it.
     """
 
     action: Action
@@ -162,21 +160,13 @@ def _converted(
 
 
 class RunTarget(Struct, frozen=True):
-    """A target of a run.
-
-    Attributes:
-        provider: answers the requests.
-        where: its name, for messages; empty for the only target of a run.
-        made: what makes each result, but for its time and settings.
-        budget: adds up what the requests cost.
-        with_tokens: whether the tokens of requests are needed.
-    """
+    """A target of a run."""
 
     provider: TargetProvider
-    where: str
-    made: Made
+    where: str  # its name, for messages; empty for the only target of a run
+    made: Made  # what makes each result, but for its time and settings
     budget: costs.Budget
-    with_tokens: bool
+    with_tokens: bool  # whether the tokens of requests are needed
 
     def prepared(self, case: RunCase, request: ProviderRequest | None) -> RunCase:
         """Return a case for this target, with its request as it is sent; nothing is sent yet."""
@@ -201,8 +191,8 @@ def prepare(
 ) -> RunCase:
     """Return the request of a case as it would be sent; nothing is sent.
 
-    Of what it returns, ``body`` is what a vendor gets, ``result.repairs`` what its rules have
-    changed, ``result.digest`` a hash without keys, and ``tokens`` how many tokens the request has.
+    Its ``result.repairs`` are what the vendor's rules have changed, and ``result.digest`` is a hash
+    of it without keys.
 
     Args:
         case: a case, or a mapping as ``case_of`` takes it.
@@ -247,28 +237,16 @@ class Lane:
 
     If the target may have a cache, cases that share a prefix with one under way wait for its
     answer. Where it is not known whether there is a cache, none waits, but those that share a
-    prefix come one after another.
-
-    Args:
-        provider: of the target.
-        order: ``prefixes`` for that, or ``suite`` for the order of the suites.
-        concurrency: maximum number of concurrent requests.
-
-    Attributes:
-        ahead: the cases that were read ahead, by their texts; what is too short to share anything
-            has none.
-        size: bytes of their requests.
-        free: how many more can be sent before an answer arrives.
-        is_ordering: whether cases are read, and put into order, while none can be sent.
+    prefix come one after another. ``suite`` keeps the order of the suites instead.
     """
 
     def __init__(self, provider: TargetProvider, order: Order, concurrency: int) -> None:
+        # The cases read ahead, by their texts; what is too short to share anything has none.
         self.ahead: list[tuple[str, RunCase]] = []
-        self.size = 0
-        self.free = concurrency
+        self.size = 0  # bytes of their requests
+        self.free = concurrency  # how many more can be sent before an answer arrives
         self._prefixes = costs.SharedPrefixes(provider, estimates=True)
-        self._has_cache = False if order == "suite" else provider.has_cache
-        self.is_ordering = self._has_cache is None
+        self.has_cache = False if order == "suite" else provider.has_cache  # None: not known
         self._is_blocked = False  # whether all of them wait for requests under way
         self._under_way: list[str] = []  # texts of these requests, in alphabetical order
 
@@ -285,7 +263,7 @@ class Lane:
 
     def add(self, case: RunCase) -> RunCase | None:
         """Add a case, when ``next`` has none; return it if it can be sent now."""
-        text = "" if self._has_cache is False else self._prefixes.text(case.wire)
+        text = "" if self.has_cache is False else self._prefixes.text(case.wire)
         if self.free and not self._must_wait(text):
             return self._sent(text, case)
         insort(self.ahead, (text, case), key=itemgetter(0))
@@ -296,7 +274,7 @@ class Lane:
         """Let the cases be sent that share a prefix with this one."""
         self._is_blocked = False
         self.free += 1
-        if self._has_cache:
+        if self.has_cache:
             text = self._prefixes.text(case.wire)
             del self._under_way[bisect_left(self._under_way, text)]
             self._prefixes.add(text)
@@ -310,7 +288,7 @@ class Lane:
 
     def _sent(self, text: str, case: RunCase) -> RunCase:
         self.free -= 1
-        if self._has_cache:
+        if self.has_cache:
             insort(self._under_way, text)
         return case
 
@@ -320,17 +298,13 @@ class Queue:
 
     At most a thousand cases are read ahead. Those that have no result in this run pass at once. An
     error in reading is raised once the cases before it were returned.
-
-    Attributes:
-        lanes: by the names of targets; without those to which no more is sent.
-        is_waiting: whether there is no case before an answer, or a case, arrives.
     """
 
     def __init__(
         self, cases: Iterator[RunCase] | AsyncIterator[RunCase], lanes: dict[str, Lane]
     ) -> None:
-        self.lanes = lanes
-        self.is_waiting = False
+        self.lanes = lanes  # by the names of targets; without those to which no more is sent
+        self.is_waiting = False  # whether there is no case before an answer, or a case, arrives
         self._cases = cases
         self._next: asyncio.Future[RunCase] | None = None  # of cases that arrive
         self._end: Exception | None = None  # of the cases: that there are no more, or an error
@@ -341,18 +315,14 @@ class Queue:
         return set() if self._next is None or self._next.done() else {self._next}
 
     def next(self) -> RunCase | None:
-        """Return the next case; None if another one was read, or all wait for an answer.
-
-        Raises:
-            StopIteration: there are no more; or StopAsyncIteration.
-        """
+        """Return the next case, or None to ask again; at the end, raise what ended the cases."""
         lanes = self.lanes.values()
         for lane in lanes:
             if (case := lane.next()) is not None:
                 return case
         ahead = sum(len(lane.ahead) for lane in lanes)
         is_full = ahead >= WINDOW or sum(lane.size for lane in lanes) > WINDOW_BYTES
-        is_needed = any(lane.free or lane.is_ordering for lane in lanes)
+        is_needed = any(lane.free or lane.has_cache is None for lane in lanes)
         if self._end is None and is_needed and not is_full:
             return self._read()
         if not lanes or (self._end is not None and not ahead):
@@ -411,19 +381,9 @@ class RunOptions(TypedDict, total=False):
 class Run:
     """What a run sends and where its results go; a context manager that opens the results file.
 
-    On leaving, the file keeps one line for each case. Errors are those of ``run``.
-
-    Args:
-        cases: as for ``run``, or a selection; so are all arguments that are not named here.
-        batch: whether the requests are sent in batches.
-        is_dry: whether nothing is sent or written.
-        is_default: whether the pipeline comes from the project's defaults; those of the revision
-            may then name another one.
-
-    Attributes:
-        targets: by their names.
-        is_arriving: whether the cases come from an async iterable.
-        numbers: of the repetitions of each case; unset if there is one.
+    On leaving, the file keeps one line for each case. Arguments and errors are those of ``run``,
+    but the cases may be a selection, and a dry run sends and writes nothing. If the pipeline comes
+    from the project's defaults (``is_default``), those of a revision may name another one.
     """
 
     def __init__(
@@ -462,6 +422,7 @@ class Run:
             each.check()
         self.names = suite_names(self.selection)
         repeat = _limit("repeat", options.get("repeat", 1), int)
+        # Of the repetitions of each case.
         self.numbers: Sequence[Any] = [UNSET] if repeat == 1 else range(1, repeat + 1)
         self.targets = self._targets(providers)
         limits = [each for each in self.targets.values() if each.budget.has_limit]
@@ -537,11 +498,7 @@ class Run:
         return digests
 
     def check_budget(self) -> None:
-        """Refuse a run whose requests exceed a limit; nothing is sent yet.
-
-        Raises:
-            MultiturnError: they do; or a price is not known; or as for ``rehearse``.
-        """
+        """Refuse a run whose requests exceed a limit; nothing is sent yet."""
         targets = self.targets.items()
         if any(target.budget.has_limit for _, target in targets):
             found = {name: costs.Estimate(target.budget.price) for name, target in targets}
@@ -554,10 +511,8 @@ class Run:
         """Prepare every case, and yield it; ``cases`` can follow.
 
         Requests of up to 16 MiB are kept in memory, and ``cases`` yields those. If there are
-        more, it reads and converts the cases again, because memory must not grow with the suites.
-
-        Raises:
-            MultiturnError: a suite that cannot be read again, such as a pipe, has more.
+        more, it reads and converts the cases again, because memory must not grow with the suites;
+        a suite that can be read only once, such as a pipe, is then an error.
         """
         held, size = list[RunCase](), 0
         for case in self._prepared():
@@ -707,17 +662,17 @@ async def run(
 ) -> AsyncIterator[Result]:
     """Yield the result of each case as soon as there is an answer, in no order.
 
-    Memory holds only the cases that wait for an answer, and at most 1,000 that are read ahead, or
-    16 MiB of their requests. A case that cannot be read or converted, or gets no answer, yields a
-    result with an error; its ``id`` is empty if that belongs to no case, as where a suite is not
-    YAML. After an ``access_denied``, ``target`` or ``unreachable``, that provider gets no more.
+    Memory holds the cases that wait for an answer, and at most 1,000 that are read ahead, or 16 MiB
+    of their requests. A case that cannot be read or converted, or gets no answer, yields a result
+    with an error; its ``id`` is empty if that belongs to no case, as where a suite is not YAML.
+    After an ``access_denied``, ``target`` or ``unreachable``, that provider gets no more.
 
     Args:
-        cases: the cases, or mappings as ``case_of`` takes them, which may come from a generator,
-            sync or async; or the path of a suite or of a folder, whose root is then the project's.
+        cases: cases, or mappings as ``case_of`` takes them, also of a generator, sync or async; or
+            the path of a suite or of a folder, whose root is then the project's.
         pipeline: a pipeline, its name or the path of its file; None for the project's, or ``spec``.
-        provider: answers the requests; or a list of providers, each of which answers all, and has
-            its own ``concurrency`` and limits.
+        provider: answers the requests; or a list, each of which answers all, with a
+            ``concurrency`` and limits of its own.
         results: path of the file to append each result to, before it is yielded; without ``resume``
             it must be new or empty.
         concurrency: maximum number of concurrent requests.
@@ -727,8 +682,8 @@ async def run(
         repeat: how often each case is asked; each answer has its number, ``repeat``.
         resume: continue the file of results: a case that succeeded there and whose request is
             unchanged is not sent, and yields nothing.
-        reuse: path of the results of an earlier run: likewise, but that file stays as it is, and
-            the lines of these cases are copied into the file of results.
+        reuse: path of the results of an earlier run, which stays as it is: likewise, but the lines
+            of these cases are copied into the file of results.
         against: a Git revision: a case whose request was the same there is not sent, and yields
             nothing. Needs the path of a suite, and a pipeline's name or path.
         record_wire: add the exact body to each result.
@@ -776,11 +731,9 @@ def dry_run(
 ) -> Iterator[RunCase] | AsyncIterator[RunCase]:
     """Return an iterator over what ``run`` would do with each case; nothing is sent or written.
 
-    It is an async one where the cases come from an async iterable.
-
-    The arguments and errors are those of ``run``; but with ``count_tokens``, it asks the vendor how
-    many tokens each request has, and has an event loop of its own: inside another one, call it in a
-    thread, as ``run_batches``.
+    It is async where the cases are. Arguments and errors are those of ``run``. With
+    ``count_tokens``, it asks the vendor how many tokens each request has, and has an event loop of
+    its own: inside another one, call it in a thread, as ``run_batches``.
     """
     dry = Run(cases, pipeline, provider, is_dry=True, **options)
     if dry.is_arriving:
@@ -809,14 +762,7 @@ def estimate(
 
 
 def answers(run: Run, *, concurrency: int, order: Order) -> AsyncGenerator[RunCase, None]:
-    """Send the cases of a run that is open; yield each with its result, which is then in the file.
-
-    A case that is not sent is yielded, too.
-
-    Raises:
-        MultiturnError: the run would exceed a limit; nothing is sent.
-        LimitReachedError: it would exceed one if it went on; after the requests under way are done.
-    """
+    """Send the cases of an open run; yield each, also those not sent, once its result is kept."""
     run.check_budget()
     targets = run.targets.items()
     order = "suite" if run.is_arriving else order
@@ -905,10 +851,6 @@ def counted(run: Run, *, concurrency: int = 8) -> Iterator[RunCase]:
 
     A case that the vendor does not count has an error. It has an event loop of its own, of which
     nothing is open while a case is yielded: an iterator may be kept until the program ends.
-
-    Raises:
-        MultiturnError: the vendor counts no tokens.
-        RuntimeError: it is called inside an event loop.
     """
     want_no_loop("dry_run")
     targets, cases = run.targets.items(), run.cases()

@@ -74,10 +74,7 @@ class Selection(Struct, frozen=True):
         return SuiteReader(path, self.root).suite
 
     def within(self, path: str) -> Callable[[str | None], bool]:
-        """Return the function that says of an id whether that case of a suite is selected.
-
-        What belongs to no case, and so has no id, always is.
-        """
+        """Return the function that says of an id, or of none, whether it is selected in a suite."""
         ids, sample = self.case_ids, self.sample
         suite = "" if sample is None else self.name_of(path)
 
@@ -92,9 +89,7 @@ class Selection(Struct, frozen=True):
     def _matching(self, known: Collection[str]) -> Iterator[str]:
         """Yield each selected id, or glob of ids, that one of the known ids has."""
         for selected in self.case_ids:
-            is_glob = any(char in selected for char in "*?[")
-            matches = is_glob and any(fnmatchcase(each, selected) for each in known)
-            if matches or selected in known:
+            if selected in known or any(fnmatchcase(each, selected) for each in known):
                 yield selected
 
     def check_ids(self, seen: Iterable[str]) -> None:
@@ -107,10 +102,7 @@ class Selection(Struct, frozen=True):
 def suite_names(
     selection: Selection, name_of: Callable[[str], str] | None = None
 ) -> dict[str, str]:
-    """Return what a function calls each suite, by its path; by default, what results call it.
-
-    Two suites of one name are an error.
-    """
+    """Return what a function, or results, call each suite, by its path; no two have one name."""
     paths: dict[str, str] = {}  # by the names
     for path in selection.suites:
         # As records have it: of bytes that are not UTF-8, one is as another.

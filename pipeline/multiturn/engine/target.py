@@ -19,14 +19,14 @@ def load_target(
             ``pyproject.toml``, else ``echo``, which sends nothing and needs no file. Or what a file
             says of a target, as a mapping; its own ``name`` is then optional.
         file: the targets file; by default the nearest ``targets.yaml`` or
-            ``.agentv/targets.yaml``, from the current folder up to the one with ``.git``, and not
-            from a suite's folder: the file can start programs, and says where keys go.
-        sends: False for a provider that only shows what it would send. A variable that is not set
-            is then no error where it is a key or an address.
+            ``.agentv/targets.yaml``, from the current folder up to the one with ``.git``; never
+            from a suite's folder, because it can start programs, and says where keys go.
+        sends: False for a provider that only shows what it would send, whose key and address may
+            be variables that are not set.
 
     Raises:
-        MultiturnError: there is no such target, its settings are wrong, or a variable that it
-            uses is not set; or the project's defaults are wrong, or another user's.
+        MultiturnError: there is no such target, its settings or the project's defaults are wrong,
+            or a variable that it uses is not set.
     """
     if not isinstance(name, str | Mapping | None):
         raise TypeError(f"load_target takes the name of a target, not {kind_of(name)}")

@@ -31,8 +31,7 @@ class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         answers: the id of the call whose result it is.
         is_error: whether that call failed.
         thinking: what the assistant thought before.
-        first_content: index of the first segment in the content as the suite wrote it, with what
-            became ``thinking`` or messages of their own.
+        first_content: index of the first segment in the content as the suite wrote it.
         content_columns: the one-based column of each segment of ``content``.
     """
 
@@ -72,8 +71,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     Attributes:
         id: unique in its suite.
         input_messages: the conversation.
-        suite: path of the suite from the project's root; without a project, as it was named. Empty
-            without a suite.
+        suite: path of the suite from the project's root, or as it was named; empty without one.
         file: path of the file that it is in, as errors name it.
         line: one-based line of the case in its file.
         system_prompt: ``metadata.systemPrompt`` of the case, else of the suite.

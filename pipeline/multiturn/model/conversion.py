@@ -109,11 +109,7 @@ def mapped(parts: Parts, function: Callable[[Part], Part]) -> Parts:
 
 
 def asked(function: Callable[[Part], Part], part: Part) -> str:
-    """Return the text that a function gives to a part that is in no turn.
-
-    Raises:
-        TypeError: it changed more than the text.
-    """
+    """Return the text that a function gives to a part that is in no turn."""
     given = function(part)
     text = given.text if isinstance(given, Part) else None
     if not isinstance(text, str) or structs.replace(given, text=part.text) != part:
@@ -125,18 +121,10 @@ def asked(function: Callable[[Part], Part], part: Part) -> str:
 
 
 def mapped_json(value: Any, at: Part, function: Callable[[Part], Part]) -> Any:
-    """Return a value of JSON with each text in it as a function of parts gives it.
+    """Return a value of JSON with each text in it as a function of ``map_parts`` gives it.
 
-    Of the arguments of a call, all strings and keys are texts, and of a tool the descriptions.
-
-    Args:
-        value: the value.
-        at: the part for its texts: of the kind ``argument`` or ``description``, with the path.
-        function: of ``map_parts``.
-
-    Raises:
-        TypeError: the function changed more than a part's text.
-        ValueError: two keys become one.
+    Of the arguments of a call, all strings and keys are texts, and of a tool the descriptions;
+    ``at`` is the part for them, of the kind ``argument`` or ``description``, with the path.
     """
     path, is_tool = str(at.key), at.kind == "description"
     if isinstance(value, str):
@@ -196,8 +184,7 @@ QuestionView = Callable[["Conversion"], Parts]
 class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     """One case on its way to a request; a stage takes one and returns a new one.
 
-    It holds the conversation once. ``chat``, ``question`` and ``input_files`` show the turns,
-    guidelines and system prompt as they are in this Conversion.
+    ``chat``, ``question`` and ``input_files`` show its turns, guidelines and system prompt.
 
     Attributes:
         case: what is converted.
@@ -253,10 +240,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
 
     @_Once
     def system(self) -> Parts:
-        """The system message in the pipeline's own form; none if there is nothing to say.
-
-        A view that leaves out a chat has a method ``left_out``: its system message is still sent.
-        """
+        """The system message, also of a chat that a view leaves out; none with nothing to say."""
         chat = self.chat
         if chat is None and (left_out := getattr(self.chat_view, "left_out", None)):
             chat = left_out(self)
@@ -334,12 +318,12 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         The texts are those of the turns, the guidelines and the system prompt; the strings and the
         keys in the arguments of calls (parts of the kind ``argument``), the descriptions of tools
         (``description``) and what the model thought (``thinking``). Names, ids, numbers, paths and
-        media are not texts, and what stages have added is left alone. Thinking whose text changes
-        is dropped: its signature would not hold.
+        media are not texts, and what stages have added stays. Thinking that changes is dropped,
+        because its signature would not hold.
 
         Args:
-            function: takes a part and returns it, or a copy with another text. Of parts of the
-                three kinds above, ``key`` is the JSON path, and only the text may change.
+            function: takes a part and returns it, or a copy with another text. Of the three kinds
+                above, ``key`` is the JSON path, and only the text may change.
 
         Raises:
             TypeError: the function returned something else than a part.
@@ -378,9 +362,8 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     def exchanges(self) -> tuple[Turns, ...]:
         """The turns in groups: each a turn of the user, and what follows until the next one.
 
-        A call is never apart from its result, so a user's turn between the two begins no group.
-        What comes before the first turn of the user is in the first group, and system messages are
-        in none.
+        A user's turn between a call and its result begins no group. What comes before the first
+        turn of the user is in the first group, and system messages are in none.
         """
         groups: list[list[Turn]] = []
         answered, waiting, is_begun = {turn.answers for turn in self.turns}, set[str](), False
@@ -511,10 +494,7 @@ Droppable = Turn | Part | Call | Tool
 
 
 def _without(conversion: Conversion, items: Iterable[Droppable]) -> Conversion:
-    """Return a conversion without some turns, parts, calls and tools of it.
-
-    A turn that has nothing left but what it called goes, too.
-    """
+    """Return a conversion without some items, nor turns that had calls and have nothing left."""
     gone = set(map(id, items))
 
     def left(parts: Parts) -> Parts:
@@ -628,10 +608,7 @@ def by_message(turns: Iterable[Turn]) -> dict[int, Turn]:
 def altered(
     before: Mapping[int, Turn | TestMessage], after: Iterable[Turn]
 ) -> Iterator[tuple[int, str, Turn]]:
-    """Yield what of each message is no text, and has changed, with the turn that has it now.
-
-    It is its ``role``, or that its call failed: ``is_error``.
-    """
+    """Yield each change of a message's ``role`` or ``is_error``, with the turn that has it now."""
     turns = by_message(after)
     for at, was in before.items():
         if (now := turns.get(at)) is not None:

@@ -86,11 +86,7 @@ def part_of(content: str | Media) -> Part:
 
 
 def pieces_in(message: ChatMessage) -> tuple[str | Media, ...]:
-    """Return the texts and the media of a message, in order.
-
-    Raises:
-        MultiturnError: something else is in its content.
-    """
+    """Return the texts and the media of a message, in order; anything else in it is an error."""
     content: Any = message.content
     if isinstance(content, str):
         return (content,)
@@ -147,10 +143,7 @@ class InputFile(Struct, frozen=True, gc=False, repr_omit_defaults=True):
 
 
 class Origins(Struct, frozen=True, eq=False):
-    """The messages of a request with the origins of their texts, as a pipeline has made them.
-
-    Requests are compared without it: it says nothing of what is sent that they do not say.
-    """
+    """The messages of a request, with the origins of their texts; any two compare equal."""
 
     sent: Turns
     question: Parts
@@ -176,8 +169,8 @@ class ProviderRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True
         question: the transcript, for logs and for agent providers.
         guidelines: deprecated; for a provider that gets no ``chat_prompt``.
         chat_prompt: the messages for an LLM API; None where the pipeline gives none.
-        system: the system message in the pipeline's own form, for a ``chat_prompt`` that is missing
-            or has none; empty if there is nothing to say. None in a request that no pipeline made.
+        system: the system message, for a ``chat_prompt`` that is missing or has none; empty if
+            there is nothing to say. None in a request that no pipeline made.
         input_files: each attached file once.
         tools: what the model may call.
         metadata: the case's, with ``system_prompt`` where there is one.
@@ -241,15 +234,9 @@ def as_sent(chat: Turns | None, system: Parts, question: Parts, default: Parts =
     """Return the messages that an API is sent, before the repairs that its own rules require.
 
     Whoever sends or shows a prompt takes it from here (000, "ChatPrompt Field Handling" and "System
-    Message Handling"): a chat with a system message is sent as it is, and one without gets it as
-    its first message. Without a chat, the question is the only user message; an empty chat has no
-    message of the user, so that every provider refuses it (C1).
-
-    Args:
-        chat: the chat prompt; None if there is none.
-        system: the system message.
-        question: the transcript.
-        default: takes the place of a blank system message; empty for none.
+    Message Handling"): a chat with a system message is sent as it is, and one without gets it, or
+    the default in place of a blank one, as its first message. Without a chat, the question is the
+    only user message; an empty chat has none, so that every provider refuses it (C1).
     """
     turns = chat or ()
     for turn in turns:
@@ -264,7 +251,7 @@ def plain_system(prompt: Part | None, guidelines: Iterable[Part]) -> Parts:
     """Return the system message of a pipeline that does not lay one out (000, 001).
 
     It is the system prompt, or the default one, and below a heading the guidelines; several of them
-    have their paths as headers. It is empty if there is neither.
+    have their paths as headers.
     """
     spoken = (prompt,) if prompt is not None and not model.is_blank(prompt.text) else ()
     texts = [part for part in guidelines if not model.is_blank(part.text)]
@@ -305,10 +292,7 @@ def question_of(request: ProviderRequest) -> Parts:
 
 
 def files_and_media(request: ProviderRequest) -> tuple[InputFile, ...]:
-    """Return the files of a request, and as files the media that only its messages have.
-
-    No file are media that a stage has added, or those of a request that no pipeline made.
-    """
+    """Return the files of a request, and as files the media that only its messages have."""
     files = list(request.input_files)
     known = {(file.media.digest, file.media.url) for file in files if file.media is not None}
     for message in request.chat_prompt or ():

@@ -165,18 +165,7 @@ _FORMS = "write text, json, {schema: FILE} or {schema: {type: object, …}}"
 
 
 def settled(keys: _Keys, node: Node, files: Files, name: str, label: str) -> _Keys:
-    """Return settings of a file with the values that requests have.
-
-    Args:
-        keys: as the file has them.
-        node: of the settings.
-        files: finds a file with a JSON Schema.
-        name: what errors call the document.
-        label: what errors have before the name of a setting.
-
-    Raises:
-        MultiturnError: the form of the answer is none, or its file is not as it should be.
-    """
+    """Return a file's settings as requests have them; ``name`` and ``label`` are for errors."""
     said: dict[str, Any] = {}
     if isinstance(keys.tool_choice, ChosenKeys):
         said["tool_choice"] = {"name": keys.tool_choice.name}

@@ -46,15 +46,13 @@ for _bytes, _weight in _KINDS:
 
 @cache
 def _published(encoding: str) -> Any:
-    """Return a tokenizer whose tables the package has; None if that is not installed."""
-    package = importlib.util.find_spec(PACKAGE)
+    """Return a tokenizer whose tables the package has; None without a name, or the package."""
+    package = importlib.util.find_spec(PACKAGE) if encoding else None
     if package is None:
         return None
     # Not through the package's own __init__, which makes each table again, as dicts of Python:
     # that takes a second and 70 MB.
-    spec = PathFinder.find_spec("_bindings", package.submodule_search_locations)
-    assert spec is not None  # noqa: S101 - the package is nothing without it
-    assert spec.loader is not None  # noqa: S101
+    spec: Any = PathFinder.find_spec("_bindings", package.submodule_search_locations)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.tokenizer_for_encoding(encoding)
@@ -70,21 +68,15 @@ def estimated_tokens(text: str) -> float:
 
 
 class Tokenizer(Struct, frozen=True):
-    """Counts the tokens of texts as one model does.
+    """Counts the tokens of texts as one model does."""
 
-    Attributes:
-        encoding: the name of the model's published tokenizer, such as ``o200k_base``; empty if
-            there is none.
-        factor: without one, how many tokens the model makes of each that o200k_base makes.
-    """
-
-    encoding: str = ""
-    factor: float = 1
+    encoding: str = ""  # the model's published tokenizer, such as o200k_base; empty for none
+    factor: float = 1  # without one, how many tokens it makes of each of o200k_base's
 
     @property
     def is_exact(self) -> bool:
         """Whether ``count`` is what the model's tokenizer gives, not an estimate."""
-        return bool(self.encoding) and _published(self.encoding) is not None
+        return _published(self.encoding) is not None
 
     def count(self, text: str) -> int:
         """Return how many tokens a text has; see ``is_exact``.
@@ -92,7 +84,7 @@ class Tokenizer(Struct, frozen=True):
         >>> Tokenizer().count("What is the capital of France?")
         6
         """
-        published = _published(self.encoding) if self.encoding else None
+        published = _published(self.encoding)
         if published is None:
             return self.estimate(text)
         return int(published.count(text.encode("utf-8", "replace").decode()))
@@ -113,8 +105,7 @@ class Tokens(Struct, frozen=True):
     """How many input tokens a request is.
 
     Attributes:
-        count: those of its texts, tools and calls, of images whose number the vendor publishes, and
-            what the vendor adds.
+        count: their number, with what the vendor adds.
         is_exact: whether the vendor counts as many; else the count is about right.
         media: number of images and other media that are not in the count, as nobody knows theirs.
         most_output: the limit of the output; None if the request has none.
@@ -127,23 +118,15 @@ class Tokens(Struct, frozen=True):
 
 
 class Sent(NamedTuple):
-    """What a request has for the model to read.
+    """What a request has for the model to read."""
 
-    Attributes:
-        texts: in the order in which the vendors' models read them: tools, system message, messages.
-        roles: of each text: that of its message, or ``tools``; after media, with a number that
-            differs for other media, as no prefix of a request is longer than what is the same.
-        messages: their number, with the system message.
-        media: the images and other media.
-        has_data: whether some of the texts are tools or calls, which vendors render in ways of
-            their own; they are here as JSON.
-    """
-
-    texts: tuple[str, ...]
+    texts: tuple[str, ...]  # in the order in which models do: tools, system message, messages
+    # of each text: that of its message, or ``tools``; after media, with a number that differs for
+    # other media, as no prefix of a request is longer than what is the same
     roles: tuple[str, ...]
-    messages: int
-    media: tuple[Media, ...] = ()
-    has_data: bool = False
+    messages: int  # their number, with the system message
+    media: tuple[Media, ...] = ()  # images and others
+    has_data: bool = False  # whether some texts are JSON of tools or calls, which vendors render
 
     def size(self, count: Callable[[str], int], overhead: Overhead) -> int:
         """Return how many input tokens it is; ``count`` counts those of a text."""

@@ -64,16 +64,15 @@ def stage(
 ) -> Callable[[_S], _S]:
     """Declare a function to be a stage; the function itself stays as it is.
 
-    A stage takes a Conversion and keyword-only options, and returns a new Conversion. An error in
-    what is declared is raised where the stage is used, so that it spoils no other stage.
+    A stage takes a Conversion and keyword-only options, and returns a new Conversion. A fact of
+    your own has a dot, such as ``house.redacted``. An error in the facts is raised where the stage
+    is used, so that it spoils no other stage.
 
     Args:
         wrong: whatever has no name, which is an error, as where parentheses were forgotten.
         requires: facts that must be true before it runs.
         provides: facts that are true once it has run.
         consumes: facts that are true before it runs, and no longer after it.
-
-    A fact of your own has a dot, such as ``house.redacted``; it is checked like the others.
 
     Raises:
         TypeError: the facts have no names.
@@ -186,17 +185,17 @@ def markers_of(
         if known is not None and isinstance(text, str) and not is_blank(text):
             # The roles are known, and before "{role}" there is often only a bracket.
             roles = ROLES if "{role}" in known else ()
-            texts = dict.fromkeys(text.replace("{role}", role.capitalize()) for role in roles)
-            found = (_beginning(each, known) for each in texts or (text,))
+            texts = [text.replace("{role}", role.capitalize()) for role in roles] or [text]
+            found = (_beginning(each, known) for each in texts)
             yield name, tuple(dict.fromkeys(filter(None, found)))
 
 
 def _beginning(text: str, known: Sequence[str]) -> str:
     """Return the first line of a text that is not blank, up to the first placeholder."""
-    line = next(line for line in text.splitlines() if line.strip()).strip()
-    ends = [line.index(each) for each in known if each in line]
-    beginning = line[: min(ends)] if ends else line
-    return beginning if beginning.strip() else ""
+    line = text.strip().splitlines()[0].rstrip()
+    for each in known:
+        line = line.partition(each)[0]
+    return line
 
 
 def summary_of(function: Stage) -> str:

@@ -62,8 +62,7 @@ def facts_along(stages: Sequence[Stage]) -> list[frozenset[str]]:
 def legal_order(stages: Sequence[Stage]) -> list[Stage] | None:
     """Return the stages in an order that their contracts allow, close to the given one; or None.
 
-    Each place is taken by the first stage that has what it requires and with which the others
-    still find an order. No more than 10,000 beginnings are tried.
+    Each place is taken by the first stage with which the others still find an order.
     """
     contracts = _contracts(stages)
     begun: list[tuple[tuple[int, ...], _Facts]] = [((), _Facts())]

@@ -33,11 +33,7 @@ _LATER = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
 
 
 def prepared(stages: Iterable[Stage | Step]) -> tuple[tuple[Step, ...], tuple[str, ...]]:
-    """Return the steps of a pipeline, and how the lines begin that they add to a prompt.
-
-    Raises:
-        PipelineError: with all errors of the options and the order.
-    """
+    """Return the steps of a pipeline, and how the lines begin that they add to a prompt."""
     steps: list[Step] = []
     found: list[ErrorDetail] = []
     for number, item in enumerate(stages):
@@ -273,10 +269,7 @@ def _logged(step: Step) -> Callable[[Conversion], Conversion]:
 
 
 def _show(conversion: Conversion) -> None:
-    """Make the chat and the question, which a conversion keeps.
-
-    A ValueError says what a view made, if that is not turns or parts.
-    """
+    """Make the chat and the question; a ValueError says what a view made instead of them."""
     name, chat = "chat_view", () if conversion.chat is None else conversion.chat
     try:
         if not type(conversion.chat_view).__module__.startswith(SHIPPED):
@@ -408,8 +401,7 @@ def built_in_case() -> Case:
 def try_out(pipeline: Pipeline) -> str:
     """Convert the built-in case; return why a stage refuses it, or an empty text.
 
-    Raises:
-        errors.StageError: a stage failed, or a fact that it declares is not true.
+    A stage that fails, or declares a fact that is not true, is a StageError.
     """
     with warnings_to(lambda _: None):
         try:

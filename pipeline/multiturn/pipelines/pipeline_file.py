@@ -99,16 +99,7 @@ def is_pipeline(path: str) -> bool:
 
 
 def read_pipeline(source: StrPath, depth: int = 0) -> Pipeline:
-    """Return a pipeline by its name, or from a YAML file, which may import modules.
-
-    Args:
-        source: the name, or the path of the file.
-        depth: how many files extend each other before it.
-
-    Raises:
-        PipelineError: the file does not declare a pipeline; with all errors that were found.
-        MultiturnError: there is no such pipeline, or its file cannot be read or is not YAML.
-    """
+    """Return a pipeline by its name, or from a YAML file, which may import modules."""
     if not isinstance(source, str | os.PathLike):
         raise TypeError(f"load_pipeline takes a name or a path, not {source!r}")
     names, path = pipeline_names(), os.fspath(source)

@@ -52,11 +52,7 @@ _SEEN: Mapping[str, Callable[[Conversion], bool]] = {
 
 
 def check_made(before: Conversion, after: Any, stage: Stage) -> None:
-    """Raise a ValueError that says what is wrong with what a stage made.
-
-    It is not a Conversion, something in it has a wrong type, a fact that the stage declares is not
-    true, or a call is left of a tool that is not there any more.
-    """
+    """Raise a ValueError that says what is wrong with what a stage made: a type, a fact, a call."""
     if not isinstance(after, Conversion):
         hint = "Maybe you forgot to return what conversion.replace() gives?"
         raise ValueError(f"returned {type(after).__name__} instead of a Conversion. {hint}")

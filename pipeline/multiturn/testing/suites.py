@@ -68,8 +68,7 @@ def cases(
 
     Args:
         globs: which suites; ``**`` stands for any number of folders. Relative to the root, where
-            one is given, else to the current folder. By default the suites of the project's
-            ``multiturn.toml`` or ``pyproject.toml``.
+            one is given, else to the current folder. By default the project's suites.
         root: attached files are read inside it only; by default the project's, else the nearest
             folder above each suite that holds ``.git``, else the suite's own.
         guideline_patterns: used instead of those of the suites.
@@ -94,8 +93,7 @@ def convert(case: Case | BrokenCase, pipeline: StrPath | Pipeline | None = None)
 
     Args:
         case: one of ``cases``.
-        pipeline: a name, a file, or a pipeline; by default that of the project's
-            ``multiturn.toml`` or ``pyproject.toml``, else ``spec``.
+        pipeline: a name, a file, or a pipeline; by default the project's, else ``spec``.
 
     Raises:
         pytest.fail.Exception: the case cannot be loaded or converted, or the pipeline not loaded.
@@ -107,8 +105,7 @@ def convert(case: Case | BrokenCase, pipeline: StrPath | Pipeline | None = None)
             pipeline = load_pipeline(pipeline)
         return pipeline(Conversion(case))
     except MultiturnError as error:
-        message = visible(str(error))
-    pytest.fail(message, pytrace=False)
+        pytest.fail(visible(str(error)), pytrace=False)
 
 
 @pytest.fixture
@@ -129,12 +126,10 @@ class PromptSnapshot(SingleFileSnapshotExtension):
     """A syrupy extension that stores a Conversion where ``multiturn snapshot`` does.
 
     The folder is the project's ``snapshots``, else ``snapshots`` in pytest's root; for another,
-    derive a class whose ``snapshot_dirname`` says which folder of that root.
-    As the command does, it keeps the digests of the files that snapshots name in ``files.lock``;
-    with ``inline_snapshots`` in the project's defaults, snapshots repeat the texts instead, and
-    with ``snapshot_target`` they record what that target is sent, too.
-    Only snapshots of suites that ``cases`` has loaded can be unused, and only where each case of
-    the suite has an id.
+    derive a class whose ``snapshot_dirname`` says which folder of that root. As the command does,
+    it keeps the digests of files in ``files.lock``, or with ``inline_snapshots`` their texts in
+    snapshots, and with ``snapshot_target`` what that target is sent. Only snapshots of suites that
+    ``cases`` has loaded can be unused, and only where each case of the suite has an id.
     """
 
     snapshot_dirname = ""
