@@ -76,11 +76,7 @@ class Request(Struct, frozen=True, omit_defaults=True):
 
 
 def request_in(value: Any, where: Place) -> Request:
-    """Return the request that a line of a file is.
-
-    Raises:
-        InputError: it is none.
-    """
+    """Return the request that a line of a file is; an InputError if it is none."""
     try:
         return msgspec.convert(value, Request)
     except msgspec.ValidationError as error:
@@ -172,11 +168,7 @@ class Recording:
             file.writelines(msgspec.json.encode(each) + b"\n" for each in self.requests)
 
     def changes(self, path: str) -> Iterator[str]:
-        """Yield how the requests differ from those of a file, in words; their order may be another.
-
-        Raises:
-            MultiturnError: the file cannot be read.
-        """
+        """Yield how the requests differ from a file's, in words; their order may be another."""
         gone, added = [each for each, _ in _read(path)], []
         for request in self.requests:
             same = next((each for each in gone if each.key == request.key), None)

@@ -267,13 +267,7 @@ class Names(NamedTuple):
 
 
 def keep_thinking(layout: Layout, vendor: str, takes: Callable[[model.Thinking], object]) -> None:
-    """Leave out the thinking that a vendor does not take back (T8).
-
-    Args:
-        layout: the messages.
-        vendor: whose models these are.
-        takes: whether it takes a block of its own, which needs a signature.
-    """
+    """Leave out the thinking of other vendors, and what a vendor does not take back (T8)."""
 
     def why(block: model.Thinking) -> str:
         if block.vendor != vendor:
@@ -286,10 +280,7 @@ def keep_thinking(layout: Layout, vendor: str, takes: Callable[[model.Thinking],
 def leave_out_thinking(layout: Layout, rule: str, reasons: Iterable[list[str]]) -> None:
     """Leave out blocks of thinking, and messages that were nothing else.
 
-    Args:
-        layout: the messages.
-        rule: by which they are left out.
-        reasons: for each message those of its blocks; empty for one that stays.
+    The reasons are for each message those of its blocks, empty for one that stays.
     """
     kept: list[model.Turn] = []
     lost: Counter[str] = Counter()  # number of blocks by the reason
@@ -475,10 +466,7 @@ def _in_base64(media: Media) -> int:
 def want_kinds(
     layout: Layout, abilities: Abilities, kinds: tuple[MediaKind, ...] = MEDIA_KINDS
 ) -> None:
-    """Refuse media that the model does not take; note a doubt if that is not known.
-
-    The kinds are those that its API takes.
-    """
+    """Refuse media of these kinds that the model does not take, or note a doubt."""
     first = {media.kind: media for media in reversed([*media_in(layout.messages)])}
     for kind, feature in ((kind, _FEATURES[kind]) for kind in kinds if kind in first):
         advice = f"leave out {quoted(first[kind].name)}, or use a model that takes {feature}"

@@ -25,11 +25,7 @@ _KINDS = {401: "access_denied", 403: "access_denied", 429: "rate_limit"}  # of e
 
 
 def read_called(call_id: Any, name: Any, arguments: Any, signature: Any = None) -> Call:
-    """Return a call of an answer; arguments that are no JSON object, as models write, stay text.
-
-    Raises:
-        ValueError: its id, its name or its signature is not a text.
-    """
+    """Return a call of an answer; arguments that are no JSON object, as models write, stay text."""
     if arguments is None or isinstance(arguments, str):
         with suppress(ValueError):
             arguments = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
@@ -42,12 +38,8 @@ def receive(
 ) -> _T:
     """Return what is read of a server's reply, without secrets; every reply passes here.
 
-    Args:
-        reply: JSON.
-        read: takes the decoded reply, and returns what is wanted of it, of the right types; what it
-            looks for and does not find makes the reply malformed.
-        secrets: values to hide.
-        what: the reply, for errors.
+    ``read`` takes the decoded JSON, and returns what is wanted of it, of the right types. What it
+    looks for and does not find makes the reply malformed. ``what`` names the reply in errors.
 
     Raises:
         ProviderError: the reply is malformed, or ``read`` raised one.

@@ -340,11 +340,7 @@ def _provider(
 
 
 def batches_of(provider: TargetProvider) -> BatchApi:
-    """Return the Batch API of a target's provider.
-
-    Raises:
-        MultiturnError: its provider has none.
-    """
+    """Return the Batch API of a target's provider; a MultiturnError if it has none."""
     if not provider.batch_api:
         kinds = ", ".join(kind for kind, row in KINDS.items() if row.provider.batch_api)
         what = f"the target {provider.name!r} has no batches; leave out --batch, or name a target"
@@ -354,11 +350,7 @@ def batches_of(provider: TargetProvider) -> BatchApi:
 
 
 def counter_of(provider: TargetProvider) -> HttpProvider:
-    """Return the provider of a target whose vendor counts tokens.
-
-    Raises:
-        MultiturnError: it does not.
-    """
+    """Return the provider of a target whose vendor counts tokens; a MultiturnError if none."""
     if not isinstance(provider, HttpProvider) or not provider.counts_tokens:
         kinds = ", ".join(sorted(k for k, row in KINDS.items() if row.provider.counts_tokens))
         what = f"the vendor of the target {provider.name!r} has no endpoint that counts tokens"

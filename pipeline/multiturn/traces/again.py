@@ -85,11 +85,7 @@ def case_in(given: Values, folder: Path | None = None) -> Case:
 
 
 def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
-    """Yield what differs in the body that a target sends for a case, one sentence each.
-
-    Raises:
-        MultiturnError: the pipeline refuses the case.
-    """
+    """Yield what differs in the body that a target sends for a case, one sentence each."""
     conversion = _pipeline()(Conversion(case))
     if trace.form is None:
         yield from trace.lost

@@ -1,7 +1,4 @@
-"""Messages, tools and answers in the form of the Chat Completions API.
-
-Many other tools use this form, too.
-"""
+"""Messages, tools and answers in the form of Chat Completions, which many other tools use, too."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -115,13 +112,9 @@ def caching_of(request: PreparedRequest, messages: list[Any], text_type: str) ->
 
 
 def chat_message(turn: Turn, role: str = "") -> dict[str, Any]:
-    """Return a turn as a message; thinking has no place in it.
+    """Return a turn as a message, without thinking; ``role`` is another name of its role.
 
     Images, documents and audio in it have a ``Base64`` where their bytes belong.
-
-    Args:
-        turn: its role is sent, unless ``role`` is another name of it.
-        role: such as ``developer``.
 
     >>> chat_message(Turn("assistant", calls=(Call("c1", "weather", {"city": "Paris"}),)))
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -187,11 +180,7 @@ _LIMITS = ("max_completion_tokens", "max_tokens")
 
 
 def read_chat(body: Mapping[str, Any], media: MediaReader) -> PreparedRequest:
-    """Return the request that a body was written of.
-
-    Raises:
-        MultiturnError: a part of the body has no place in a request.
-    """
+    """Return the request that a body was written of."""
     if old := [key for key in _OLD if body.get(key)]:
         raise MultiturnError(f"{old[0]} is OpenAI's old form, which is not read")
     given = [*reading.mappings(body.get("messages"))]

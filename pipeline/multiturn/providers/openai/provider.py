@@ -122,11 +122,7 @@ _KINDS = {"rate_limit_exceeded": "rate_limit"}  # of errors, by the vendor's cod
 
 
 def _answer_of_responses(answer: Any) -> ProviderResponse:
-    """Return what an answer says; a refusal by the model is an answer, too.
-
-    Raises:
-        ProviderError: the vendor says that there is none.
-    """
+    """Return what an answer says; a refusal by the model is an answer, too."""
     if error := answer.get("error"):
         code, message = error["code"], error["message"]
         raise provider_error(_KINDS.get(code, "http"), f"{code}: {message}")
