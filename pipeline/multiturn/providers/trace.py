@@ -23,7 +23,7 @@ class Trace(Struct, kw_only=True):
 
     provider: str  # the kind of target that sends such bodies
     request: PreparedRequest  # that the body was written of
-    target: Values = {}  # what it needs beside the settings of the request to send it as it was
+    target: Values = {}  # what a target needs beside these settings to send it as it was
     form: BodyForm | None = None  # None for the attributes of a span
     lost: list[str] = []  # what has no place in ours, where there is no form that tells
 
@@ -35,14 +35,14 @@ def forms() -> list[tuple[str, BodyForm]]:
     return [*unique(every, key=lambda each: id(each[1]))]
 
 
-def form_of(body: Values) -> tuple[str, BodyForm]:
+def likeliest_form(body: Values) -> tuple[str, BodyForm]:
     """Return the form that a body is of most likely, and the kind of its provider."""
     return max(forms(), key=lambda each: each[1].likeness(body))
 
 
 def read_body(body: Values, media: MediaReader) -> Trace:
     """Return what a body says; its media go where the second argument says."""
-    kind, form = form_of(body)
+    kind, form = likeliest_form(body)
     request = form.read(body, media)
     return Trace(provider=kind, request=request, target=form.settings(request), form=form)
 
