@@ -307,7 +307,7 @@ class HttpProvider(ChatProvider):
         return receive(reply.body, read, self.secrets, what)
 
     def counting(self, request: PreparedRequest) -> tuple[str, dict[str, Any]]:
-        """Return path and body for the count of a request's tokens; a ProviderError if none."""
+        """Return the path and the body that count a request's tokens, or raise a ProviderError."""
         raise NotImplementedError
 
     async def count_tokens(self, wire: Wire) -> Tokens:

@@ -171,13 +171,10 @@ class Layout:
         """Cut the white space at the end of the last message."""
         last = self.messages[-1]
         parts = list(last.parts)
-        if not parts:
-            return  # it is thinking only
         while parts and model.is_blank(parts[-1].text):
             parts.pop()
-        text = parts[-1].text.rstrip() if parts else ""
-        if len(parts) < len(last.parts) or text != parts[-1].text:
-            parts[-1:] = [structs.replace(part, text=text) for part in parts[-1:]]
+        parts[-1:] = [structs.replace(part, text=part.text.rstrip()) for part in parts[-1:]]
+        if tuple(parts) != last.parts:
             self.messages[-1] = structs.replace(last, parts=tuple(parts))
             self.repair(rule, f"cut the white space at the end of the {last.role} message")
 
@@ -330,10 +327,8 @@ def pair_results(layout: Layout, *, is_asked: bool = True) -> None:
     for at, message in enumerate(messages):
         if message.answers is None:
             ordered += (message, *results.get(at, ()))
-    for before, after in zip(messages, ordered, strict=True):
-        if after.answers is not None and before is not after:
-            layout.repair("T3", "moved the results of calls directly after them")
-            break
+    if ordered != messages:
+        layout.repair("T3", "moved the results of calls directly after them")
     layout.messages = ordered
 
 

@@ -142,13 +142,10 @@ def read_format(form: Any) -> Any:
             return "text"
         case {"type": "json_object", **rest} if not rest:
             return "json"
-        case {"type": "json_schema", "json_schema": dict(wrapped)}:
-            return _schema_of(wrapped)
         case {"type": "json_schema", **flat}:
-            return _schema_of(flat)
+            given: Any = flat.get("json_schema", flat)
+            names = {"schema", "name", "description", "strict"}
+            is_known = isinstance(given, dict) and given.keys() <= names
+            if is_known and isinstance(given.get("schema"), dict):
+                return JsonSchema(**given)
     return None
-
-
-def _schema_of(inner: dict[Any, Any]) -> JsonSchema | None:
-    is_known = inner.keys() <= {"schema", "name", "description", "strict"}
-    return JsonSchema(**inner) if is_known and isinstance(inner.get("schema"), dict) else None

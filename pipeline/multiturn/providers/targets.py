@@ -331,7 +331,7 @@ def _provider(
     provider = provider_type(read, secrets)
     for key, value in settings.items():
         # A server of one's own may take any word as its key, and often gets its own name.
-        is_shown = key in known and key not in ("name", "provider") and not shapes_no_body(key)
+        is_shown = key not in ("name", "provider") and not shapes_no_body(key)
         if is_shown and hide(value, provider.secrets) == "***":
             what = f"{label}: {key} is the same as a key, which is never shown; correct it"
             place = node.children[key].place(where)

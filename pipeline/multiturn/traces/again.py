@@ -73,11 +73,7 @@ _ABOVE = 2  # levels of a suite above a case
 
 
 def case_in(given: Values, folder: Path | None = None) -> Case:
-    """Return a case of a suite that is to be written; the files that it attaches are in the folder.
-
-    Raises:
-        MultiturnError: no suite can have such a case.
-    """
+    """Return a case of a suite to be written, whose files are in the folder, or raise its error."""
     if is_deeper(given, MAX_DEPTH - _ABOVE):
         raise MultiturnError(TOO_DEEP)
     with warnings_to(lambda _: None):

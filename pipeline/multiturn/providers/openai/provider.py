@@ -164,16 +164,12 @@ class OpenAIBatchApi(BatchApi):
     provider: "OpenAIProvider"
     most_requests = 50_000
     most_bytes = 200_000_000
+    endpoint = ""  # of the whole batch, unless it is the one in each line
 
     @property
     def url(self) -> str:
         """The path in each line."""
         return f"/v1{self.provider.path}"
-
-    @property
-    def endpoint(self) -> str:
-        """The path of the whole batch."""
-        return self.url
 
     def line(self, name: str, body: bytes) -> bytes:
         """Return a line with ``custom_id``, ``method``, ``url`` and ``body``."""
@@ -205,7 +201,7 @@ class OpenAIBatchApi(BatchApi):
         """Return the id of the uploaded file, and the part's token as metadata."""
         body = {
             "completion_window": "24h",
-            "endpoint": self.endpoint,
+            "endpoint": self.endpoint or self.url,
             "input_file_id": part.file,
             "metadata": {
                 "multiturn": part.token,
