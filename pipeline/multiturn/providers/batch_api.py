@@ -102,6 +102,7 @@ class BatchApi(Protocol):
     # the bytes before, between and after the requests of a part
     frame: ClassVar[tuple[bytes, bytes, bytes]] = (b"", b"\n", b"\n")
     batches_path: ClassVar[str] = "/batches"  # the path of all batches
+    page_size: ClassVar[str] = "limit"  # the parameter for the number of batches on a page
     cursor: ClassVar[str] = "after"  # the parameter that names the last batch of the page before
 
     provider: HttpProvider  # of the target
@@ -154,8 +155,8 @@ class BatchApi(Protocol):
 
     def listing(self, after: str) -> str:
         """Return the path of a page of the listing; of the first one after nothing."""
-        more = after and f"&{self.cursor}={quote(after)}"
-        return self.provider.versioned(f"{self.batches_path}?limit=100{more}")
+        more = after and f"&{self.cursor}={quote(after, safe='')}"
+        return self.provider.versioned(f"{self.batches_path}?{self.page_size}=100{more}")
 
     def path_of(self, batch: str, action: str = "") -> str:
         """Return the path of a batch, or of what is done with it."""

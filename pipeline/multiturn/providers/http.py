@@ -336,10 +336,7 @@ class HttpProvider(ChatProvider):
         return structs.replace(said, raw=raw)
 
     def teach(self, error: ProviderError, wire: Wire | None = None) -> None:
-        """Add which setting avoids a refusal; one that every case would meet ends a run.
-
-        Of errors that end a run, only one is shown, and nobody knows which; of others, each is.
-        """
+        """Add which setting avoids a refusal; one that every case would meet ends a run."""
         lesson = lesson_of(error)
         if lesson is None:
             return
@@ -347,6 +344,7 @@ class HttpProvider(ChatProvider):
         is_of_target = wire is not None and lesson.is_of_target(self.settings, wire.request)
         if is_of_target and error.kind == "http":
             error.kind = "target"
+        # Of errors that end a run, only one is shown, and nobody knows which.
         if error.kind in ENDS_RUN or lesson.advice not in self._taught:
             self._taught.add(lesson.advice)
             error.what = f"{error.what.removesuffix('.')}; {lesson.advice}"

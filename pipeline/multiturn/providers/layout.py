@@ -161,8 +161,7 @@ class Layout:
         merged: list[model.Turn] = []
         for role, neighbors in groupby(self.messages, lambda message: message.role):
             run = list(neighbors)
-            runs = _runs(run) if self.has_more else (run,)
-            merged.extend([_merged(role, turns) for turns in runs])
+            merged += [_merged(role, turns) for turns in _runs(run)]
             if len(run) > 1 and role != "tool":
                 self.repair(rule, f"merged {len(run)} neighboring {role} messages")
         self.messages = merged

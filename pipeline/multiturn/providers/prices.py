@@ -98,13 +98,9 @@ def price_of(
 
     Args:
         model: its name; of a name with slashes, as gateways have it, also the last part.
-        file: path of a file with prices, which wins.
+        file: path of a file with prices, which wins; a MultiturnError or OSError if it is none.
         with_shipped: whether the package may know it.
         for_an_hour: whether the vendor's cache keeps what is written for an hour.
-
-    Raises:
-        MultiturnError: the file is not one of prices.
-        OSError: it cannot be read.
     """
     names = tuple(dict.fromkeys((model, model.rpartition("/")[2])))
     written = _read(file) if file else {}

@@ -78,11 +78,7 @@ class Attached:
         return suite_media(media, None if self.folder is None else media.path)
 
     def keep(self, folder: Path) -> None:
-        """Copy the files to a new folder beside the suite.
-
-        Raises:
-            FileExistsError: something has its name already.
-        """
+        """Copy the files to a folder beside the suite; a FileExistsError if there is one."""
         made = self.folder and self.folder / self.name
         if made is None or not made.exists():
             return
@@ -288,11 +284,7 @@ def refuse_keys(case: Values) -> None:
 
 
 def write_suite(cases: list[Imported], output: str | None, attached: Attached) -> None:
-    """Write a suite to a new file, and targets and media beside it; None is standard output.
-
-    Raises:
-        MultiturnError: the file exists, or that of the targets, or the folder of the media.
-    """
+    """Write a suite to a new file, and targets and media beside it; None is standard output."""
     if output is None:
         with open_output(None) as file:
             file.write(suite_text(cases).encode())
