@@ -145,19 +145,13 @@ class Lesson(NamedTuple):
 _TABLE = r"""temperature: Extra inputs are not permitted
   set temperature: omit in the target, or api_version: "2023-06-01" if the model takes one
   temperature | Anthropic's API, version 2026-10-21
-temperature\W.*(deprecated|not support|support only|only .*supported)
-  set temperature: omit in the target
-  temperature | Anthropic: pi #7961; OpenAI: code-gpt-docs #445; litellm #13781
-(support|unsupported).*\Wtemperature
+temperature\W.*(deprecated|not support|support only|only .*supported)|support.*\Wtemperature
   set temperature: omit in the target
   temperature | Anthropic: pi #7961; OpenAI: code-gpt-docs #445; litellm #13781
 max_tokens.*max_completion_tokens
   set max_tokens_field: max_completion_tokens in the target
   max_output_tokens | OpenAI: AgentLab #251
-(unrecognized|unknown|unsupported|extra).*max_completion_tokens
-  set max_tokens_field: max_tokens in the target
-  max_output_tokens | llama.cpp #19831
-max_completion_tokens.*(unrecognized|unknown|unsupported|extra)
+(?=.*max_completion_tokens).*(unrecognized|unknown|unsupported|extra)
   set max_tokens_field: max_tokens in the target
   max_output_tokens | llama.cpp #19831
 only supported in v1/responses|not a chat model|not accessible via the /chat/completions
