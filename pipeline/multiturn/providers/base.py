@@ -57,13 +57,11 @@ class ProviderResponse(Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
         text: what the model said.
         tool_calls: the tools that the model called.
         thinking: what it thought, as the vendor sent it.
-        usage: ``input_tokens``, ``output_tokens`` with thoughts, and two parts of the input,
-            ``cached_tokens`` (read from the provider's cache) and ``cache_write_tokens``, where
-            the provider counts them.
+        usage: ``input_tokens``, ``output_tokens`` with thoughts, and, where counted, of the input
+            ``cached_tokens`` (read from the provider's cache) and ``cache_write_tokens``.
         raw: the decoded answer.
         finish_reason: why the model stopped, in the provider's own word.
-        is_refusal: the model, or a filter of the provider, refused to answer; ``text`` is what was
-            said instead, if anything.
+        is_refusal: the model, or the provider's filter, refused; ``text`` is what it said instead.
         retries: number of retries.
         wire: the exact body that was sent.
     """
