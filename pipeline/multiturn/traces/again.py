@@ -24,6 +24,7 @@ from multiturn.providers.targets import KINDS
 from multiturn.providers.trace import Trace
 from multiturn.traces.given import case_of
 
+_ABOVE = 2  # levels of a suite above a case
 _MOST_COMPARED = 200  # items of two lists: their comparison takes the square of it
 
 
@@ -67,9 +68,6 @@ def _of_lists(given: list[Any], again: list[Any], path: str) -> Iterator[str]:
 
 def _shown(value: Any) -> str:
     return cut(json.dumps(value, ensure_ascii=False))
-
-
-_ABOVE = 2  # levels of a suite above a case
 
 
 def case_in(given: Values, folder: Path | None = None) -> Case:

@@ -34,6 +34,7 @@ from multiturn.traces.telemetry import INPUT, read_telemetry
 
 _NAME = re.compile(r"(?!\.)[\w.() -]{1,100}(?<![. ])")
 _LONGEST_NAME = 255  # bytes of UTF-8, as file systems count
+_MOST_SAID = 100  # kinds of what is not kept
 
 
 class Attached:
@@ -106,9 +107,6 @@ def attached_for(output: str | None) -> Iterator[Attached]:
 def _stem(output: str) -> str:
     """Return how the files beside a suite begin: ``umbrella`` for ``umbrella.eval.yaml``."""
     return re.sub(r"(?i)(\.eval)?\.\w+$", "", Path(output).name)
-
-
-_MOST_SAID = 100
 
 
 class Imported(NamedTuple):
@@ -224,9 +222,6 @@ def _has_variable(written: str) -> bool:
     return "$" in written or "{{" in written
 
 
-_TO_FILL_IN = "(to fill in)"
-
-
 def _case_of_answer(found: Body, ids: dict[str, int]) -> Imported | Notice:
     """Return the case that goes on from an answer, with its prompt and its settings.
 
@@ -256,7 +251,7 @@ def _case_of_answer(found: Body, ids: dict[str, int]) -> Imported | Notice:
         "execution": msgspec.to_builtins(asked.settings or RequestSettings()),
     }
     case: Values = {key: value for key, value in given.items() if value}
-    fill_in = (Part("text", _TO_FILL_IN),)
+    fill_in = (Part("text", "(to fill in)"),)
     waiting = [Turn("tool", fill_in, answers=call.id) for call in calls] or [Turn("user", fill_in)]
 
     def piece(media: Media) -> Values:

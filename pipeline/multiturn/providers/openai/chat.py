@@ -15,15 +15,14 @@ from multiturn.providers.reading import BodyForm, MediaReader
 from multiturn.providers.settings import Key, Values
 
 _V = TypeVar("_V")
-_Mapping = dict[str, Any]
 # The keys of each form; those that may be None may be missing.
 FORMS: Mapping[str, Mapping[str, Any]] = {
     "text": {"type": str, "text": str},
-    "image_url": {"type": str, "image_url": _Mapping | str},
+    "image_url": {"type": str, "image_url": Values | str},
     "image_url.image_url": {"url": str, "detail": Detail | None},
-    "file": {"type": str, "file": _Mapping},
+    "file": {"type": str, "file": Values},
     "file.file": {"file_data": str, "filename": str | None},
-    "input_audio": {"type": str, "input_audio": _Mapping},
+    "input_audio": {"type": str, "input_audio": Values},
     "input_audio.input_audio": {"data": str, "format": str},
     "input_image": {"type": str, "image_url": str, "detail": Detail | None},
     "input_file": {
