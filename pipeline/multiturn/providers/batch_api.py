@@ -71,7 +71,7 @@ _NAME = re.compile(rb'"(?:custom_id|key)"\s*:\s*"([0-9a-f-]+)"')
 
 
 def places(file: BinaryIO) -> dict[str, int]:
-    """Return the byte offset of the first readable line of results for each request, by its id."""
+    """Return the byte offset of the first line of results for each request, by its id."""
     found: dict[str, int] = {}
     decode = msgspec.json.Decoder(_Named).decode
     start = file.seek(0)
