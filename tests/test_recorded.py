@@ -12,7 +12,7 @@ from bodies import Values
 from commands import run
 from multiturn import load_suite
 from multiturn.logs import warnings_to
-from multiturn.providers.trace import form_of
+from multiturn.providers.trace import likeliest_form
 from multiturn.traces.again import differences
 from multiturn.traces.suite import attached_for, suite_text
 from test_import import again, cases_of, written
@@ -96,7 +96,7 @@ def sent_again(path: Path, folder: Path, target: Values) -> tuple[list[Values], 
 @pytest.mark.parametrize("name", [name for name in SENT if name != "anthropic-sdk"])
 def test_what_was_recorded_is_sent_again(name: str, tmp_path: Path) -> None:
     (body,), said = sent_again(RECORDED / f"{name}.jsonl", tmp_path, TARGETS.get(name, {}))
-    same = form_of(SENT[name])[1].same
+    same = likeliest_form(SENT[name])[1].same
     assert [*differences(same(SENT[name]), same(body)), *said] == NOT_WRITTEN.get(name, [])
 
 

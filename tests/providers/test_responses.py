@@ -11,6 +11,7 @@ from media_files import image, pdf, wav
 from multiturn import ChatMessage, Media, ProviderError, ProviderRequest
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.turns import Call, Thinking
+from multiturn.providers.batch_api import BatchPart
 from multiturn.providers.openai.responses import read_response
 from multiturn.providers.targets import batches_of
 from strict import judge_responses
@@ -58,7 +59,8 @@ def test_a_batch_is_for(provider: Any, url: str, endpoint: str) -> None:
     """any-llm #1348 has Azure's guide: the service looks at each line."""
     api: Any = batches_of(provider)
     line = json.loads(api.line("digest", provider.wire(HELLO).body))
-    assert (line["url"], api.endpoint) == (url, endpoint)
+    _, batch = api.creation(BatchPart("token"), None)
+    assert (line["url"], batch["endpoint"]) == (url, endpoint)
     assert line["body"] == json.loads(provider.wire(HELLO).body)
 
 

@@ -23,7 +23,7 @@ from multiturn.logs import Notice, warn
 from multiturn.model.turns import Call
 from multiturn.providers.secrets import without_keys
 from multiturn.providers.settings import TRANSPORT, Values
-from multiturn.providers.trace import form_of
+from multiturn.providers.trace import likeliest_form
 from multiturn.suites.discovery import CAPTURED
 from multiturn.text import first_of
 from multiturn.traces.again import differences
@@ -76,11 +76,7 @@ class Request(Struct, frozen=True, omit_defaults=True):
 
 
 def request_in(value: Any, where: Place) -> Request:
-    """Return the request that a line of a file is.
-
-    Raises:
-        InputError: it is none.
-    """
+    """Return the request that a line of a file is; an InputError if it is none."""
     try:
         return msgspec.convert(value, Request)
     except msgspec.ValidationError as error:
@@ -97,7 +93,7 @@ def _read(path: str) -> Iterator[tuple[Request, GivenAnswer]]:
             case {"wire": str(wire), "id": str(name), "response": str(text), **rest}:
                 calls = msgspec.convert(rest.get("tool_calls", ()), tuple[Call, ...])
                 body = read_value(wire)
-                yield Request(name, form_of(body)[0], body), GivenAnswer(text, calls)
+                yield Request(name, likeliest_form(body)[0], body), GivenAnswer(text, calls)
             case {"target": _}:
                 what = "this result has no answer, or no wire; add --record-wire to the run"
                 raise InputError(what, where=found.where)
@@ -172,11 +168,7 @@ class Recording:
             file.writelines(msgspec.json.encode(each) + b"\n" for each in self.requests)
 
     def changes(self, path: str) -> Iterator[str]:
-        """Yield how the requests differ from those of a file, in words; their order may be another.
-
-        Raises:
-            MultiturnError: the file cannot be read.
-        """
+        """Yield how the requests differ from a file's, in words; their order may be another."""
         gone, added = [each for each, _ in _read(path)], []
         for request in self.requests:
             same = next((each for each in gone if each.key == request.key), None)
@@ -225,7 +217,7 @@ class Recording:
         """Return what is equal for requests with the same answer; results are never streamed."""
         if self._file is None or self._file.endswith(CAPTURED):
             return request.key
-        same = form_of(request.body)[1].same(request.body)
+        same = likeliest_form(request.body)[1].same(request.body)
         return json.dumps({key: same[key] for key in same if key not in TRANSPORT}, sort_keys=True)
 
 

@@ -31,15 +31,10 @@ def vendors() -> Values:
 
 
 class Endpoint(NamedTuple):
-    """Where a program has sent a request.
+    """Where a program has sent a request."""
 
-    Attributes:
-        form: what ``vendors.yaml`` has of the endpoint.
-        address: what the address says of the request: Gemini's model, and Azure's deployment.
-    """
-
-    form: Values
-    address: Values
+    form: Values  # what ``vendors.yaml`` has of the endpoint
+    address: Values  # what the address says of the request: Gemini's model, Azure's deployment
 
     @property
     def vendor(self) -> str:

@@ -34,11 +34,8 @@ class CaptureServer:
 
     Args:
         take: is given each request, one after the other, by the server's thread.
-        port: where it listens; 0 for any free one.
+        port: where it listens; 0 for any free one; an AccessError if it is taken.
         forward: send the requests on to the vendors, with the program's own keys.
-
-    Raises:
-        AccessError: the port is taken.
     """
 
     def __init__(self, take: Take, *, port: int = 0, forward: bool = False) -> None:

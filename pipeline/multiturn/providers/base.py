@@ -57,13 +57,11 @@ class ProviderResponse(Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
         text: what the model said.
         tool_calls: the tools that the model called.
         thinking: what it thought, as the vendor sent it.
-        usage: ``input_tokens``, ``output_tokens`` with thoughts, and two parts of the input,
-            ``cached_tokens`` (read from the provider's cache) and ``cache_write_tokens``, where
-            the provider counts them.
+        usage: ``input_tokens``, ``output_tokens`` with thoughts, and, where counted, of the input
+            ``cached_tokens`` (read from the provider's cache) and ``cache_write_tokens``.
         raw: the decoded answer.
         finish_reason: why the model stopped, in the provider's own word.
-        is_refusal: the model, or a filter of the provider, refused to answer; ``text`` is what was
-            said instead, if anything.
+        is_refusal: the model, or the provider's filter, refused; ``text`` is what it said instead.
         retries: number of retries.
         wire: the exact body that was sent.
     """
@@ -143,22 +141,13 @@ class Wire(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
 
 
 class Preview(Struct, frozen=True, kw_only=True):
-    """What a target is sent of a case, for people to read.
+    """What a target is sent of a case, for people to read."""
 
-    Attributes:
-        messages: as the target gets them; None for a provider of a user's own, which gets the
-            request.
-        parameters: what else the body says, such as the temperature.
-        settings: those that are sent; None for a provider that gets them with the request.
-        repairs: what the provider's rules required, each with a rule's id.
-        doubts: what the request uses, and is not known of the model.
-    """
-
-    messages: Turns | None = None
-    parameters: Mapping[str, Any] = {}
-    settings: RequestSettings | None = None
+    messages: Turns | None = None  # None for a provider of a user's own, which gets the request
+    parameters: Mapping[str, Any] = {}  # what else the body says, such as the temperature
+    settings: RequestSettings | None = None  # None for a provider that gets them with the request
     repairs: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()  # what the request uses, and is not known of the model
 
 
 class _Hidden:
@@ -194,10 +183,7 @@ async def at_once() -> None:
 
 
 class Rate:
-    """Lets at most so many requests go in any 60 seconds, evenly spread.
-
-    A leaky bucket, such as that of aiolimiter, lets up to twice as many go in the first minute.
-    """
+    """Lets at most so many requests go in any 60 seconds, evenly spread."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -510,10 +496,7 @@ class ChatProvider(TargetProvider, AxProvider):
     def lay_out(
         self, request: ProviderRequest, prompt: Turns | None = None
     ) -> tuple[Layout, PreparedRequest]:
-        """Return the messages after the repairs, with what is refused, and what is sent.
-
-        The messages are those of the request, unless they are given.
-        """
+        """Return the messages (by default the request's) after the repairs, and what is sent."""
         prompt = prompt_of(request) if prompt is None else prompt
         is_added = prompt[0].parts == DEFAULT
         omits = is_added and self.of_default_system == "omit"

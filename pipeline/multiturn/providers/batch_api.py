@@ -71,10 +71,7 @@ _NAME = re.compile(rb'"(?:custom_id|key)"\s*:\s*"([0-9a-f-]+)"')
 
 
 def places(file: BinaryIO) -> dict[str, int]:
-    r"""Return the byte offset of the first line of results for each request, by its id.
-
-    Only ``\n`` ends a line. Lines that cannot be read are skipped.
-    """
+    """Return the byte offset of the first line of results for each request, by its id."""
     found: dict[str, int] = {}
     decode = msgspec.json.Decoder(_Named).decode
     start = file.seek(0)
@@ -105,6 +102,7 @@ class BatchApi(Protocol):
     # the bytes before, between and after the requests of a part
     frame: ClassVar[tuple[bytes, bytes, bytes]] = (b"", b"\n", b"\n")
     batches_path: ClassVar[str] = "/batches"  # the path of all batches
+    page_size: ClassVar[str] = "limit"  # the parameter for the number of batches on a page
     cursor: ClassVar[str] = "after"  # the parameter that names the last batch of the page before
 
     provider: HttpProvider  # of the target
@@ -131,12 +129,9 @@ class BatchApi(Protocol):
     async def find(
         self, part: BatchPart, others: Collection[str], ids: Callable[[], set[str]]
     ) -> BatchSearch:
-        """Look for the batch that was created for a part.
+        """Look for the batch that was created for a part, whose requests have these ids.
 
-        Args:
-            part: whose batch id is not known.
-            others: ids of the batches of other parts.
-            ids: returns those of the part's requests.
+        It is none of the others, which are those of other parts.
         """
         async for batch in self.listed():
             if batch.token == part.token or (part.file and batch.file == part.file):
@@ -160,8 +155,8 @@ class BatchApi(Protocol):
 
     def listing(self, after: str) -> str:
         """Return the path of a page of the listing; of the first one after nothing."""
-        more = after and f"&{self.cursor}={quote(after)}"
-        return self.provider.versioned(f"{self.batches_path}?limit=100{more}")
+        more = after and f"&{self.cursor}={quote(after, safe='')}"
+        return self.provider.versioned(f"{self.batches_path}?{self.page_size}=100{more}")
 
     def path_of(self, batch: str, action: str = "") -> str:
         """Return the path of a batch, or of what is done with it."""
@@ -196,18 +191,10 @@ class BatchApi(Protocol):
         await self.provider.call("POST", path, bool)  # not each vendor returns the batch
 
     def answer(self, line: Any) -> ProviderResponse:
-        """Return the answer in a decoded line of results.
-
-        Raises:
-            ProviderError: it is an error.
-        """
+        """Return the answer in a decoded line of results, or raise the error in it."""
 
     def read(self, line: bytes) -> ProviderResponse:
-        """Return the answer in a line of results.
-
-        Raises:
-            ProviderError: it is an error, too large, or not in the vendor's format.
-        """
+        """Return the answer in a line of results, or raise the error in it, as ``receive`` does."""
         if len(line) > LARGEST_ANSWER:
             raise MalformedReplyError(f"the answer is larger than {LARGEST_ANSWER // 2**20} MiB")
         return receive(line, self.answer, self.provider.secrets, "result")

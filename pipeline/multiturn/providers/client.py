@@ -105,9 +105,7 @@ class Client:
         """Return a server's answer that is none of an error.
 
         Args:
-            method: of HTTP.
             path: with its query; or an address that the server gave, whose host does not count.
-            body: what is sent.
             headers: in addition to those of all requests.
             into: a file that the body of the answer is written into; its size has no limit.
             is_retried: whether a request that failed may be sent again.

@@ -20,11 +20,7 @@ _SENT = (*("question", "guidelines", "chat_prompt", "input_files", "metadata", "
 
 
 def complete(provider: base.Provider) -> base.TargetProvider:
-    """Return a provider with every method that a run needs; nothing else checks what it has.
-
-    Raises:
-        TypeError: it has no name, or no method ``invoke``.
-    """
+    """Return a provider with every method that a run needs; a TypeError if it has no ``invoke``."""
     if isinstance(provider, base.TargetProvider):
         return provider
     if not (hasattr(provider, "name") and callable(getattr(provider, "invoke", None))):

@@ -287,10 +287,7 @@ class HttpProvider(ChatProvider):
             raise
 
     async def request(self, method: str, path: str, body: Any = None, **options: Any) -> Reply:
-        """Return a server's answer; the arguments are those of ``Client.send``.
-
-        The body is sent as JSON, unless it is an upload; None is nothing.
-        """
+        """Return a server's answer, as ``Client.send`` does; a body is JSON, or an upload."""
         if body is not None and not isinstance(body, Upload):
             body = msgspec.json.encode(body, enc_hook=with_bytes)
         return await self.client().send(method, path, body or b"", **options)
@@ -305,30 +302,16 @@ class HttpProvider(ChatProvider):
         what: str = "answer",
         **options: Any,
     ) -> _T:
-        """Return what is read of the answer of an endpoint, as ``receive`` does.
-
-        The options are those of ``request``.
-
-        Raises:
-            ProviderError: there is no answer, or one of another type.
-        """
+        """Return what ``receive`` reads of the answer to a ``request``, whose options it takes."""
         reply = await self.request(method, path, body, **options)
         return receive(reply.body, read, self.secrets, what)
 
     def counting(self, request: PreparedRequest) -> tuple[str, dict[str, Any]]:
-        """Return the path and the body of the endpoint that counts the tokens of a request.
-
-        Raises:
-            ProviderError: it does not count such a request.
-        """
+        """Return the path and the body that count a request's tokens, or raise a ProviderError."""
         raise NotImplementedError
 
     async def count_tokens(self, wire: Wire) -> Tokens:
-        """Return the input tokens that the vendor counts, through the target's client and limits.
-
-        Raises:
-            ProviderError: the vendor gives no count.
-        """
+        """Return the input tokens that the vendor counts; a ProviderError if it gives no count."""
         assert wire.prepared is not None  # noqa: S101 - it is this provider's
         path, body = self.counting(wire.prepared)
 
@@ -344,11 +327,7 @@ class HttpProvider(ChatProvider):
         return structs.replace(self.tokens(wire), count=count, is_exact=True, media=0)
 
     def answer(self, reply: bytes) -> ProviderResponse:
-        """Return what the vendor's answer to one request says, without secrets.
-
-        Raises:
-            ProviderError: it says nothing, or is not in the vendor's format.
-        """
+        """Return what the vendor's answer to one request says, as ``receive`` does."""
         return receive(reply, self.read_raw, self.secrets)
 
     def read_raw(self, raw: Any) -> ProviderResponse:
@@ -357,10 +336,7 @@ class HttpProvider(ChatProvider):
         return structs.replace(said, raw=raw)
 
     def teach(self, error: ProviderError, wire: Wire | None = None) -> None:
-        """Add which setting avoids a refusal; one that every case would meet ends a run.
-
-        Of errors that end a run, only one is shown, and nobody knows which; of others, each is.
-        """
+        """Add which setting avoids a refusal; one that every case would meet ends a run."""
         lesson = lesson_of(error)
         if lesson is None:
             return
@@ -368,6 +344,7 @@ class HttpProvider(ChatProvider):
         is_of_target = wire is not None and lesson.is_of_target(self.settings, wire.request)
         if is_of_target and error.kind == "http":
             error.kind = "target"
+        # Of errors that end a run, only one is shown, and nobody knows which.
         if error.kind in ENDS_RUN or lesson.advice not in self._taught:
             self._taught.add(lesson.advice)
             error.what = f"{error.what.removesuffix('.')}; {lesson.advice}"

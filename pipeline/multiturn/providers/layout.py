@@ -161,8 +161,7 @@ class Layout:
         merged: list[model.Turn] = []
         for role, neighbors in groupby(self.messages, lambda message: message.role):
             run = list(neighbors)
-            runs = _runs(run) if self.has_more else (run,)
-            merged.extend([_merged(role, turns) for turns in runs])
+            merged += [_merged(role, turns) for turns in _runs(run)]
             if len(run) > 1 and role != "tool":
                 self.repair(rule, f"merged {len(run)} neighboring {role} messages")
         self.messages = merged
@@ -171,13 +170,10 @@ class Layout:
         """Cut the white space at the end of the last message."""
         last = self.messages[-1]
         parts = list(last.parts)
-        if not parts:
-            return  # it is thinking only
         while parts and model.is_blank(parts[-1].text):
             parts.pop()
-        text = parts[-1].text.rstrip() if parts else ""
-        if len(parts) < len(last.parts) or text != parts[-1].text:
-            parts[-1:] = [structs.replace(part, text=text) for part in parts[-1:]]
+        parts[-1:] = [structs.replace(part, text=part.text.rstrip()) for part in parts[-1:]]
+        if tuple(parts) != last.parts:
             self.messages[-1] = structs.replace(last, parts=tuple(parts))
             self.repair(rule, f"cut the white space at the end of the {last.role} message")
 
@@ -267,13 +263,7 @@ class Names(NamedTuple):
 
 
 def keep_thinking(layout: Layout, vendor: str, takes: Callable[[model.Thinking], object]) -> None:
-    """Leave out the thinking that a vendor does not take back (T8).
-
-    Args:
-        layout: the messages.
-        vendor: whose models these are.
-        takes: whether it takes a block of its own, which needs a signature.
-    """
+    """Leave out the thinking of other vendors, and what a vendor does not take back (T8)."""
 
     def why(block: model.Thinking) -> str:
         if block.vendor != vendor:
@@ -286,10 +276,7 @@ def keep_thinking(layout: Layout, vendor: str, takes: Callable[[model.Thinking],
 def leave_out_thinking(layout: Layout, rule: str, reasons: Iterable[list[str]]) -> None:
     """Leave out blocks of thinking, and messages that were nothing else.
 
-    Args:
-        layout: the messages.
-        rule: by which they are left out.
-        reasons: for each message those of its blocks; empty for one that stays.
+    The reasons are for each message those of its blocks, empty for one that stays.
     """
     kept: list[model.Turn] = []
     lost: Counter[str] = Counter()  # number of blocks by the reason
@@ -339,10 +326,8 @@ def pair_results(layout: Layout, *, is_asked: bool = True) -> None:
     for at, message in enumerate(messages):
         if message.answers is None:
             ordered += (message, *results.get(at, ()))
-    for before, after in zip(messages, ordered, strict=True):
-        if after.answers is not None and before is not after:
-            layout.repair("T3", "moved the results of calls directly after them")
-            break
+    if ordered != messages:
+        layout.repair("T3", "moved the results of calls directly after them")
     layout.messages = ordered
 
 
@@ -475,10 +460,7 @@ def _in_base64(media: Media) -> int:
 def want_kinds(
     layout: Layout, abilities: Abilities, kinds: tuple[MediaKind, ...] = MEDIA_KINDS
 ) -> None:
-    """Refuse media that the model does not take; note a doubt if that is not known.
-
-    The kinds are those that its API takes.
-    """
+    """Refuse media of these kinds that the model does not take, or note a doubt."""
     first = {media.kind: media for media in reversed([*media_in(layout.messages)])}
     for kind, feature in ((kind, _FEATURES[kind]) for kind in kinds if kind in first):
         advice = f"leave out {quoted(first[kind].name)}, or use a model that takes {feature}"

@@ -72,8 +72,6 @@ def _is_taken(words: str | tuple[str, ...], value: str) -> bool:
 _FINE_TUNED = re.compile(r"^ft:([^:]+).*")
 _BEDROCK = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?=:)")
 _DATE = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d\d-\d\d(?:\d\d)?|\d{8}|\d{3,4})$")
-
-
 _TAKES = re.compile(r"yes|no|ignored|only .+|up to \d+")  # of ``takes``
 
 

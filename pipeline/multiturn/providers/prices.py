@@ -24,19 +24,12 @@ Steps = tuple[tuple[int, float], ...]
 
 
 class Usage(Struct, frozen=True):
-    """The tokens of one request.
+    """The tokens of one request."""
 
-    Attributes:
-        input: all input tokens.
-        output: those of the answer.
-        cached: how many of the input tokens are read from the vendor's cache.
-        written: how many of them are written into it.
-    """
-
-    input: int = 0
+    input: int = 0  # all input tokens
     output: int = 0
-    cached: int = 0
-    written: int = 0
+    cached: int = 0  # how many of the input tokens are read from the vendor's cache
+    written: int = 0  # how many of the input tokens are written into it
 
     @classmethod
     def counted(cls, counted: Mapping[str, int]) -> Self:
@@ -80,19 +73,12 @@ def _at(tokens: int, steps: Steps) -> float:
 
 
 class Price(Struct, frozen=True, kw_only=True):
-    """What the tokens of a model cost.
+    """What the tokens of a model cost; None is not known."""
 
-    Attributes:
-        now: when requests are sent one by one.
-        batch: in a batch; None if that is not known.
-        source: who says so, and the day.
-        most_input: the most input tokens that the model takes; None if that is not known.
-    """
-
-    now: Rates
+    now: Rates  # when requests are sent one by one
     batch: Rates | None = None
-    source: str
-    most_input: int | None = None
+    source: str  # who says so, and the day
+    most_input: int | None = None  # the most input tokens that the model takes
 
 
 class _Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -112,13 +98,9 @@ def price_of(
 
     Args:
         model: its name; of a name with slashes, as gateways have it, also the last part.
-        file: path of a file with prices, which wins.
+        file: path of a file with prices, which wins; a MultiturnError or OSError if it is none.
         with_shipped: whether the package may know it.
         for_an_hour: whether the vendor's cache keeps what is written for an hour.
-
-    Raises:
-        MultiturnError: the file is not one of prices.
-        OSError: it cannot be read.
     """
     names = tuple(dict.fromkeys((model, model.rpartition("/")[2])))
     written = _read(file) if file else {}

@@ -27,25 +27,17 @@ Piece = str | Segment | Thinking | Call
 class BodyForm(NamedTuple):
     """A form of request bodies, for whoever reads those of other programs.
 
-    Attributes:
-        write: returns the body of a request.
-        read: returns the request of a body; media go where its second argument says.
-        likeness: returns how surely a body is of this form; 0 for one that is not.
-        same: returns a body in one of the spellings that the vendor takes.
-        settings: returns those of a target that sends a request as such a body.
-        thoughts: returns the thinking in a block of an answer.
-        keys: where a body has each setting.
-        closed: keys that multiturn writes itself, and those of prompt that nobody has reviewed.
+    ``read`` raises a MultiturnError if a part of the body has no place in a request.
     """
 
     write: Callable[[PreparedRequest], Values]
     read: Callable[[Values, MediaReader], PreparedRequest]
-    likeness: Callable[[Values], int]
-    same: Callable[[Values], Values]
-    settings: Callable[[PreparedRequest], Values]
-    thoughts: Callable[[Values], Iterable[Thinking]] = lambda _: ()
-    keys: Keys = MappingProxyType({})
-    closed: Collection[str] = ()
+    likeness: Callable[[Values], int]  # how surely a body is of this form; 0 for one that is not
+    same: Callable[[Values], Values]  # a body in one of the spellings that the vendor takes
+    settings: Callable[[PreparedRequest], Values]  # of a target that sends a request as such a body
+    thoughts: Callable[[Values], Iterable[Thinking]] = lambda _: ()  # in a block of an answer
+    keys: Keys = MappingProxyType({})  # where a body has each setting
+    closed: Collection[str] = ()  # keys that we write, or of prompt that nobody has reviewed
 
 
 def same_spelling(
@@ -56,10 +48,9 @@ def same_spelling(
     defaults: Collection[tuple[str, Any]] = (),
     programs: Collection[str] = (),
 ) -> Values:
-    """Return a body in one of the spellings that mean the same.
+    """Return the body of any program in one of the spellings that mean the same.
 
     Args:
-        body: what any program has sent.
         contents: keys whose texts stand for a list with a text.
         types: other names of types.
         defaults: keys with values that say the same as nothing.

@@ -25,11 +25,7 @@ _KINDS = {401: "access_denied", 403: "access_denied", 429: "rate_limit"}  # of e
 
 
 def read_called(call_id: Any, name: Any, arguments: Any, signature: Any = None) -> Call:
-    """Return a call of an answer; arguments that are no JSON object, as models write, stay text.
-
-    Raises:
-        ValueError: its id, its name or its signature is not a text.
-    """
+    """Return a call of an answer; arguments that are no JSON object, as models write, stay text."""
     if arguments is None or isinstance(arguments, str):
         with suppress(ValueError):
             arguments = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
@@ -42,12 +38,8 @@ def receive(
 ) -> _T:
     """Return what is read of a server's reply, without secrets; every reply passes here.
 
-    Args:
-        reply: JSON.
-        read: takes the decoded reply, and returns what is wanted of it, of the right types; what it
-            looks for and does not find makes the reply malformed.
-        secrets: values to hide.
-        what: the reply, for errors.
+    ``read`` takes the decoded JSON, and returns what is wanted of it, of the right types. What it
+    looks for and does not find makes the reply malformed. ``what`` names the reply in errors.
 
     Raises:
         ProviderError: the reply is malformed, or ``read`` raised one.
@@ -153,19 +145,13 @@ class Lesson(NamedTuple):
 _TABLE = r"""temperature: Extra inputs are not permitted
   set temperature: omit in the target, or api_version: "2023-06-01" if the model takes one
   temperature | Anthropic's API, version 2026-10-21
-temperature\W.*(deprecated|not support|support only|only .*supported)
-  set temperature: omit in the target
-  temperature | Anthropic: pi #7961; OpenAI: code-gpt-docs #445; litellm #13781
-(support|unsupported).*\Wtemperature
+temperature\W.*(deprecated|not support|support only|only .*supported)|support.*\Wtemperature
   set temperature: omit in the target
   temperature | Anthropic: pi #7961; OpenAI: code-gpt-docs #445; litellm #13781
 max_tokens.*max_completion_tokens
   set max_tokens_field: max_completion_tokens in the target
   max_output_tokens | OpenAI: AgentLab #251
-(unrecognized|unknown|unsupported|extra).*max_completion_tokens
-  set max_tokens_field: max_tokens in the target
-  max_output_tokens | llama.cpp #19831
-max_completion_tokens.*(unrecognized|unknown|unsupported|extra)
+(?=.*max_completion_tokens).*(unrecognized|unknown|unsupported|extra)
   set max_tokens_field: max_tokens in the target
   max_output_tokens | llama.cpp #19831
 only supported in v1/responses|not a chat model|not accessible via the /chat/completions

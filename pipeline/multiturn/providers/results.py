@@ -311,11 +311,7 @@ _decode_keys = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class StoredResults:
-    """A results file that is only read; none has no results.
-
-    Raises:
-        MultiturnError: it cannot be read, or is not a results file.
-    """
+    """A results file that is only read, as by ``read_results``; none has no results."""
 
     def __init__(self, path: str) -> None:
         self.path = path

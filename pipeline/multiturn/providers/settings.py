@@ -12,19 +12,12 @@ Values = dict[str, Any]
 
 
 class Key(NamedTuple):
-    """Where the bodies of a vendor have a setting.
+    """Where the bodies of a vendor have a setting."""
 
-    Attributes:
-        path: of the key, with dots.
-        write: returns the value in the body; None for what is not written.
-        read: returns the setting of a value in a body; None for one that is none of ours.
-        values: those that the form can have, in words; empty for any.
-    """
-
-    path: str
-    write: Callable[[Any], Any] = identity
-    read: Callable[[Any], Any] = identity
-    values: Collection[str] = ()
+    path: str  # of the key, with dots
+    write: Callable[[Any], Any] = identity  # returns None for what is not written
+    read: Callable[[Any], Any] = identity  # returns None for a value that no setting has
+    values: Collection[str] = ()  # those that the form can have, in words; empty for any
 
 
 Keys = Mapping[str, Key]  # by the names of settings
@@ -112,14 +105,7 @@ def with_body(written: Values, settings: RequestSettings) -> Values:
 
 
 def wrong_body(body: Mapping[str, Any], keys: Keys, closed: Collection[str]) -> Iterable[str]:
-    """Yield what is wrong with the keys of a `body`, each with what to do.
-
-    Args:
-        body: what a target or a case adds.
-        keys: those of our settings.
-        closed: keys that multiturn writes, and those of what a model reads as text, tools or
-            history, which nobody would have reviewed.
-    """
+    """Yield what is wrong with the keys that a `body` adds to a vendor's, each with what to do."""
     for name, key in keys.items():
         value = get_in(key.path.split("."), body, ...)
         if value is None or (value is not ... and _read(name, key, value) is not None):
@@ -156,13 +142,10 @@ def read_format(form: Any) -> Any:
             return "text"
         case {"type": "json_object", **rest} if not rest:
             return "json"
-        case {"type": "json_schema", "json_schema": dict(wrapped)}:
-            return _schema_of(wrapped)
         case {"type": "json_schema", **flat}:
-            return _schema_of(flat)
+            given: Any = flat.get("json_schema", flat)
+            names = {"schema", "name", "description", "strict"}
+            is_known = isinstance(given, dict) and given.keys() <= names
+            if is_known and isinstance(given.get("schema"), dict):
+                return JsonSchema(**given)
     return None
-
-
-def _schema_of(inner: dict[Any, Any]) -> JsonSchema | None:
-    is_known = inner.keys() <= {"schema", "name", "description", "strict"}
-    return JsonSchema(**inner) if is_known and isinstance(inner.get("schema"), dict) else None

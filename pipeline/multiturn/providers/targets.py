@@ -331,7 +331,7 @@ def _provider(
     provider = provider_type(read, secrets)
     for key, value in settings.items():
         # A server of one's own may take any word as its key, and often gets its own name.
-        is_shown = key in known and key not in ("name", "provider") and not shapes_no_body(key)
+        is_shown = key not in ("name", "provider") and not shapes_no_body(key)
         if is_shown and hide(value, provider.secrets) == "***":
             what = f"{label}: {key} is the same as a key, which is never shown; correct it"
             place = node.children[key].place(where)
@@ -340,11 +340,7 @@ def _provider(
 
 
 def batches_of(provider: TargetProvider) -> BatchApi:
-    """Return the Batch API of a target's provider.
-
-    Raises:
-        MultiturnError: its provider has none.
-    """
+    """Return the Batch API of a target's provider; a MultiturnError if it has none."""
     if not provider.batch_api:
         kinds = ", ".join(kind for kind, row in KINDS.items() if row.provider.batch_api)
         what = f"the target {provider.name!r} has no batches; leave out --batch, or name a target"
@@ -354,11 +350,7 @@ def batches_of(provider: TargetProvider) -> BatchApi:
 
 
 def counter_of(provider: TargetProvider) -> HttpProvider:
-    """Return the provider of a target whose vendor counts tokens.
-
-    Raises:
-        MultiturnError: it does not.
-    """
+    """Return the provider of a target whose vendor counts tokens; a MultiturnError if none."""
     if not isinstance(provider, HttpProvider) or not provider.counts_tokens:
         kinds = ", ".join(sorted(k for k, row in KINDS.items() if row.provider.counts_tokens))
         what = f"the vendor of the target {provider.name!r} has no endpoint that counts tokens"

@@ -19,21 +19,13 @@ from multiturn.providers.targets import KINDS
 
 
 class Trace(Struct, kw_only=True):
-    """What a request body says.
+    """What a request body says."""
 
-    Attributes:
-        provider: the kind of target that sends such bodies.
-        request: the request that it was written of.
-        target: what a target needs beside the settings of the request to send it as it was.
-        form: the form of the body; None for the attributes of a span.
-        lost: what has no place in ours, where there is no form that tells.
-    """
-
-    provider: str
-    request: PreparedRequest
-    target: Values = {}
-    form: BodyForm | None = None
-    lost: list[str] = []
+    provider: str  # the kind of target that sends such bodies
+    request: PreparedRequest  # that the body was written of
+    target: Values = {}  # what a target needs beside these settings to send it as it was
+    form: BodyForm | None = None  # None for the attributes of a span
+    lost: list[str] = []  # what has no place in ours, where there is no form that tells
 
 
 def forms() -> list[tuple[str, BodyForm]]:
@@ -43,18 +35,14 @@ def forms() -> list[tuple[str, BodyForm]]:
     return [*unique(every, key=lambda each: id(each[1]))]
 
 
-def form_of(body: Values) -> tuple[str, BodyForm]:
+def likeliest_form(body: Values) -> tuple[str, BodyForm]:
     """Return the form that a body is of most likely, and the kind of its provider."""
     return max(forms(), key=lambda each: each[1].likeness(body))
 
 
 def read_body(body: Values, media: MediaReader) -> Trace:
-    """Return what a body says; its media go where the second argument says.
-
-    Raises:
-        MultiturnError: a part of it has no place in a request.
-    """
-    kind, form = form_of(body)
+    """Return what a body says; its media go where the second argument says."""
+    kind, form = likeliest_form(body)
     request = form.read(body, media)
     return Trace(provider=kind, request=request, target=form.settings(request), form=form)
 
@@ -80,11 +68,7 @@ def suite_message(turn: Turn, piece_of: Callable[[Media], Values]) -> Values:
 
 
 def media_part(segment: Segment) -> Part:
-    """Return media of a body, which has them in it or names their address, as a part.
-
-    Raises:
-        AttachmentError: they are none.
-    """
+    """Return media in a body, or at an address, as a part; an AttachmentError if they are none."""
     name, detail = segment.get("name"), segment.get("detail")
     return part_of(given_media(segment["value"], segment["type"], name, detail))
 

@@ -24,6 +24,7 @@ from multiturn.providers.targets import KINDS
 from multiturn.providers.trace import Trace
 from multiturn.traces.given import case_of
 
+_ABOVE = 2  # levels of a suite above a case
 _MOST_COMPARED = 200  # items of two lists: their comparison takes the square of it
 
 
@@ -69,15 +70,8 @@ def _shown(value: Any) -> str:
     return cut(json.dumps(value, ensure_ascii=False))
 
 
-_ABOVE = 2  # levels of a suite above a case
-
-
 def case_in(given: Values, folder: Path | None = None) -> Case:
-    """Return a case of a suite that is to be written; the files that it attaches are in the folder.
-
-    Raises:
-        MultiturnError: no suite can have such a case.
-    """
+    """Return a case of a suite to be written, whose files are in the folder, or raise its error."""
     if is_deeper(given, MAX_DEPTH - _ABOVE):
         raise MultiturnError(TOO_DEEP)
     with warnings_to(lambda _: None):
@@ -85,11 +79,7 @@ def case_in(given: Values, folder: Path | None = None) -> Case:
 
 
 def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
-    """Yield what differs in the body that a target sends for a case, one sentence each.
-
-    Raises:
-        MultiturnError: the pipeline refuses the case.
-    """
+    """Yield what differs in the body that a target sends for a case, one sentence each."""
     conversion = _pipeline()(Conversion(case))
     if trace.form is None:
         yield from trace.lost

@@ -102,7 +102,7 @@ def _line_of(body: dict[str, Any]) -> Mapping[str, Any]:
     from multiturn.providers import trace as traces  # which imports the vendors
 
     line = {"id": body.pop("id")} if "id" in body else {}
-    kind, form = traces.form_of(body)
+    kind, form = traces.likeliest_form(body)
     if "messages" in body:  # suites read them in all forms, and errors name the key
         line |= {key: body.pop(key) for key in ("messages", "tools") if key in body}
     trace = traces.Trace(provider=kind, request=form.read(body, traces.media_part), form=form)

@@ -34,6 +34,7 @@ from multiturn.traces.telemetry import INPUT, read_telemetry
 
 _NAME = re.compile(r"(?!\.)[\w.() -]{1,100}(?<![. ])")
 _LONGEST_NAME = 255  # bytes of UTF-8, as file systems count
+_MOST_SAID = 100  # kinds of what is not kept
 
 
 class Attached:
@@ -78,11 +79,7 @@ class Attached:
         return suite_media(media, None if self.folder is None else media.path)
 
     def keep(self, folder: Path) -> None:
-        """Copy the files to a new folder beside the suite.
-
-        Raises:
-            FileExistsError: something has its name already.
-        """
+        """Copy the files to a folder beside the suite; a FileExistsError if there is one."""
         made = self.folder and self.folder / self.name
         if made is None or not made.exists():
             return
@@ -110,9 +107,6 @@ def attached_for(output: str | None) -> Iterator[Attached]:
 def _stem(output: str) -> str:
     """Return how the files beside a suite begin: ``umbrella`` for ``umbrella.eval.yaml``."""
     return re.sub(r"(?i)(\.eval)?\.\w+$", "", Path(output).name)
-
-
-_MOST_SAID = 100
 
 
 class Imported(NamedTuple):
@@ -228,9 +222,6 @@ def _has_variable(written: str) -> bool:
     return "$" in written or "{{" in written
 
 
-_TO_FILL_IN = "(to fill in)"
-
-
 def _case_of_answer(found: Body, ids: dict[str, int]) -> Imported | Notice:
     """Return the case that goes on from an answer, with its prompt and its settings.
 
@@ -260,7 +251,7 @@ def _case_of_answer(found: Body, ids: dict[str, int]) -> Imported | Notice:
         "execution": msgspec.to_builtins(asked.settings or RequestSettings()),
     }
     case: Values = {key: value for key, value in given.items() if value}
-    fill_in = (Part("text", _TO_FILL_IN),)
+    fill_in = (Part("text", "(to fill in)"),)
     waiting = [Turn("tool", fill_in, answers=call.id) for call in calls] or [Turn("user", fill_in)]
 
     def piece(media: Media) -> Values:
@@ -288,11 +279,7 @@ def refuse_keys(case: Values) -> None:
 
 
 def write_suite(cases: list[Imported], output: str | None, attached: Attached) -> None:
-    """Write a suite to a new file, and targets and media beside it; None is standard output.
-
-    Raises:
-        MultiturnError: the file exists, or that of the targets, or the folder of the media.
-    """
+    """Write a suite to a new file, and targets and media beside it; None is standard output."""
     if output is None:
         with open_output(None) as file:
             file.write(suite_text(cases).encode())

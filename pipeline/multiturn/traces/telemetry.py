@@ -79,14 +79,11 @@ class _Reader:
     """Reads the messages of a span: those of the conventions, new and old, and those of LiteLLM.
 
     LiteLLM writes calls and results as keys of the message, as Chat Completions has them.
-
-    Attributes:
-        lost: what has no place in ours.
     """
 
     def __init__(self, provider: str, media: MediaReader) -> None:
         self.provider, self.media = provider, media
-        self.lost: list[str] = []
+        self.lost: list[str] = []  # what has no place in ours
 
     def leave(self, given: Any, known: Collection[str], key: str) -> None:
         """Note the keys that are not known; of what is no mapping, all."""

@@ -126,13 +126,10 @@ async def run_command(
     """Run a command under a guard, then end every process that it has started.
 
     Args:
-        command: the executable and its arguments.
         take_line: gets each line of its standard output once the command has ended.
         stdin: its standard input, a file without a name, so that no process can replace it.
-        cwd: its working folder.
         env: its whole environment.
         secrets: hidden in errors, which quote its output.
-        timeout_seconds: how long it may take.
         answer: wait until this file appears, not until the command ends.
         kept: gets the command if its processes shall live on; ``Command.end`` ends them.
     """

@@ -14,19 +14,18 @@ from multiturn.providers.reading import BodyForm, MediaReader, Piece
 from multiturn.providers.settings import Key, Values
 
 _V = TypeVar("_V")
-_Mapping = dict[str, Any]
 # The keys of each form; those that may be None may be missing.
 FORMS: Mapping[str, Mapping[str, Any]] = {
     "text": {"type": str, "text": str},
-    "source": {"type": str, "source": _Mapping},
+    "source": {"type": str, "source": Values},
     "source.base64": {"type": str, "data": str, "media_type": str},
     "source.url": {"type": str, "url": str},
     "source.text": {"type": str, "data": str, "media_type": str | None},
-    "tool_use": {"type": str, "id": str, "name": str, "input": _Mapping | None},
+    "tool_use": {"type": str, "id": str, "name": str, "input": Values | None},
     "tool_result": {
         "type": str,
         "tool_use_id": str,
-        "content": str | list[str | _Mapping] | _Mapping | None,
+        "content": str | list[str | Values] | Values | None,
         "is_error": bool | None,
     },
 }
@@ -63,9 +62,6 @@ def result_keys(block: Mapping[str, _V]) -> dict[str, _V]:
     """Return the keys of a result as those of our message of a tool."""
     names = {"tool_use_id": "tool_call_id", "content": "content", "is_error": "is_error"}
     return {ours: block[theirs] for theirs, ours in names.items() if theirs in block}
-
-
-_CHOICES = {"required": "any"}  # what the API calls them
 
 
 def write_message(request: PreparedRequest) -> dict[str, Any]:
@@ -145,7 +141,7 @@ def _pieces(turn: Turn) -> Iterator[dict[str, Any]]:
 
 def _choice(choice: Choice) -> dict[str, Any]:
     if isinstance(choice, str):
-        return {"type": _CHOICES.get(choice, choice)}
+        return {"type": "any" if choice == "required" else choice}
     return {"type": "tool", **choice}
 
 

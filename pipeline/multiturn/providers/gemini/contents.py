@@ -109,11 +109,7 @@ OF_PROGRAMS = (
 
 
 def read_content(body: Mapping[str, Any], media: MediaReader) -> PreparedRequest:
-    """Return the request that a body was written of; the name of the model is not in it.
-
-    Raises:
-        MultiturnError: a part of the body has no place in a request.
-    """
+    """Return the request that a body was written of; the name of the model is not in it."""
     body = camel(body)
     if body.get("cachedContent"):
         what = "refers to messages that Google stores; import a request that has all of them"

@@ -63,6 +63,7 @@ class GeminiBatchApi(BatchApi):
     most_requests = 1_000_000
     most_bytes = 2_000_000_000
     form = b'{"key":"%s","request":%s}'
+    page_size, cursor = "pageSize", "pageToken"
 
     async def prepare(self, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Upload a file: the server gives an address, which takes its content."""
@@ -97,11 +98,6 @@ class GeminiBatchApi(BatchApi):
         """Return the name of the uploaded file, and that of the batch."""
         named = {"inputConfig": {"fileName": part.file}, "displayName": f"{_NAME}{part.token}"}
         return self.provider.model_path("batchGenerateContent"), {"batch": named}
-
-    def listing(self, after: str) -> str:
-        """Return the path of a page of the listing."""
-        more = after and f"&pageToken={quote(after, '')}"
-        return self.provider.versioned(f"{self.batches_path}?pageSize=100{more}")
 
     def read_page(self, page: Any) -> tuple[list[BatchStatus], str]:
         """Return the batches of a page, and what names the next one."""

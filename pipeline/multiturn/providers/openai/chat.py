@@ -1,7 +1,4 @@
-"""Messages, tools and answers in the form of the Chat Completions API.
-
-Many other tools use this form, too.
-"""
+"""Messages, tools and answers in the form of Chat Completions, which many other tools use, too."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -18,15 +15,14 @@ from multiturn.providers.reading import BodyForm, MediaReader
 from multiturn.providers.settings import Key, Values
 
 _V = TypeVar("_V")
-_Mapping = dict[str, Any]
 # The keys of each form; those that may be None may be missing.
 FORMS: Mapping[str, Mapping[str, Any]] = {
     "text": {"type": str, "text": str},
-    "image_url": {"type": str, "image_url": _Mapping | str},
+    "image_url": {"type": str, "image_url": Values | str},
     "image_url.image_url": {"url": str, "detail": Detail | None},
-    "file": {"type": str, "file": _Mapping},
+    "file": {"type": str, "file": Values},
     "file.file": {"file_data": str, "filename": str | None},
-    "input_audio": {"type": str, "input_audio": _Mapping},
+    "input_audio": {"type": str, "input_audio": Values},
     "input_audio.input_audio": {"data": str, "format": str},
     "input_image": {"type": str, "image_url": str, "detail": Detail | None},
     "input_file": {
@@ -115,13 +111,9 @@ def caching_of(request: PreparedRequest, messages: list[Any], text_type: str) ->
 
 
 def chat_message(turn: Turn, role: str = "") -> dict[str, Any]:
-    """Return a turn as a message; thinking has no place in it.
+    """Return a turn as a message, without thinking; ``role`` is another name of its role.
 
     Images, documents and audio in it have a ``Base64`` where their bytes belong.
-
-    Args:
-        turn: its role is sent, unless ``role`` is another name of it.
-        role: such as ``developer``.
 
     >>> chat_message(Turn("assistant", calls=(Call("c1", "weather", {"city": "Paris"}),)))
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -187,11 +179,7 @@ _LIMITS = ("max_completion_tokens", "max_tokens")
 
 
 def read_chat(body: Mapping[str, Any], media: MediaReader) -> PreparedRequest:
-    """Return the request that a body was written of.
-
-    Raises:
-        MultiturnError: a part of the body has no place in a request.
-    """
+    """Return the request that a body was written of."""
     if old := [key for key in _OLD if body.get(key)]:
         raise MultiturnError(f"{old[0]} is OpenAI's old form, which is not read")
     given = [*reading.mappings(body.get("messages"))]

@@ -22,7 +22,6 @@ from multiturn.providers.openai import chat, repairs, responses
 from multiturn.providers.reading import BodyForm
 from multiturn.providers.replies import counts, error_of, read_called, readable
 
-_OPENAI = "https://api.openai.com/v1"
 _OF_AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 
 
@@ -82,7 +81,7 @@ class OpenAISettings(OpenAIApiSettings, frozen=True, kw_only=True):
     """
 
     api_key: Annotated[str | None, API_KEY] = None  # type: ignore[assignment]
-    base_url: str = _OPENAI
+    base_url: str = "https://api.openai.com/v1"
     prompt_caching: bool = False
 
     def __post_init__(self) -> None:
@@ -118,18 +117,12 @@ def _answer_of_chat(answer: Any) -> ProviderResponse:
     )
 
 
-_KINDS = {"rate_limit_exceeded": "rate_limit"}  # of errors, by the vendor's code
-
-
 def _answer_of_responses(answer: Any) -> ProviderResponse:
-    """Return what an answer says; a refusal by the model is an answer, too.
-
-    Raises:
-        ProviderError: the vendor says that there is none.
-    """
+    """Return what an answer says; a refusal by the model is an answer, too."""
     if error := answer.get("error"):
         code, message = error["code"], error["message"]
-        raise provider_error(_KINDS.get(code, "http"), f"{code}: {message}")
+        kind = "rate_limit" if code == "rate_limit_exceeded" else "http"
+        raise provider_error(kind, f"{code}: {message}")
     status = answer.get("status")  # other servers may leave it out
     if status not in ("completed", "incomplete", None):
         raise MalformedReplyError(f"the response is no answer: its status is {status!r}")
@@ -168,16 +161,12 @@ class OpenAIBatchApi(BatchApi):
     provider: "OpenAIProvider"
     most_requests = 50_000
     most_bytes = 200_000_000
+    endpoint = ""  # of the whole batch, unless it is the one in each line
 
     @property
     def url(self) -> str:
         """The path in each line."""
         return f"/v1{self.provider.path}"
-
-    @property
-    def endpoint(self) -> str:
-        """The path of the whole batch."""
-        return self.url
 
     def line(self, name: str, body: bytes) -> bytes:
         """Return a line with ``custom_id``, ``method``, ``url`` and ``body``."""
@@ -209,7 +198,7 @@ class OpenAIBatchApi(BatchApi):
         """Return the id of the uploaded file, and the part's token as metadata."""
         body = {
             "completion_window": "24h",
-            "endpoint": self.endpoint,
+            "endpoint": self.endpoint or self.url,
             "input_file_id": part.file,
             "metadata": {
                 "multiturn": part.token,
@@ -334,7 +323,7 @@ class OpenAIProvider(HttpProvider):
             known = abilities._replace(asked=asked.settings)
             layout.judge_known(known.takes("tools_over_chat"))
         limit = asked.settings.max_output_tokens
-        if limit is not None:
+        if limit is not None and self.vendor != SERVERS:
             self.want_limit(layout, limit)
         form: dict[str, Any] = {}
         if self.asks_responses:
@@ -375,8 +364,6 @@ class OpenAIProvider(HttpProvider):
 
     def want_limit(self, layout: Layout, limit: int) -> None:
         """Refuse a limit that is too low, or whose name the model does not take."""
-        if self.vendor == SERVERS:
-            return
         row = next(iter(self.abilities.rows("limit")), None)
         if self.asks_responses:
             if limit < repairs.LOWEST_LIMIT:

@@ -19,9 +19,7 @@ _CHAT_IDS = rules.Names("T1", re.compile(".{1,40}", re.DOTALL))
 def lay_out_for_chat(layout: Layout, *, is_asked: bool = True) -> None:
     """Repair what the Chat Completions API refuses of calls, results, thinking, media and roles.
 
-    Args:
-        layout: the messages.
-        is_asked: whether a model is to answer them, and not to learn from them.
+    A model that is not asked to answer the messages learns from them.
     """
     if layout.has_more:
         reasons = (["that this API does not take"] * len(each.thinking) for each in layout.messages)

@@ -60,12 +60,9 @@ def write_response(request: PreparedRequest) -> dict[str, Any]:
 
 
 def response_items(turn: Turn, role: str = "", phase: str = "") -> Iterator[dict[str, Any]]:
-    """Yield a turn as items: thinking, text, calls.
+    """Yield a turn as items: thinking, text, calls; ``role`` is another name of its role.
 
-    Args:
-        turn: a message.
-        role: what the API calls its role, if it has another name.
-        phase: of an assistant's text; empty for none.
+    An assistant's text has the phase, unless that is empty.
 
     >>> [*response_items(Turn("tool", answers="c1"))]
     [{'type': 'function_call_output', 'call_id': 'c1', 'output': ''}]
@@ -152,11 +149,7 @@ _READ = ("instructions", "input", "include", "model", "store", "tools")
 
 
 def read_response(body: Mapping[str, Any], media: MediaReader) -> PreparedRequest:
-    """Return the request that a body was written of.
-
-    Raises:
-        MultiturnError: a part of the body has no place in a request.
-    """
+    """Return the request that a body was written of."""
     if stored := [key for key in _STORED if body.get(key)]:
         what = "refers to messages that OpenAI stores; import a request that has all of them"
         raise MultiturnError(f"{stored[0]} {what}")
