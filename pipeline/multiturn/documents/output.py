@@ -35,7 +35,6 @@ def open_locked(path: str, mode: str, lock_file: Callable[[BinaryIO], None]) -> 
     """Open a file and lock it; never one that another process has replaced meanwhile.
 
     Args:
-        path: of the file.
         mode: as for ``open``; one that creates the file opens it again if it was removed.
         lock_file: locks the open file, by ``lock``.
 
@@ -94,14 +93,14 @@ def _created(prefix: str, mode: int, above: int | None) -> tuple[int, str]:
 
 
 def remove_abandoned(folder: str, prefix: str, above: int | None = None) -> None:
-    """Remove files in a folder whose writers were killed; all of them begin with the prefix.
+    """Remove files whose names begin with a prefix, and whose writers were killed.
 
-    The prefix has no folder; where ``above`` is given, that is the folder.
+    They are in a folder, whose path is empty if it is ``above``.
     """
     with suppress(OSError):
         for name in _names(folder, above):
-            path = name if above is not None else os.path.join(folder, name)
             if name.startswith(prefix):
+                path = os.path.join(folder, name)
                 with suppress(OSError):  # somebody is writing it, or has removed it, too
                     descriptor = os.open(path, _READ, dir_fd=above)
                     try:
@@ -146,10 +145,7 @@ def keep_standard_output() -> None:
 
 
 def redirect_others() -> None:
-    """Send to standard error what is printed elsewhere, such as by stages and providers.
-
-    This holds for C code and child processes, too: it is the descriptor that is replaced.
-    """
+    """Send to standard error what stages, providers, their C code and child processes print."""
     if _kept is not None and isinstance(sys.stdout, TextIOWrapper):
         # A worker process ends without a flush of ``sys.stdout``, which a stage may print to.
         sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
@@ -209,17 +205,10 @@ def _partial(target: Path, rename: Callable[[str, Path], None]) -> Iterator[Bina
     remove_abandoned(str(target.parent), prefix)
 
     def take_name(partial: str) -> None:
-        os.chmod(partial, _mode_of(target))
+        with suppress(FileNotFoundError):
+            os.chmod(partial, stat.S_IMODE(target.stat().st_mode))
         rename(partial, target)
 
-    with open_partial(os.path.join(target.parent, prefix), 0o600, take_name) as file:
+    mode = 0o600 if target.exists() else 0o666  # nobody reads more than the file that is replaced
+    with open_partial(os.path.join(target.parent, prefix), mode, take_name) as file:
         yield file
-
-
-def _mode_of(target: Path) -> int:
-    """Return the permissions of a file, or those with which ``open`` would create it."""
-    if target.exists():
-        return stat.S_IMODE(target.stat().st_mode)
-    umask = os.umask(0)  # which can be read only by setting it
-    os.umask(umask)
-    return 0o666 & ~umask
