@@ -1,7 +1,6 @@
-"""Suites as other tools write them, rewritten as ours.
+"""Suites as other tools write them, rewritten as ours; docs/suites.md has the table.
 
-A suite is read as what it is, without an option: docs/suites.md has the table. Nodes keep their
-places, so that errors name the line that somebody wrote.
+Nodes keep their places, so that errors name the line that somebody wrote.
 """
 
 import re
@@ -15,7 +14,7 @@ from multiturn.documents.node import Node, Repeats, list_of, measure, with_keys
 from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
 from multiturn.suites import keys as words
 from multiturn.suites import messages as rewriting
-from multiturn.suites.keys import KeyCheck, value_at
+from multiturn.suites.keys import KeyCheck, members_at, value_at
 from multiturn.suites.messages import Rewriter, message_node
 
 _MARKS = (("{{", "}}"), ("{%", "%}"), ("{#", "#}"))
@@ -60,7 +59,7 @@ def _texts(keys: Mapping[str, Node]) -> list[Template]:
     """Return each text of a suite or a case, those of keys too, that may have a template."""
     asked = ("input", "input_messages", "guidelines", "expected_messages")
     nodes = [keys[key] for key in asked if key in keys]
-    metadata = keys["metadata"].members if "metadata" in keys else {}
+    metadata = members_at(keys, "metadata")
     nodes += [metadata[key] for key in ("systemPrompt", "system_prompt") if key in metadata]
     return _texts_in(nodes)
 
@@ -314,12 +313,12 @@ class Dialect:
 
     def check_repeats(self, node: Node) -> None:
         """Refuse a case if the suite has given too many values to its cases by now."""
-        keys = _children(node)
+        keys = node.members
         if not self._values_given and not self.variables.messages and _INPUTS.isdisjoint(keys):
             return
         inputs = [keys[key] for key in words.INPUT_KEYS if key in keys]
         if name := self.variables.messages:
-            given = _children(keys.get("vars")).get(name, self.variables.defaults.get(name))
+            given = members_at(keys, "vars").get(name, self.variables.defaults.get(name))
             inputs += [given] if given is not None else []
         # A text that is a list of messages in JSON may be the same in all cases, by an alias.
         values = self._values_given + sum(map(rewriting.values_in_text, inputs))
@@ -352,7 +351,7 @@ class Dialect:
             variable = take_messages(self.variables, keys, self.keys, label)
         files, written = keys.pop("input_files", None), ""
         _check_paths(files, self.name, label)
-        skips = value_at(_children(keys.get("execution")), "skip_defaults")
+        skips = value_at(members_at(keys, "execution"), "skip_defaults")
         shared = {} if skips is True else self._shared
         for key in words.INPUT_KEYS:
             if key in keys:
@@ -418,10 +417,6 @@ class Dialect:
                 raise self.keys.both(other, key, child, label)
             keys[name] = child
         return keys
-
-
-def _children(node: Node | None) -> dict[str, Node]:
-    return {} if node is None else node.members
 
 
 def _check_paths(files: Node | None, suite: str, label: str) -> None:
