@@ -122,28 +122,8 @@ class SnapshotUpdate:
 
     Of a check of whole suites, some of what is different may be accepted; only that is written. A
     list has the entry of a file as it was until the new one is accepted, and until no snapshot that
-    is left as it was names the file.
-
-    Args:
-        run: what is asked for.
-        outcomes: of its selection; they are compared with the snapshots in the folder.
-        on_error: gets the errors of cases.
-
-    Attributes:
-        folder: of the snapshots.
-        lists: the files to list.
-        cases: those whose snapshots differ, in a check.
-        failures: how many cases could not be compared.
-        stale: the snapshots of cases that are gone.
-        files: those of the folder that differ.
-        findings: what is said in one line each: the changes of privilege, and then the attached
-            files that changed; empty for a run that writes all of them.
-        changes: what a reviewer decides on, if the run is a check; the dangerous ones first.
-        pending: those of them that are not accepted.
-
-    Raises:
-        MultiturnError: a list is torn, or snapshots would stay that are compared with what another
-            target gets.
+    is left as it was names the file. A list that is torn is an error, and so are snapshots that
+    would stay, and were made for another target.
     """
 
     def __init__(
@@ -156,14 +136,16 @@ class SnapshotUpdate:
         self._refuse_other_target()
         self.lists = lists.Lists(self.folder, resolve=run.resolve)
         self._places: dict[str, Place] = {}  # of cases, by the snapshots that there should be
-        self.cases: dict[Key | None, ReviewedCase] = {}
+        self.cases: dict[Key | None, ReviewedCase] = {}  # whose snapshots differ, in a check
         self._same = self.failures = self._others = 0
         self._broken: set[str] = set()  # suites with a case that could not be converted
-        self.stale: dict[Key, str] = {}
-        self.files: list[FileChange] = []
+        self.stale: dict[Key, str] = {}  # the snapshots of cases that are gone
+        self.files: list[FileChange] = []  # of the folder that differ
+        # In one line each: changes of privilege, then attached files that changed; empty for a run
+        # that writes all of them.
         self.findings: list[Change] = []
-        self.changes: list[Change] = []
-        self.pending: list[Change] = []
+        self.changes: list[Change] = []  # what a reviewer decides on, in a check
+        self.pending: list[Change] = []  # those of them that are not accepted
         # What was pending before each acceptance, and the files that it wrote: then and now.
         self._accepted: list[tuple[list[Change], dict[str, tuple[str | None, str | None]]]] = []
         limit = PromptLimit(run.provider)
@@ -261,20 +243,18 @@ class SnapshotUpdate:
 
         It finds one suite for each of the wanted entries, by list and path; for None, all suites.
         """
-        found: lists.Suites = {lists.PROMOTED: {}, lists.FILES: {}}
+        found: lists.Suites = {}
         covered = {folder_of(suite) for suite in {*self.run.scope.names.values()} - self._broken}
-        names, left = () if wanted == set() else self.folder.snapshots("", below=True), wanted
+        names = () if wanted == set() else self.folder.snapshots("", below=True)
         folders = groupby(os.path.dirname, names)
         # The first ones of all suites often have all files.
         for name in interleave(folders[each] for each in folders if each not in covered):
-            if left == set():
+            if wanted is not None and wanted <= found.keys():
                 break
             text = self.folder.read(name) or ""
             case = snapshot_file.recorded_case(text)
             if case is not None and case not in self.stale and location_of(*case) == name:
                 lists.add_files(found, case[0], text)
-                if wanted is not None:
-                    left = {(list_, path) for list_, path in wanted if path not in found[list_]}
         return found
 
     def _stale(self) -> Iterator[tuple[Key, str]]:
@@ -391,11 +371,7 @@ class SnapshotUpdate:
         return "; ".join(clauses)
 
     def of_keys(self, keys: Iterable[str]) -> list[Change]:
-        """Return the differences that have these keys.
-
-        Raises:
-            MultiturnError: a key is of none.
-        """
+        """Return the differences that have these keys; a key of none is an error."""
         known = {change.key: change for change in self.pending}
         for key in keys:
             if key not in known:
@@ -414,9 +390,7 @@ class SnapshotUpdate:
     def accept(self, chosen: Sequence[Change]) -> None:
         """Write the snapshots of some differences, and then the lists.
 
-        Raises:
-            MultiturnError: a file in the folder has changed since the run has read it. Then nothing
-                is written.
+        Nothing is written, and it is an error, if a file has changed since the run has read it.
         """
         with self.folder.alone():
             self.lists.read()
@@ -436,11 +410,7 @@ class SnapshotUpdate:
             self._accepted.append((pending, written))
 
     def take_back(self) -> None:
-        """Write the files as they were before the last acceptance.
-
-        Raises:
-            MultiturnError: one of them has changed since. Then nothing is written.
-        """
+        """Write the files as they were before the last acceptance, if none has changed since."""
         pending, written = self._accepted.pop()
         with self.folder.alone():
             for name, (_, now) in written.items():
@@ -468,10 +438,7 @@ class SnapshotUpdate:
 def _privileges(
     old: RecordedSnapshot, new: RecordedSnapshot, case: ReviewedCase | None, listed: Container[str]
 ) -> Iterator[PrivilegeChange]:
-    """Yield the changes of privilege in a changed case, or in what a target says of all.
-
-    ``listed`` are the files that are new or changed on the list of promoted files.
-    """
+    """Yield the changes of privilege in a changed case, or in what a target says of all."""
     yield from body_changes(old.settings.get("body"), new.settings.get("body"))
     for each in privilege_changes(old.messages, case.judged if case else (), listed):
         # An inline snapshot does not say whether a guideline was in a system message.
@@ -499,10 +466,7 @@ def _changed(where: str) -> MultiturnError:
 
 
 def _new_spans(case: ReviewedCase, old: RecordedSnapshot) -> Iterator[tuple[str, Span, list[str]]]:
-    """Yield the role and each span with what its old snapshot has in no message of that role.
-
-    These are lines, or the path of a file.
-    """
+    """Yield the role and each span with its lines, or its file, that are new in that role."""
     known, data = _known(old), [each.data for each in old.messages]
     for message in case.judged:
         more = () if message.data in data else (*message.thinking, *message.calls)
@@ -515,8 +479,7 @@ def _new_spans(case: ReviewedCase, old: RecordedSnapshot) -> Iterator[tuple[str,
 def _new_lines(case: ReviewedCase, old: RecordedSnapshot, pipeline: Pipeline) -> Iterator[Place]:
     """Yield the lines of new texts and files, then of settings, and of options of the pipeline.
 
-    What is gone has no line, and so have the settings of a target. The first arguments are those
-    of ``_new_spans``.
+    What is gone has no line, and so have the settings of a target.
     """
     found, known = list(_new_spans(case, old)), {text for _, text in _known(old)}
     patterns = {each.path: each.pattern for each in case.promoted}
