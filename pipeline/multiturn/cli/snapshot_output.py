@@ -83,10 +83,7 @@ def print_update(
 
 
 def text_lines(update: SnapshotUpdate, show: Show) -> Iterator[str]:
-    """Yield what was found as text; changes of privilege come first.
-
-    Each change is shown once, or each file has a line, or all its differences.
-    """
+    """Yield what was found as text; changes of privilege come first."""
     for finding in update.findings:
         yield _HEADING * bool(finding.privileges) + _in_one_line(str(finding))
     files = update.files
@@ -113,10 +110,7 @@ def _in_one_line(text: str) -> str:
 
 
 def _first_files(files: Iterable[FileChange]) -> Iterator[str]:
-    """Yield the first files of each folder and state.
-
-    The lists of digests are named only: findings say in words what has changed there.
-    """
+    """Yield the first files of each folder and state; of lists of digests, only the names."""
     listed = (file for file in files if file.state != "changed" or file.case is None)
     folders = groupby(lambda file: (file.state, os.path.dirname(file.name)), listed)
     for (state, folder), those in folders.items():
@@ -224,8 +218,7 @@ def snapshot_annotations(
 ) -> Iterator[str]:
     """Yield annotations for what a check of snapshots has found, what matters most first.
 
-    GitHub shows ten errors and ten warnings of a step: there is one for each change, and
-    after ten of them a warning that says how many more there are.
+    There is one for each change, and after ten a warning that says how many more there are.
     """
 
     def at(where: Place, message: str, severity: Severity = "error") -> str:

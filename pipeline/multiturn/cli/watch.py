@@ -84,10 +84,9 @@ def _folders(options: SuiteOptions) -> set[Path]:
 
 
 def _converted(words: list[str]) -> tuple[Prompts, bool]:
-    """Return the prompts, and whether they are all that there should be.
+    """Return the prompts, and whether they are all; ``convert`` takes the words of this command.
 
-    The words are those of this command: ``convert`` takes the same. A process of its own loads
-    stages anew, and writes errors itself.
+    A process of its own loads stages anew, and writes errors itself.
     """
     import subprocess
 

@@ -78,12 +78,7 @@ class ReviewedCase(Struct, frozen=True, kw_only=True):
 def reviewed_case(conversion: Conversion, provider: TargetProvider | None = None) -> ReviewedCase:
     """Return what a review needs of a finished conversion; nothing else of it looks at one.
 
-    Args:
-        conversion: by any pipeline.
-        provider: of the target whose prompts are shown; None to show those of the pipeline.
-
-    Raises:
-        ProviderError: the target would refuse the prompt.
+    With a provider, the prompts of its target are shown; a ProviderError is its refusal.
     """
     case, files = conversion.case, conversion.case.files
     settings, prompt, chat = conversion.current_settings, conversion.prompt, conversion.chat

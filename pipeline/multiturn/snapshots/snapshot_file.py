@@ -32,12 +32,9 @@ _DIGEST = re.compile("(SHA-256 [0-9a-f]{12})[0-9a-f]{52}")
 def snapshot_text(case: ReviewedCase, *, inline: bool = False) -> str:
     """Return the text of a case's snapshot file: YAML, with LF line ends.
 
-    It has no absolute path and no time: the same case gives the same snapshot in any checkout.
-
-    Args:
-        case: what a pipeline made of it.
-        inline: repeat the texts of attached files; else their paths stand for them, wherever a
-            text is the whole text of a file as it is on disk.
+    It has no absolute path and no time: the same case gives the same snapshot in any checkout. It
+    repeats the texts of attached files if ``inline``; else their paths stand for them, wherever a
+    text is the whole text of a file as it is on disk.
     """
     return utf8(dump(snapshot_record(case, inline=inline)))
 
@@ -358,10 +355,7 @@ def _content_lines(content: str | list[Any]) -> str:
 
 
 def _file_line(piece: Mapping[str, Any]) -> str:
-    """Return what stands for a file or media: without what follows from ``files.lock``.
-
-    No line of a text begins at the start of a line, so none looks like it.
-    """
+    """Return what stands for a file or media: without what follows from ``files.lock``."""
     known = {key: piece[key] for key in ("sha256", "type", "size") if key in piece}
     line = _as_yaml([{key: value for key, value in piece.items() if key not in known}])
     if "sha256" not in known:

@@ -195,9 +195,6 @@ def extent_at(path: str, line: int) -> Extent:
 
     It is all that begins on the line: a key with its value, or an item of a list, such as a message
     or a case; and a text, or a segment, that has begun before and goes on there.
-
-    Raises:
-        MultiturnError: the suite cannot be read.
     """
     at = line - 1
     if is_json_lines(path):
