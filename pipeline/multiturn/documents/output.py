@@ -9,7 +9,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -42,17 +42,13 @@ def open_locked(path: str, mode: str, lock_file: Callable[[BinaryIO], None]) -> 
         FileNotFoundError: there is no such file, and the mode creates none.
     """
     while True:
-        file: BinaryIO = open(path, mode)  # type: ignore[assignment]  # noqa: SIM115 - the caller closes it
-        try:
-            lock_file(file)
-            if os.path.samestat(os.stat(path), os.fstat(file.fileno())):
-                return file
-        except FileNotFoundError:  # it was removed
-            pass
-        except BaseException:
-            file.close()
-            raise
-        file.close()
+        with ExitStack() as ending:
+            file: BinaryIO = ending.enter_context(open(path, mode))  # type: ignore[assignment]
+            with suppress(FileNotFoundError):  # it was removed
+                lock_file(file)
+                if os.path.samestat(os.stat(path), os.fstat(file.fileno())):
+                    ending.pop_all()  # the caller closes it
+                    return file
 
 
 _CREATE = open_flags("O_RDWR", "O_CREAT", "O_EXCL", "O_BINARY", "O_NOFOLLOW")
