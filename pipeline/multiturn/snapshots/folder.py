@@ -105,12 +105,10 @@ class SnapshotFolder:
             folders.sort()
             if not below:
                 folders.clear()
-            above = os.path.relpath(where, self._real).replace(os.sep, "/")
-            prefix = "" if above == "." else f"{above}/"
             for name in sorted(names):
                 path = os.path.join(where, name)
                 if name.endswith(".yaml") and os.path.isfile(path) and not os.path.islink(path):
-                    yield f"{prefix}{name}"
+                    yield path.removeprefix(f"{self._real}{os.sep}").replace(os.sep, "/")
 
     def case_of(self, name: str) -> Key | None:
         """Return the case whose snapshot a file is; None if multiturn did not write it there."""
