@@ -233,9 +233,8 @@ class FoundFiles:
         for path in sorted({*found[PROMOTED], *found[FILES]}):
             # A list loses a file when no snapshot names it any more, whatever else is accepted.
             kept = [name for name in found if path in found[name]]
-            wanted, was = (
-                [each[name].get(path, ()) for name in kept] for each in (found, self.recorded)
-            )
+            wanted = [found[name][path] for name in kept]
+            was = [self.recorded[name].get(path, ()) for name in kept]
             if wanted == was:
                 continue
             promoting, naming = (cases.get(path, {}) for cases in self._cases.values())
@@ -304,10 +303,7 @@ class Lists(FoundFiles):
         self.add_texts(case)
 
     def changes(self, others: Suites, pending: Container[str] = ()) -> Iterator[FileChange]:
-        """Yield the lists that have changed; entries that only other suites have stay.
-
-        So do those of ``pending`` files, whose new texts are not accepted.
-        """
+        """Yield the lists that have changed; entries of others, and of ``pending`` files, stay."""
         for name, now in self.found.items():
             was = self.recorded[name]
             lock = {path: items for path, items in was.items() if (name, path) in others}

@@ -48,12 +48,19 @@ class Scope:
     def __init__(
         self, selection: Selection, arguments: tuple[str, ...], snapshots: str | None
     ) -> None:
-        self._root, self._arguments = selection.root, arguments
-        self.snapshots = snapshots or self._default_folder()
+        self._root = selection.root
+        self.snapshots = snapshots or self._default_folder(arguments)
         # The path of each suite in its root, by the path that was named or found.
         self.names = suite_names(selection, lambda path: name_in_root(path, self._root_of(path)))
-        # The root of each folder, and how the names of the suites below it begin.
-        self.folders = list(self._folders())
+        # The root of each folder, and how the names of the suites below it begin. Those in no root
+        # are left out: the name of a suite does not say that it was below.
+        self.folders: list[tuple[str, str]] = []
+        for path in filter(os.path.isdir, arguments):
+            root = self._root_of(path)
+            if self._root is not None or os.path.exists(os.path.join(root, ".git")):
+                real, top = os.path.realpath(path), os.path.realpath(root)
+                prefix = "" if real == top else f"{name_in_root(path, root)}/"
+                self.folders.append((top, prefix))
 
     def is_removed(self, suite: str) -> bool:
         """Return whether a suite was below a folder that the command names, and no longer is."""
@@ -65,9 +72,9 @@ class Scope:
             for root, prefix in self.folders
         )
 
-    def _default_folder(self) -> str:
+    def _default_folder(self, arguments: Iterable[str]) -> str:
         """Return the folder of snapshots beside ``.git``, wherever below it the command is run."""
-        roots = {os.path.realpath(self._root_of(path)) for path in self._arguments}
+        roots = {os.path.realpath(self._root_of(path)) for path in arguments}
         tops = sorted(root for root in roots if os.path.exists(os.path.join(root, ".git")))
         if self._root is not None or not tops:
             return _FOLDER
@@ -75,14 +82,6 @@ class Scope:
             what = f"the suites are in several roots, as {' and '.join(sorted(roots)[:2])}"
             raise MultiturnError(f"{what}; name the folder of their snapshots (--dir)")
         return os.path.relpath(os.path.join(*tops, _FOLDER))
-
-    def _folders(self) -> Iterator[tuple[str, str]]:
-        """Leave out folders in no root: the name of a suite does not say that it was below."""
-        for path in filter(os.path.isdir, self._arguments):
-            root = self._root_of(path)
-            if self._root is not None or os.path.exists(os.path.join(root, ".git")):
-                real, top = os.path.realpath(path), os.path.realpath(root)
-                yield top, "" if real == top else f"{name_in_root(path, root)}/"
 
     def _root_of(self, path: str) -> str:
         return self._root or root_of(path)
@@ -388,10 +387,7 @@ class SnapshotUpdate:
         return list(dict.fromkeys(span.origin for _, span, _ in found))[:_ORIGINS]
 
     def accept(self, chosen: Sequence[Change]) -> None:
-        """Write the snapshots of some differences, and then the lists.
-
-        Nothing is written, and it is an error, if a file has changed since the run has read it.
-        """
+        """Write the snapshots of some differences, and the lists, if no file has changed since."""
         with self.folder.alone():
             self.lists.read()
             self._refuse_changed(chosen)
@@ -477,20 +473,15 @@ def _new_spans(case: ReviewedCase, old: RecordedSnapshot) -> Iterator[tuple[str,
 
 
 def _new_lines(case: ReviewedCase, old: RecordedSnapshot, pipeline: Pipeline) -> Iterator[Place]:
-    """Yield the lines of new texts and files, then of settings, and of options of the pipeline.
-
-    What is gone has no line, and so have the settings of a target.
-    """
+    """Yield the lines of new texts and files, then of settings, and of options of the pipeline."""
     found, known = list(_new_spans(case, old)), {text for _, text in _known(old)}
     patterns = {each.path: each.pattern for each in case.promoted}
     lines = [message.line for message in case.case.input_messages]
     for role, span, new in found:
         if span.stage is not None:
             continue
-        first, texts = (
-            span.place.line,
-            [os.path.basename(text) if span.path else text for text in new],
-        )
+        first = span.place.line
+        texts = [os.path.basename(text) if span.path else text for text in new]
         if new[0] in known:  # with another role
             first, texts = max((n for n in lines if n <= first), default=1), [role]
             if role == "system" and (pattern := patterns.get(span.path)) is not None:
