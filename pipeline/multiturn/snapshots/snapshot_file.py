@@ -3,7 +3,7 @@
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, get_args
+from typing import Any
 
 from msgspec import Struct, convert, to_builtins
 
@@ -12,7 +12,7 @@ from multiturn.documents.json_lines import read_value
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError
 from multiturn.explaining.spans import Message, Span, Spans, file_of, has_media, joined_text
-from multiturn.files.media import Media, MediaKind
+from multiturn.files.media import MEDIA_KINDS, Media
 from multiturn.model.request import InputFile
 from multiturn.model.settings import JsonSchema, RequestSettings
 from multiturn.model.turns import Tool
@@ -273,7 +273,7 @@ def _spans(content: str | list[Any], paths: Container[str]) -> Spans:
 
 
 def _span(piece: dict[str, Any], paths: Container[str]) -> Span:
-    kind = next(filter(piece.__contains__, get_args(MediaKind)), None)
+    kind = next(filter(piece.__contains__, MEDIA_KINDS), None)
     if kind is None:
         return Span("", "", str(piece["file"]))
     name = str(piece[kind])

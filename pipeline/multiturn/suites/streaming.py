@@ -65,7 +65,7 @@ def suite_documents(
     for number, document in enumerate(_Stream(source, repeats=repeats).suite()):
         if document.cases is not None:
             key = next(iter(CASES & document.head.children.keys()))
-            if heads is None and not (document.at_margin and not source.has_keys_after(key)):
+            if heads is None and (not document.at_margin or source.has_keys_after(key)):
                 heads = _heads(source)
             if heads is not None and number < len(heads):
                 document = document._replace(head=heads[number])
@@ -73,7 +73,6 @@ def suite_documents(
 
 
 def _source(file: BinaryIO, name: str) -> Source:
-    """Return what is in a file of YAML."""
     if file.seek(0, os.SEEK_END) > MAX_YAML:
         raise InputError(f"over {MAX_YAML:,} bytes of YAML; write JSON Lines", where=name)
     file.seek(0)
