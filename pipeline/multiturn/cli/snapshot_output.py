@@ -313,10 +313,7 @@ def accept_changes(
 
 
 def review_changes(acceptance: SnapshotUpdate) -> None:
-    """Ask for each change whether to accept it.
-
-    Each is written at once, so that an interrupt loses no answer; back takes an answer back.
-    """
+    """Ask for each change whether to accept it, and write it at once; back undoes that."""
     waiting, number = list(acceptance.pending), len(acceptance.pending)
     answered: list[tuple[list[Change], list[Change]]] = []  # what waited, and what was accepted
     while waiting:
@@ -395,12 +392,10 @@ _SEQUENCE = r"""(?xs) \x1b (?:
 
 
 def _key() -> str:
-    """Return a key, or a sequence of keys and mouse that is none; ``q`` at the end of input.
-
-    A slow line brings a sequence in pieces, of which the last may be a letter that is an answer.
-    """
+    """Return a key, or a sequence of keys and mouse that is none; ``q`` at the end of input."""
     try:
         key = click.getchar()
+        # A slow line brings a sequence in pieces, of which the last may be a letter of an answer.
         while key[0] == "\x1b" and not re.match(_SEQUENCE, key):
             key += click.getchar()
     except EOFError:

@@ -104,10 +104,7 @@ def _converted(words: list[str]) -> tuple[Prompts, bool]:
 
 
 def _show(old: Prompts, new: Prompts, paths: set[str], failed: int | None) -> None:
-    """Print how the prompts differ, and a summary.
-
-    Prompts that could not be converted are as they were; how many is None if there is no error.
-    """
+    """Print how the prompts differ, and how many ``failed``, if there was an error."""
     from multiturn.cli.rendering import as_text_diff
     from multiturn.explaining.record import to_yaml
 

@@ -247,7 +247,6 @@ def _written(content: object, path: str | None, case: Case) -> str | Media | Non
 
 
 def _tools_of(conversion: Conversion) -> dict[str, Span]:
-    """Return the tools that are sent."""
     case, found = conversion.case, {}
     for tool in conversion.tools:
         stage, key = conversion.altered.get((None, tool.name)), conversions.item_key(case, tool)

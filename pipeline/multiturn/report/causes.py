@@ -55,8 +55,7 @@ class Undoing:
     """Converts cases as they are, with some changes undone.
 
     Args:
-        pipeline: as it is.
-        changes: what is different in it; they are undone if that makes a legal pipeline.
+        changes: what is different in the pipeline; they are undone if that makes a legal pipeline.
         provider: of the target whose prompts are compared; None for those of the pipeline.
     """
 
@@ -101,10 +100,7 @@ class Undoing:
         yield from found or [Cause(UNKNOWN_CODE)]
 
     def digest(self, new: ReviewedCase, old: ReviewedCase, undone: Iterable[Cause]) -> bytes | None:
-        """Return the digest of a case with some changes undone; empty if it has an error then.
-
-        It is None if the changes together make no legal pipeline.
-        """
+        """Return the digest of a case with changes undone; None if that makes no legal pipeline."""
         undone = list(undone)
         pipeline = self._without(tuple(each for each in undone if each.undo))
         if pipeline is None:

@@ -201,7 +201,6 @@ class _Sides:
     def _changed(
         self, status: Status, now: CaseSummary | None, then: CaseSummary | None
     ) -> Comparison:
-        """Compare the texts of a case."""
         new, old = self.now.read(now), self.then.read(then)
         promoted = self.promoted.get(now.key, []) if now else []
         paths = {each.path for each in promoted}

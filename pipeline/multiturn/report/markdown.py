@@ -94,8 +94,8 @@ class _Comment:
     def add(self, thing: str, *forms: str, reserved: int = 0) -> None:
         """Add the longest form of a thing for which there is room, or else count it.
 
-        The longest form is first, and an empty one only counted; others will need the characters
-        that are ``reserved``.
+        The longest comes first; an empty one is only counted. Characters that are ``reserved``
+        are left for others.
         """
         room = MAX_SIZE - _RESERVE - self._size - reserved
         block = next((form for form in forms if form and _size(form) < room), None)

@@ -144,7 +144,6 @@ def privilege_changes(
 
     Args:
         before: the messages, in spans. A file's text may be empty: its path stands for it.
-        after: what they are now.
         listed: files whose texts are not named again, as the list of promoted files says that they
             are new or changed; a changed header above them is.
 
@@ -183,10 +182,7 @@ def privilege_changes(
 
 
 def is_definition(role: str) -> bool:
-    """Return whether the role of a message is that of a tool's definition, such as ``tool find``.
-
-    ``tool`` alone is the role of a result.
-    """
+    """Return whether a role is that of a definition, such as ``tool find``; a result's is not."""
     return role.startswith("tool ")
 
 

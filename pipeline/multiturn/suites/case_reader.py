@@ -186,7 +186,6 @@ class CaseReader:
         )
 
     def _segment(self, segment: Node, label: str) -> None:
-        """Check a segment of a message's content."""
         text = segment
         if isinstance(segment.children, dict):
             if "type" not in segment.children:
