@@ -45,7 +45,7 @@ def real_path(path: str | Path) -> str:
 
 
 def open_below(folder: str, names: Sequence[str], flags: int) -> int:
-    """Open a file below a real path; that there is none, or a name is a link, is an OSError."""
+    """Open a file below a real path; a missing one, or a link on the way, is an OSError."""
     # Windows cannot open a name in an open folder: a link that was there only meanwhile is missed.
     if os.open not in os.supports_dir_fd:
         path = os.path.join(folder, *names)

@@ -225,7 +225,7 @@ class FoundFiles:
         return attached_files.change_in_words(path, "" if old is None else old, new.file)
 
     def changed_files(self, snapshots: Iterable[FileChange]) -> Iterator[Change]:
-        """Yield each file whose entries are not recorded, beside ``snapshots`` that differ."""
+        """Yield the change of each file with other entries than recorded, beside ``snapshots``."""
         found, promoted = self.found, self.privileges()
         new_cases = {each.case for each in snapshots if each.state == "new"}
         # Of a text that has changed, this is said first; a new way to get there is its cases' own.

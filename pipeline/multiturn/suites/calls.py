@@ -74,7 +74,7 @@ def check_calls(
     tools: tuple[Tool, ...],
     name: str,
 ) -> None:
-    """Refuse a call without its result, unless it is last, a result alone, and an unknown tool."""
+    """Refuse a call without result, unless it is last, a result without call, and unknown tools."""
     index, call_id, wrong = unpaired(messages)
     if index >= 0:
         written = nodes[index].children

@@ -45,7 +45,7 @@ class CaseReader:
         self.keys = dialect.keys
 
     def shared(self, suite: str, patterns: tuple[str, ...], head: Node | None = None) -> Case:
-        """Return what a suite gives to all cases; a bare case, without a head, has it itself."""
+        """Return a case with what a suite gives to all; without a head, the case is a bare one."""
         case = Case(id="", input_messages=(), suite=suite, file=self.name, files=self.files)
         given = {}
         if head is not None:

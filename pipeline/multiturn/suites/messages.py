@@ -72,7 +72,7 @@ class _Message(msgspec.Struct, gc=False):
 
 
 def message_nodes(given: Node, files: Node | None, check: KeyCheck, label: str) -> Node:
-    """Return the messages that an input means, with the paths of files that stand before a text."""
+    """Return the messages that an input means; ``files`` are attached before a text."""
     mark = given.mark
     if isinstance(given.children, dict):
         messages = given.children.get("messages")
