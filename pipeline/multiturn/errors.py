@@ -295,16 +295,6 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"choose from: {', '.join(known)}" if known else "there are none"
 
 
-def add_or_mend(missing: str, unknown: Iterable[str]) -> str:
-    """Return the end of a phrase that says that a key is missing, where others are unknown.
-
-    >>> add_or_mend("role", ["lore"]), add_or_mend("role", ["rol"])
-    ('; add it', ', but "rol"; did you mean "role"?')
-    """
-    near = nearest(missing, unknown)
-    return "; add it" if near is None else f', but "{cut(near)}"; {did_you_mean(near, [missing])}'
-
-
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that is nearest to another, if one is near; case does not count."""
     from difflib import get_close_matches

@@ -24,10 +24,7 @@ _LONGEST = 16  # characters; the longest sequence that has a use is one of ten
 
 
 def others_than(seen: bytes, text: bytes) -> set[str]:
-    """Return each character of a text in UTF-8 once, but for some bytes of ASCII.
-
-    They are few, and a search among them is much faster than one in the whole text.
-    """
+    """Return each character of a text in UTF-8 once, but for some bytes of ASCII."""
     return {*text.translate(None, seen).decode("utf-8", "surrogatepass")}
 
 

@@ -53,14 +53,13 @@ def without_commands(text: str) -> str:
     return _COMMAND.sub(r"\1\\x3a", text).replace("##[", r"#\x23[")
 
 
-class WithoutCommands:
+class _WithoutCommands:
     """A text stream to which no line that is written is a command to a runner."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write text."""
         return self._stream.write(without_commands(text))
 
     def __getattr__(self, name: str) -> Any:
@@ -72,7 +71,7 @@ class WithoutCommands:
 
 def protect_runner() -> None:
     """Let no text on standard error be a command to a runner, from now on."""
-    sys.stderr = cast("TextIO", WithoutCommands(sys.stderr))
+    sys.stderr = cast("TextIO", _WithoutCommands(sys.stderr))
 
 
 @contextmanager

@@ -70,7 +70,11 @@ def capture_requests(
     recording = Recording(project_masks(), redact=redact, answers=answers)
     failures = Failures()
     with CaptureServer(recording.take, port=port or 0, forward=forward) as server:
-        code = _run(command, server) if command else _wait(server)
+        code = _run(command, server) if command else 0
+        if not command:
+            say_line(f"capturing at {server.url}; Ctrl-C ends")
+            with suppress(KeyboardInterrupt, SystemExit):
+                Event().wait()
     if not code and not recording.requests:
         what = "the program sent no request here; docs/capture.md says which are not seen"
         failures.add(MultiturnError(what))
@@ -88,14 +92,6 @@ def capture_requests(
     if code:
         sys.exit(code)
     failures.finish()
-
-
-def _wait(server: "CaptureServer") -> int:
-    """Wait until Ctrl-C, or SIGTERM."""
-    say_line(f"capturing at {server.url}; Ctrl-C ends")
-    with suppress(KeyboardInterrupt, SystemExit):
-        Event().wait()
-    return 0
 
 
 def _run(command: Sequence[str], server: "CaptureServer") -> int:

@@ -106,10 +106,8 @@ def _fail(message: str) -> NoReturn:
 
 
 def _drop_output() -> None:
-    """Redirect standard output to the null device.
-
-    Python flushes it at exit, and would report the error that ended the command once more.
-    """
+    """Redirect standard output to the null device."""
+    # Python flushes it at exit, and would report the error that ended the command once more.
     null = os.open(os.devnull, os.O_WRONLY)
     for stream in (standard_output(), sys.stdout):  # click prints help to the second
         os.dup2(null, stream.fileno())

@@ -100,12 +100,10 @@ def _write(target: Path, folder: str, address: str | None) -> bool:
 
 
 def _address() -> str | None:
-    """Return the Git address and commit that multiturn was installed from; None if from none.
-
-    Installers leave a note of it: https://peps.python.org/pep-0610/
-    """
+    """Return the Git address and commit that multiturn was installed from; None if from none."""
     from importlib.metadata import distribution
 
+    # Installers leave this note: https://peps.python.org/pep-0610/
     note = json.loads(distribution("multiturn").read_text("direct_url.json") or "{}")
     commit = note.get("vcs_info", {}).get("commit_id")
     return f"git+{note['url']}@{commit}" if commit else None

@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial, wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -75,11 +75,9 @@ def _case_ids(paths: Iterable[str]) -> Iterator[str]:
     for path in paths:
         if path == "-":  # the shell's own
             continue
-        try:
+        with suppress(MultiturnError):
             cases = load_suite(path, guideline_patterns=(), on_error=lambda _: None)
             yield from (case.id for case in cases)
-        except MultiturnError:
-            pass
 
 
 Renderer = Literal["console", "json"]

@@ -52,7 +52,6 @@ def stages(pipeline: str | None, verbose: bool) -> None:
 
 
 def _show_order(steps: "Sequence[Step]") -> None:
-    """Print a table of the steps of a pipeline."""
     from multiturn.pipelines.contract import as_yaml_value, contract_of, ordered_facts
 
     kinds = ("requires", "provides", "consumes")

@@ -107,10 +107,7 @@ def say_summary(text: str, *, err: bool = False) -> None:
 
 @contextmanager
 def writing(output: str | None) -> Iterator[None]:
-    """Name the output in the error if it cannot be written.
-
-    Errors of standard output, which is None, end the command (see group.py).
-    """
+    """Name the output in the error if it cannot be written; standard output is for group.py."""
     try:
         yield
     except BrokenPipeError:
@@ -134,15 +131,10 @@ _A_CASE = re.compile(rb"""\b(?:input_messages|input|messages)["']?\s*:""")
 
 
 class Progress:
-    """Shows counts on standard error, if that is a terminal, ten times a second after the first.
-
-    Args:
-        estimate: returns the total, or None if it is unknown; it is called only to show it.
-        hidden: whether nothing is shown.
-    """
+    """Shows counts on standard error, if that is a terminal, ten times a second after the first."""
 
     def __init__(self, estimate: Callable[[], int | None], *, hidden: bool) -> None:
-        self.estimate = estimate
+        self.estimate = estimate  # returns the total, or None; it is called only to show it
         self.hidden = hidden or not sys.stderr.isatty()
         self._begun = monotonic()
         self._due = self._begun + _DELAY
@@ -177,13 +169,7 @@ class Progress:
 
 
 def show_progress(cases: Iterable[_T], *, prints: bool) -> Iterator[_T]:
-    """Yield the cases, and count them on a terminal.
-
-    Args:
-        cases: to be counted.
-        prints: whether the command prints cases meanwhile. If standard output is a terminal, too,
-            the count would stand between their lines, so none is shown.
-    """
+    """Yield the cases, and count them on a terminal, unless the command prints cases there."""
     is_mixed = prints and standard_output().isatty()
     with closing(Progress(lambda: None, hidden=is_mixed)) as progress:
         for count, case in enumerate(cases, 1):

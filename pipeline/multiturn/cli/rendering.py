@@ -27,11 +27,8 @@ def render(
     warns: bool,
     provider: "TargetProvider | None",
 ) -> bytes:
-    """Return what is written of a conversion, or of what a target would be sent of it.
-
-    ``warns`` logs text that poses as a marker.
-    """
-    if warns:
+    """Return what is written of a conversion, or of what a target would be sent of it."""
+    if warns:  # of text that poses as a marker
         from multiturn.logs import warn
         from multiturn_stages.guard_markers import guard_markers
 

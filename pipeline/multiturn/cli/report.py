@@ -129,7 +129,6 @@ _OF_ANSWERS = {"results", "before", "prices", "output", "format_", "quiet", "deb
 def _report_answers(
     format_: str, output: str | None, results: str, before: str | None, prices: str | None
 ) -> None:
-    """Write the report of a results file."""
     from multiturn.report.answers import AnswerReport
     from multiturn.report.html import answers_to_html
     from multiturn.report.markdown import answers_to_markdown

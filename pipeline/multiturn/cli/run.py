@@ -246,11 +246,7 @@ def cancel(results: str, targets_file: str | None) -> None:
 
 
 def _open(results: str, targets_file: str | None) -> "Batches":
-    """Return the batches under way for a results file.
-
-    Raises:
-        MultiturnError: nothing is.
-    """
+    """Return the batches under way for a results file; that there are none is an error."""
     from multiturn.engine.batches import Batches, BatchState, nothing_under_way
     from multiturn.providers.targets import find_target
 

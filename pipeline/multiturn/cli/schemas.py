@@ -162,7 +162,6 @@ def _of_settings() -> Schema:
 
 
 def _message() -> Schema:
-    """Return the schema of a message."""
     message = struct_schema(keys.MessageKeys)
     properties = message["properties"]
     properties["role"]["enum"] = [*ROLES, *vocabulary.ROLE_NAMES]

@@ -130,16 +130,11 @@ def _many(count: int) -> str:
 
 
 class Tally:
-    """Prints the errors of cases, and counts what became of them.
-
-    Args:
-        failures: prints and counts the errors.
-        show: gets each result of a case; results that are written into a file are not shown.
-    """
+    """Prints the errors of cases, and counts what became of them."""
 
     def __init__(self, failures: Failures, show: Callable[[Result], None] | None = None) -> None:
         self.failures = failures
-        self.show = show
+        self.show = show  # prints each result of a case; None if they are written into a file
         self.actions: Counter[str] = Counter()  # number of cases by their action
         self.done = 0  # number of cases with a result in this run
         self.answers: Counter[str | None] = Counter()  # number of those by kind of answer
@@ -211,8 +206,7 @@ def rehearse(run: Run, failures: Failures) -> None:
     """Prepare all requests, and end the command if one cannot be sent."""
     tally = Tally(failures)
     for case in run.rehearse():
-        if case.result.error is not None:
-            tally.add(case)
+        tally.add(case)
     failures.finish()
 
 
@@ -326,10 +320,6 @@ def send_cases(run: Run, tally: Tally, *, concurrency: int, order: Order) -> Non
         ended_by = number
         task.cancel()
 
-    def show_counts() -> None:
-        words = f"{tally.done:,} done, {tally.failures.count:,} failed, {tally.retried:,} retried"
-        progress.update(tally.actions.total(), words)
-
     async def main(cases: AsyncGenerator[RunCase, None]) -> None:
         this: Any = asyncio.current_task()
         with suppress(NotImplementedError, AttributeError):  # Windows has no such signals
@@ -338,7 +328,8 @@ def send_cases(run: Run, tally: Tally, *, concurrency: int, order: Order) -> Non
         async with opened(target.provider for target in run.targets.values()):
             async for case in cases:
                 tally.add(case)
-                show_counts()
+                failed = f"{tally.failures.count:,} failed, {tally.retried:,} retried"
+                progress.update(tally.actions.total(), f"{tally.done:,} done, {failed}")
 
     def kept(before: str) -> str:
         path = run.results_path()

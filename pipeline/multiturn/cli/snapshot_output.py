@@ -83,10 +83,7 @@ def print_update(
 
 
 def text_lines(update: SnapshotUpdate, show: Show) -> Iterator[str]:
-    """Yield what was found as text; changes of privilege come first.
-
-    Each change is shown once, or each file has a line, or all its differences.
-    """
+    """Yield what was found as text; changes of privilege come first."""
     for finding in update.findings:
         yield _HEADING * bool(finding.privileges) + _in_one_line(str(finding))
     files = update.files
@@ -113,10 +110,7 @@ def _in_one_line(text: str) -> str:
 
 
 def _first_files(files: Iterable[FileChange]) -> Iterator[str]:
-    """Yield the first files of each folder and state.
-
-    The lists of digests are named only: findings say in words what has changed there.
-    """
+    """Yield the first files of each folder and state; of lists of digests, only the names."""
     listed = (file for file in files if file.state != "changed" or file.case is None)
     folders = groupby(lambda file: (file.state, os.path.dirname(file.name)), listed)
     for (state, folder), those in folders.items():
@@ -224,8 +218,7 @@ def snapshot_annotations(
 ) -> Iterator[str]:
     """Yield annotations for what a check of snapshots has found, what matters most first.
 
-    GitHub shows ten errors and ten warnings of a step: there is one for each change, and
-    after ten of them a warning that says how many more there are.
+    There is one for each change, and after ten a warning that says how many more there are.
     """
 
     def at(where: Place, message: str, severity: Severity = "error") -> str:
@@ -320,10 +313,7 @@ def accept_changes(
 
 
 def review_changes(acceptance: SnapshotUpdate) -> None:
-    """Ask for each change whether to accept it.
-
-    Each is written at once, so that an interrupt loses no answer; back takes an answer back.
-    """
+    """Ask for each change whether to accept it, and write it at once; back undoes that."""
     waiting, number = list(acceptance.pending), len(acceptance.pending)
     answered: list[tuple[list[Change], list[Change]]] = []  # what waited, and what was accepted
     while waiting:
@@ -402,12 +392,10 @@ _SEQUENCE = r"""(?xs) \x1b (?:
 
 
 def _key() -> str:
-    """Return a key, or a sequence of keys and mouse that is none; ``q`` at the end of input.
-
-    A slow line brings a sequence in pieces, of which the last may be a letter that is an answer.
-    """
+    """Return a key, or a sequence of keys and mouse that is none; ``q`` at the end of input."""
     try:
         key = click.getchar()
+        # A slow line brings a sequence in pieces, of which the last may be a letter of an answer.
         while key[0] == "\x1b" and not re.match(_SEQUENCE, key):
             key += click.getchar()
     except EOFError:

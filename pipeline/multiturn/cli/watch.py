@@ -84,10 +84,9 @@ def _folders(options: SuiteOptions) -> set[Path]:
 
 
 def _converted(words: list[str]) -> tuple[Prompts, bool]:
-    """Return the prompts, and whether they are all that there should be.
+    """Return the prompts, and whether they are all; ``convert`` takes the words of this command.
 
-    The words are those of this command: ``convert`` takes the same. A process of its own loads
-    stages anew, and writes errors itself.
+    A process of its own loads stages anew, and writes errors itself.
     """
     import subprocess
 
@@ -105,10 +104,7 @@ def _converted(words: list[str]) -> tuple[Prompts, bool]:
 
 
 def _show(old: Prompts, new: Prompts, paths: set[str], failed: int | None) -> None:
-    """Print how the prompts differ, and a summary.
-
-    Prompts that could not be converted are as they were; how many is None if there is no error.
-    """
+    """Print how the prompts differ, and how many ``failed``, if there was an error."""
     from multiturn.cli.rendering import as_text_diff
     from multiturn.explaining.record import to_yaml
 

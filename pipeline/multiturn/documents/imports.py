@@ -13,16 +13,12 @@ IMPORT_PATH = r"^[^\s:]+:[^\s:]+$"
 
 
 def import_path(path: str, folder: str, *, kind: str, is_kind: Callable[[Any], bool]) -> Any:
-    """Return what an import path names; it may be of another kind.
+    """Return what an import path, ``module:name``, names; it may be of another kind.
 
     Args:
-        path: ``module:name``.
         folder: where the module may be, in addition to Python's own places.
         kind: what the file wants, such as ``stage``, for errors.
         is_kind: tells whether a value is of that kind.
-
-    Raises:
-        MultiturnError: it is not an import path, or there is no such module or name.
     """
     name, _, member = path.partition(":")
     if not all(part.isidentifier() for part in [*name.split("."), member]):

@@ -53,9 +53,8 @@ def read_json_lines(
     """Yield the value of each line that is not blank, or what is wrong with it.
 
     Args:
-        file: has the lines.
-        name: what errors call it.
-        lines: which of them; None for all.
+        name: what errors call the file.
+        lines: which of its lines; None for all.
         read_at_once: returns what is yielded of a line, or None for a ``Node`` or an error.
     """
     position, end, number = lines or Lines()

@@ -61,19 +61,15 @@ class Node(msgspec.Struct, gc=False):
         return place_of(name, self.mark, label)
 
     def merge(self, others: Iterable["Node"]) -> None:
-        """Add the keys of other mappings that this one does not have; of two, the first counts.
-
-        YAML 1.1 calls it merge keys, which most tools for YAML 1.2 still read.
-        """
+        """Add what merge keys (YAML 1.1) bring and it does not have; of two, the first counts."""
         for other in others:
             self.children |= {k: v for k, v in other.members.items() if k not in self.children}
 
 
 class Repeats(msgspec.Struct):
-    """Counts the values that one place of a document gives to others.
+    """Counts the values that aliases repeat, and those that a suite gives to all of its cases.
 
-    Aliases do so, and what a suite gives to all of its cases. A short document could mean any
-    number of values: they may grow with its length, not with its square.
+    They may grow with the length of the document, not with its square.
     """
 
     length: int = 0  # of the document, with the files that are read as part of it

@@ -9,7 +9,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from io import BytesIO, TextIOWrapper
 from typing import BinaryIO, TextIO
 
@@ -34,7 +34,6 @@ def open_locked(path: str, mode: str, lock_file: Callable[[BinaryIO], None]) -> 
     """Open a file and lock it; never one that another process has replaced meanwhile.
 
     Args:
-        path: of the file.
         mode: as for ``open``; one that creates the file opens it again if it was removed.
         lock_file: locks the open file, by ``lock``.
 
@@ -42,17 +41,13 @@ def open_locked(path: str, mode: str, lock_file: Callable[[BinaryIO], None]) -> 
         FileNotFoundError: there is no such file, and the mode creates none.
     """
     while True:
-        file: BinaryIO = open(path, mode)  # type: ignore[assignment]  # noqa: SIM115 - the caller closes it
-        try:
-            lock_file(file)
-            if os.path.samestat(os.stat(path), os.fstat(file.fileno())):
-                return file
-        except FileNotFoundError:  # it was removed
-            pass
-        except BaseException:
-            file.close()
-            raise
-        file.close()
+        with ExitStack() as ending:
+            file: BinaryIO = ending.enter_context(open(path, mode))  # type: ignore[assignment]
+            with suppress(FileNotFoundError):  # it was removed
+                lock_file(file)
+                if os.path.samestat(os.stat(path), os.fstat(file.fileno())):
+                    ending.pop_all()  # the caller closes it
+                    return file
 
 
 _CREATE = open_flags("O_RDWR", "O_CREAT", "O_EXCL", "O_BINARY", "O_NOFOLLOW")
@@ -93,14 +88,14 @@ def _created(prefix: str, mode: int, above: int | None) -> tuple[int, str]:
 
 
 def remove_abandoned(folder: str, prefix: str, above: int | None = None) -> None:
-    """Remove files in a folder whose writers were killed; all of them begin with the prefix.
+    """Remove files whose names begin with a prefix, and whose writers were killed.
 
-    The prefix has no folder; where ``above`` is given, that is the folder.
+    They are in a folder, whose path is empty if it is ``above``.
     """
     with suppress(OSError):
         for name in _names(folder, above):
-            path = name if above is not None else os.path.join(folder, name)
             if name.startswith(prefix):
+                path = os.path.join(folder, name)
                 with suppress(OSError):  # somebody is writing it, or has removed it, too
                     descriptor = os.open(path, _READ, dir_fd=above)
                     try:
@@ -145,10 +140,7 @@ def keep_standard_output() -> None:
 
 
 def redirect_others() -> None:
-    """Send to standard error what is printed elsewhere, such as by stages and providers.
-
-    This holds for C code and child processes, too: it is the descriptor that is replaced.
-    """
+    """Send to standard error what stages, providers, their C code and child processes print."""
     if _kept is not None and isinstance(sys.stdout, TextIOWrapper):
         # A worker process ends without a flush of ``sys.stdout``, which a stage may print to.
         sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
@@ -210,17 +202,11 @@ def _partial(target: str, rename: Callable[[str, str], None]) -> Iterator[Binary
     remove_abandoned(folder, prefix)
 
     def take_name(partial: str) -> None:
-        os.chmod(partial, _mode_of(target))
+        with suppress(FileNotFoundError):
+            os.chmod(partial, stat.S_IMODE(os.stat(target).st_mode))
         rename(partial, target)
 
-    with open_partial(os.path.join(folder, prefix), 0o600, take_name) as file:
+    # Nobody may read more than the file that is replaced.
+    mode = 0o600 if os.path.exists(target) else 0o666
+    with open_partial(os.path.join(folder, prefix), mode, take_name) as file:
         yield file
-
-
-def _mode_of(target: str) -> int:
-    """Return the permissions of a file, or those with which ``open`` would create it."""
-    if os.path.exists(target):
-        return stat.S_IMODE(os.stat(target).st_mode)
-    umask = os.umask(0)  # which can be read only by setting it
-    os.umask(umask)
-    return 0o666 & ~umask

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from multiturn.documents.node import Node
-from multiturn.errors import InputError, MultiturnError, add_or_mend, cut, did_you_mean, nearest
+from multiturn.errors import InputError, MultiturnError, cut, did_you_mean, nearest
 
 _T = TypeVar("_T")
 
@@ -40,7 +40,6 @@ def read_as(
     """Read a node as a type; the first value that does not fit is an error with its place.
 
     Args:
-        node: a value of a document.
         type_: a struct that says what keys there are, or a list or mapping of such.
         where: what errors call the document.
         label: what errors call the node, such as ``case 'x'``.
@@ -55,25 +54,17 @@ def read_as(
     path = path.rstrip("`").partition("[...]")[0]
     for match in re.finditer(_STEP, path):
         node = node.children[match[1] if match[1] else int(match[2])]
-    key = called(path.lstrip("."))
-    if what.startswith("Object missing"):
-        raise _missing(what, key, node, _keys_at(type_, path), where, label)
-    message = _reword(what, key, node, type_)
-    raise InputError(message, where=node.place(where, label))
-
-
-def _missing(
-    what: str, key: str, node: Node, known: tuple[str, ...], where: str, label: str
-) -> MultiturnError:
-    """Return the error for a key that is missing, placed at one that looks like it."""
+    key, place = called(path.lstrip(".")), node.place(where, label)
+    if not what.startswith("Object missing"):
+        raise InputError(_reword(what, key, node, type_), where=place)
     (missing,) = re.findall("`(.*?)`", what)
-    unknown = [name for name in node.members if name not in known]
-    near = nearest(missing, unknown)
-    place = (
-        node.place(where, label) if near is None else node.children[near].key_place(where, label)
-    )
+    known, advice = _keys_at(type_, path), "; add it"
+    near = nearest(missing, [name for name in node.members if name not in known])
+    if near is not None:
+        place = node.children[near].key_place(where, label)
+        advice = f', but "{cut(near)}"; {did_you_mean(near, [missing])}'
     message = f"{key} has no {missing!r}" if key else f"there is no {missing!r}"
-    return InputError(message + add_or_mend(missing, unknown), where=place)
+    raise InputError(message + advice, where=place)
 
 
 def _keys_at(type_: Any, path: str) -> tuple[str, ...]:

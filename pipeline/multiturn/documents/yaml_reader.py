@@ -102,18 +102,14 @@ _ADVICE = {
 class Source:
     r"""A stream of UTF-8 with a name.
 
-    libyaml is the only fast parser that says where each value is, but it reads YAML 1.1, and two
-    things of YAML 1.2 and JSON it reads wrongly: it takes U+0085, U+2028 and U+2029 for line ends,
-    and it refuses a character that JSON escapes as two halves, such as ``\ud83d\ude00``. It has no
-    option for either. So each old line break, and the backslash of each such half, is replaced
-    before libyaml sees it, and put back into the texts that it returns (``original``).
+    libyaml is the only fast parser that says where each value is, but it reads YAML 1.1: it takes
+    U+0085, U+2028 and U+2029 for line ends, and it refuses a character that JSON escapes as two
+    halves, such as ``\ud83d\ude00``. So each old line break, and the backslash of each such half,
+    is replaced before libyaml sees it, and put back into the texts that it returns (``original``).
 
-    A stand-in must be a character that libyaml treats as an ordinary letter and that the stream
-    itself does not contain, else a user's own character would be changed on the way back. Private
-    use characters beyond U+FFFF have no meaning in any text, and there are 65,534 of them: those
-    that the stream contains, also as an escape, are left out. The replacement does not move what
-    follows: a stand-in is one character, as what it replaces is, so libyaml's columns stay true.
-    A stream without such characters, as nearly all are, is passed on as it is.
+    A stand-in is a private use character beyond U+FFFF, of which there are 65,534, that the stream
+    contains neither as it is nor as an escape. It is one character, as what it replaces is, so
+    libyaml's columns stay true.
     """
 
     def __init__(self, data: bytes, name: str) -> None:
@@ -203,8 +199,7 @@ def read_documents(
     r"""Yield each document of a YAML stream; LF and CRLF line ends are the same.
 
     Args:
-        source: the stream.
-        name: what errors call it.
+        name: what errors call the stream.
         most_values: of a document, with its aliases expanded.
         repeats: counts what aliases repeat, if several streams are one document.
 

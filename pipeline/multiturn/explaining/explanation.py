@@ -192,10 +192,8 @@ def _who(stage: str | None) -> str:
 
 
 def _fates_of_roles(conversion: Conversion) -> Iterator[Fate]:
-    """Yield a fate for each message whose role a stage changed, or that failed and does no more.
-
-    A notice of the stage about the message is the reason.
-    """
+    """Yield a fate for each message whose role a stage changed, or that failed and does no more."""
+    # A notice of the stage about the message is the reason.
     case, about = conversion.case, (each for each in conversion.notices if each.content is None)
     whys = {each.message: each.why for each in about if each.event != "thinking.dropped"}
     messages = dict(enumerate(case.input_messages))
@@ -249,7 +247,6 @@ def _written(content: object, path: str | None, case: Case) -> str | Media | Non
 
 
 def _tools_of(conversion: Conversion) -> dict[str, Span]:
-    """Return the tools that are sent."""
     case, found = conversion.case, {}
     for tool in conversion.tools:
         stage, key = conversion.altered.get((None, tool.name)), conversions.item_key(case, tool)
@@ -298,12 +295,11 @@ class Explanation(Struct, frozen=True):
         chat: the messages of the chat prompt; None where the pipeline leaves it out.
         system: the system message that is sent before the question where there is no chat prompt.
         question: the transcript.
-        fates: one for each segment of ``input_messages``, in order; then one for each text beside
-            the messages that is not in the prompt as it was written.
+        fates: of each segment of ``input_messages``, in order; then of each text beside the
+            messages that is not in the prompt as it was written.
         target: the target that gets ``chat`` as it is here; empty for the pipeline's own.
         repairs: what the rules of that target required.
-        settings: those that are sent, with the target's own, by name; the text is JSON, and empty
-            of one of the suite that is left out.
+        settings: those that are sent, by name; the text is JSON, and empty of one that is left out.
         tools: what the model may call, likewise.
     """
 
@@ -400,8 +396,7 @@ def preview_of(
 ) -> "Preview":
     """Return what a target would be sent of a finished conversion, or of its request.
 
-    Raises:
-        ProviderError: the target would refuse it; with its place in the suite.
+    A ProviderError is the target's refusal, with its place in the suite.
     """
     case, request = conversion.case, request or request_of(conversion)
     try:
@@ -411,11 +406,7 @@ def preview_of(
 
 
 def explain_for(conversion: Conversion, provider: "TargetProvider") -> Explanation:
-    """Return where the texts come from that a target would be sent.
-
-    Raises:
-        ProviderError: as for ``preview_of``.
-    """
+    """Return where the texts come from that a target would be sent."""
     preview = preview_of(conversion, provider)
     sent: dict[str, Any] = {"target": provider.name, "repairs": preview.repairs}
     if preview.settings is not None:
@@ -433,9 +424,6 @@ def size_of(
 
     Beside those of the whole request, it returns their number by what has them, such as
     ``file notes.md``, the most first.
-
-    Raises:
-        ProviderError: the target would refuse it; with its place in the suite.
     """
     found: Counter[str] = Counter()
     guidelines = {file.resolved_path for file in conversion.input_files if file.guideline}

@@ -58,11 +58,7 @@ def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Recor
 
 
 def record_for(conversion: Conversion, provider: "TargetProvider | None" = None) -> Record:
-    """Return what ``multiturn convert`` writes of a case, with a provider for its target.
-
-    Raises:
-        ProviderError: as for ``preview_of``.
-    """
+    """Return what ``multiturn convert`` writes of a case, with a provider for its target."""
     from multiturn.explaining.explanation import preview_of
 
     request = request_of(conversion)

@@ -20,8 +20,7 @@ class Span(Struct, frozen=True, gc=False):
         text: as the model sees it.
         origin: where it comes from, in words.
         path: the file that it belongs to, if it is a file's text or the header above it.
-        stage: the stage that added it, empty if that is not known; None for text of a suite or a
-            file.
+        stage: which added it, empty if that is not known; None for text of a suite or a file.
         place: where the suite has the text, or attaches the file; nowhere for what a stage added.
         key: by which key the suite has it, such as ``input_messages[0].content``.
         changed_by: the last stage that changed it; None if none did.

@@ -109,8 +109,7 @@ class Files:
             written: what errors call it; by default, its resolved path.
 
         Raises:
-            OutsideRootError: the path leads outside the root, or a symbolic link replaced the file,
-                or a folder, since it was found.
+            OutsideRootError: it leads outside the root, or a link replaced it since it was found.
             AttachmentError: not a regular file, unreadable, too large, or not UTF-8.
         """
         shown, path = quoted(written or resolved_path), self._path(resolved_path)

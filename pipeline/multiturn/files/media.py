@@ -27,11 +27,7 @@ class Store:
         self._process = 0  # whose file it is
 
     def add(self, data: bytes) -> str:
-        """Keep some bytes; return their digest.
-
-        Raises:
-            MultiturnError: the disk is full.
-        """
+        """Keep some bytes, and return their digest; a full disk is a MultiturnError."""
         digest = _digest(data)
         with _LOCK:
             if digest not in self._places:
@@ -270,8 +266,7 @@ def given_media(
 ) -> Media:
     """Return the media that a suite holds as a ``data:`` URI, or names by its ``https:`` address.
 
-    Raises:
-        AttachmentError: it is neither, or its bytes are not what they are said to be.
+    What is neither, or has other bytes than it says, is an AttachmentError.
     """
     if not is_data(value):
         if re.match(_WITH_USER, value):

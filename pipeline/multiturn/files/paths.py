@@ -25,10 +25,7 @@ FILE = open_flags("O_RDONLY", "O_BINARY", "O_NOCTTY") | _NO_LINK
 
 
 def root_of(path: StrPath) -> str:
-    """Return the root of a suite or a folder, wherever a link to it leads.
-
-    It is the nearest folder above with ``.git``, else the folder itself.
-    """
+    """Return the root of what a path leads to: the nearest folder with ``.git``, else its own."""
     real = real_path(path)
     folder = real if os.path.isdir(real) else os.path.dirname(real)
     return next((top for top in above(folder) if os.path.exists(os.path.join(top, ".git"))), folder)
@@ -55,10 +52,7 @@ def real_path(path: StrPath) -> str:
 
 
 def open_below(folder: str, names: Sequence[str], flags: int) -> int:
-    """Open a file below a real path, name by name, so that no link is followed.
-
-    No such file, or a name that is a link, is an OSError.
-    """
+    """Open a file below a real path; a missing one, or a link on the way, is an OSError."""
     # Windows cannot open a name in an open folder: a link that was there only meanwhile is missed.
     if os.open not in os.supports_dir_fd:
         path = os.path.join(folder, *names)

@@ -74,15 +74,9 @@ class AnsweredCase(Struct, frozen=True):
 
 
 class AnswerReport:
-    """The cases of a results file, compared with those of an earlier one.
+    """The cases of a results file, compared with those of an earlier one, if there is one.
 
-    Args:
-        results: path of the file.
-        before: path of the earlier file; None to compare with nothing.
-        prices: path of a file with prices, as ``price_of`` reads it.
-
-    Raises:
-        MultiturnError: a file is not one of results, or cannot be read.
+    All three are paths of files; ``price_of`` reads that of the prices.
     """
 
     def __init__(self, results: str, before: str | None = None, prices: str | None = None) -> None:

@@ -55,9 +55,7 @@ class Undoing:
     """Converts cases as they are, with some changes undone.
 
     Args:
-        pipeline: as it is.
-        changes: what is different in it; one whose undoing makes no legal pipeline cannot be
-            undone.
+        changes: what is different in the pipeline; they are undone if that makes a legal pipeline.
         provider: of the target whose prompts are compared; None for those of the pipeline.
     """
 
@@ -78,10 +76,7 @@ class Undoing:
     def causes(
         self, entry: CaseSummary, was: CaseSummary, new: ReviewedCase, old: ReviewedCase | None
     ) -> Iterator[Cause]:
-        """Yield the causes of a changed prompt, by what is known of it and its texts, now and then.
-
-        ``old`` is None if it could not be converted then.
-        """
+        """Yield the causes of a changed prompt; ``old`` is None if it could not be converted."""
         if old is None:
             yield Cause(f"{entry.suite}: it could not be converted before")
             return
@@ -111,10 +106,7 @@ class Undoing:
         yield from found or [Cause(UNKNOWN_CODE)]
 
     def digest(self, new: ReviewedCase, old: ReviewedCase, undone: Iterable[Cause]) -> bytes | None:
-        """Return the digest of a case with some changes undone; empty if it has an error then.
-
-        None if the changes together make no legal pipeline.
-        """
+        """Return the digest of a case with changes undone; None if that makes no legal pipeline."""
         undone = list(undone)
         pipeline = self._without(tuple(each for each in undone if each.undo))
         if pipeline is None:
@@ -174,7 +166,7 @@ def causes_with_effect(
         possible: the first four are tried one by one.
         digest: returns that of the case without some of them; None if that is not legal.
         now: the digest of the case as it is.
-        then: that of the case before.
+        then: the digest before.
     """
     undoable = [each for each in possible if each.file or each.edit or each.undo]
     fixed = [each for each in possible if each not in undoable]

@@ -94,10 +94,7 @@ class Report(Struct):
         return next(filter(None, found), None)
 
     def privileges(self) -> dict[str, set[int]]:
-        """Return each change of privilege once, in words, with the places of the comparisons.
-
-        Its cause is one that all of these have, and one of them has no other.
-        """
+        """Return each change of privilege once, in words, with the places of the comparisons."""
         changes: dict[object, tuple[list[PrivilegeChange], set[int]]] = {}
         for at, comparison in enumerate(self.comparisons):
             for change in comparison.privileges:
@@ -107,6 +104,7 @@ class Report(Struct):
         found: dict[str, set[int]] = {}
         # Files that get a privilege come first.
         for same, places in sorted(changes.values(), key=lambda each: not each[0][0].is_new):
+            # Its cause is one that all of these have, and one of them has no other.
             change = min(same, key=lambda each: len(each.causes))
             if not all(set(change.causes) <= {*each.causes} for each in same):
                 change = replace(change, causes=())
@@ -125,7 +123,7 @@ def compare(
 
     Args:
         now: the cases as they are.
-        then: those of the revision.
+        then: those of the revision; None to compare nothing.
         against: the revision, as it is shown.
         pipeline: which has converted the cases of ``now``; it finds the causes of changes.
         provider: of the target whose prompts are compared; None for those of the pipeline.
@@ -203,7 +201,6 @@ class _Sides:
     def _changed(
         self, status: Status, now: CaseSummary | None, then: CaseSummary | None
     ) -> Comparison:
-        """Compare the texts of a case."""
         new, old = self.now.read(now), self.then.read(then)
         promoted = self.promoted.get(now.key, []) if now else []
         paths = {each.path for each in promoted}

@@ -27,12 +27,7 @@ _SCRIPTS = (
 
 
 def to_html(report: Report, *, all_texts: bool = False) -> bytes:
-    """Render a report.
-
-    Args:
-        report: the comparisons.
-        all_texts: whether to show the texts of cases that are the same, too.
-    """
+    """Render a report, with ``all_texts`` also those of cases that are the same."""
     return _page(_Data(report, all_texts=all_texts or not report.against).packed())
 
 

@@ -25,14 +25,10 @@ def images_in(case: ReviewedCase) -> Iterator[Media]:
 
 
 class Images:
-    """The media of a page, and which of them it shows.
-
-    Args:
-        read: returns the bytes of an image by its digest; None if they are not known.
-    """
+    """The media of a page, and which of them it shows."""
 
     def __init__(self, read: Callable[[str], bytes | None]) -> None:
-        self._read = read
+        self._read = read  # returns the bytes of an image by its digest; None if not known
         self._media: dict[tuple[str, str], tuple[int, Media]] = {}  # by digest and name
 
     def number(self, media: Media) -> int:
@@ -44,9 +40,7 @@ class Images:
     ) -> list[dict[str, Any]]:
         """Return what the page shows of each: an image, or why there is none.
 
-        Args:
-            first: those for which there is room before all others.
-            number_of: returns the number of a string of the page.
+        Those that are ``first`` get room before all others; strings are given by their numbers.
         """
         shown = [media for _, media in self._media.values()]
         digests = {media.digest for media in shown}

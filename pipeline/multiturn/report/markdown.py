@@ -92,12 +92,10 @@ class _Comment:
         self._left_out = Counter[str]()
 
     def add(self, thing: str, *forms: str, reserved: int = 0) -> None:
-        """Add the first form of a thing for which there is room, or else count it.
+        """Add the longest form of a thing for which there is room, or else count it.
 
-        Args:
-            thing: what it is; an empty form is only counted.
-            forms: the longest first.
-            reserved: characters that others will need.
+        The longest comes first; an empty one is only counted. Characters that are ``reserved``
+        are left for others.
         """
         room = MAX_SIZE - _RESERVE - self._size - reserved
         block = next((form for form in forms if form and _size(form) < room), None)
@@ -143,10 +141,7 @@ def _title(report: Report) -> str:
 
 
 def _tables(report: Report) -> Iterator[tuple[Status, str]]:
-    """Yield the cases of each cause; those that failed are open, and those that are all there is.
-
-    Each table has the status of its cases.
-    """
+    """Yield the status and a table of the cases of each cause; those that failed are open."""
     for heading, group in groupby(report.comparisons, _heading):
         cases = list(group)
         status = cases[0].status

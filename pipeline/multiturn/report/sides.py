@@ -117,10 +117,7 @@ def side_items(
     """Yield what a side is made of: the outcomes of a pipeline for a selection.
 
     With a provider, its target's prompts are compared. ``has_images`` adds the bytes of images, for
-    a page.
-
-    Raises:
-        MultiturnError: a suite is outside its root.
+    a page. A suite outside its root is an error.
     """
     yield SidePipeline(
         name=pipeline.name,
@@ -157,10 +154,8 @@ def side_items(
 def provider_then(name: str, file: str | None, now: str | None) -> tuple[TargetProvider, str]:
     """Return the provider of a target in the folder of a revision, or why it is today's.
 
-    Args:
-        name: of the target.
-        file: path of the targets file from the current folder; None for the nearest.
-        now: absolute path of today's file, for a revision that has no such target.
+    ``file`` is the path of the targets file from the current folder, None for the nearest; ``now``
+    that of today's file, for a revision that has no such target.
     """
     if now is None or name == DEFAULT:
         return load_target(name), ""
@@ -206,12 +201,8 @@ def side_items_at(
 class ReportSide:
     """The cases of some suites, and what is wrong beside the cases; the texts are in a file.
 
-    Args:
-        items: as ``side_items`` gives them, maybe in another process.
-        file: empty; for the texts, until they are read.
-
-    Raises:
-        MultiturnError: two suites have one name.
+    The items come from ``side_items``, maybe in another process. Two suites of one name are an
+    error.
     """
 
     def __init__(self, items: Iterable[SideItem], file: BinaryIO) -> None:

@@ -51,14 +51,9 @@ def _type_and_size(attached: Attached) -> str:
 
 
 def earlier_text(root: str, path: str, digests: Set[str]) -> str | None:
-    """Return the text of a file that has one of these digests; None if Git has no such one.
+    """Return the text of a file, by its path from a root, that has one of some digests.
 
-    The lists have only digests. The last commits that changed the file are looked at.
-
-    Args:
-        root: what the path is relative to.
-        path: of the file.
-        digests: SHA-256 of texts as they are sent.
+    The last commits that changed the file are looked at; None if none of them has such a text.
     """
     from multiturn.engine.revision import git
 

@@ -5,9 +5,8 @@ attached file, which is one wherever that file is used. It is accepted as a whol
 ``snapshot --check`` as text, JSON and annotations, ``--review``, ``--accept``, and reports as a
 page and in Markdown show the same ones.
 
-They are made of the files of the folder of snapshots, then and now, and of attached files, then and
-now (``FoundFiles``). A run of ``multiturn snapshot`` has both; a report makes both of its two
-sides. It is pure: nothing is read or written.
+They are made of the files of the folder of snapshots and of attached files, then and now. Nothing
+is read or written here.
 
 Growth is in tokens. They are estimated, whatever the target: what a review says must not depend on
 the packages that are installed.
@@ -173,12 +172,8 @@ def group_changes(
     """Return each change once: the dangerous ones first, then those of most cases.
 
     Snapshots in which no more than some media have changed belong to the change of the first
-    of these files; others whose texts are the same are changes by themselves.
-
-    Args:
-        compared: snapshots and ``target.lock``, from which the other lists follow; with the texts
-            of each, old and new, as ``plain_text`` gives them.
-        attached: the changes of attached files.
+    of these files; others whose texts are the same are changes by themselves. ``compared`` are
+    snapshots and ``target.lock``, each with its texts, old and new, as ``plain_text`` gives them.
     """
     groups: dict[Hashable, _Group] = {}
     same_text: list[FileChange] = []
@@ -267,16 +262,14 @@ def prompt_growth(
 ) -> float | None:
     """Return by how much a prompt grows, but for the growth of the files that it attaches.
 
-    Images, documents and audio are not counted.
+    Images, documents and audio are not counted. It is None if the text of a file that was in the
+    prompt is not known.
 
     Args:
         old: its messages. A snapshot names files; their texts are empty then.
         new: its messages now.
         was: the texts of attached files as they are in ``old``; others are empty.
         files: their texts now.
-
-    Returns:
-        The growth; None if the text of a file that was in the prompt is not known.
     """
     before = sum(map(_size_of_data, old))
     for span in _texts(old):

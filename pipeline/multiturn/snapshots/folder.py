@@ -15,7 +15,6 @@ from multiturn.snapshots.snapshot_file import recorded_case
 from multiturn.text import utf8
 
 _PARTIAL = ".multiturn-"  # begins the name of a file that is being written
-_ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
 class SnapshotFolder:
@@ -48,7 +47,7 @@ class SnapshotFolder:
 
     def read(self, name: str) -> str | None:
         """Return the text of a file, with LF line ends whatever git made of them; None if none."""
-        with self._refusing(name, "read"), suppress(*_ABSENT):
+        with self._refusing(name, "read"), suppress(FileNotFoundError, NotADirectoryError):
             descriptor = open_below(self._real, name.split("/"), FILE)
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 os.close(descriptor)
@@ -105,12 +104,10 @@ class SnapshotFolder:
             folders.sort()
             if not below:
                 folders.clear()
-            above = os.path.relpath(where, self._real).replace(os.sep, "/")
-            prefix = "" if above == "." else f"{above}/"
             for name in sorted(names):
                 path = os.path.join(where, name)
                 if name.endswith(".yaml") and os.path.isfile(path) and not os.path.islink(path):
-                    yield f"{prefix}{name}"
+                    yield path.removeprefix(f"{self._real}{os.sep}").replace(os.sep, "/")
 
     def case_of(self, name: str) -> Key | None:
         """Return the case whose snapshot a file is; None if multiturn did not write it there."""

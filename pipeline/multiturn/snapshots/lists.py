@@ -55,7 +55,7 @@ _CONFLICT = re.compile(
 )
 
 Lock = Mapping[str, tuple[Any, ...]]  # the promotions, or digests, of each file, by its path
-Suites = dict[str, dict[str, set[str]]]  # those that have a file, by list and path
+Suites = dict[tuple[str, str], set[str]]  # those that have a file, by list and path
 
 
 class _Promoted(Struct):
@@ -120,7 +120,7 @@ def add_files(suites: Suites, suite: str, text: str) -> None:
     read = read_snapshot(text)
     for name, paths in ((FILES, [*read.named, *read.in_full]), (PROMOTED, read.promoted)):
         for path in paths:
-            suites[name].setdefault(path, set()).add(suite)
+            suites.setdefault((name, path), set()).add(suite)
 
 
 def _digest(entry: Promotion | str) -> str:
@@ -143,16 +143,11 @@ class _NewFile(Struct):
 
 
 class FoundFiles:
-    """The files that converted cases attach, beside what is recorded of files.
-
-    Attributes:
-        recorded: the lists to compare with, by name.
-        known: what some of the files were.
-    """
+    """The files that converted cases attach, beside what is recorded of files."""
 
     def __init__(self, recorded: Mapping[str, Lock]) -> None:
-        self.recorded = recorded
-        self.known: dict[str, Attached | None] = {}
+        self.recorded = recorded  # the lists to compare with, by name
+        self.known: dict[str, Attached | None] = {}  # what some of the files were
         # The cases of each entry, by list and path.
         self._cases: dict[str, dict[str, dict[Any, list[Key]]]] = {PROMOTED: {}, FILES: {}}
         self._new: dict[str, _NewFile] = {}  # by path
@@ -220,7 +215,7 @@ class FoundFiles:
             return f"{path} changed"
         if not digests:
             files = self.recorded[FILES].items()
-            same = [file for file, known in files if digest(new.file) in known and file != path]
+            same = [file for file, known in files if digest(new.file) in known]
             has_others = isinstance(new.file, Media) and same
             return f"{path} is new" + (
                 f", with the bytes of {first_of(same)}" if has_others else ""
@@ -230,10 +225,7 @@ class FoundFiles:
         return attached_files.change_in_words(path, "" if old is None else old, new.file)
 
     def changed_files(self, snapshots: Iterable[FileChange]) -> Iterator[Change]:
-        """Yield each file whose entries are not the recorded ones, for a reviewer to decide on.
-
-        ``snapshots`` are those that differ.
-        """
+        """Yield the change of each file with other entries than recorded, beside ``snapshots``."""
         found, promoted = self.found, self.privileges()
         new_cases = {each.case for each in snapshots if each.state == "new"}
         # Of a text that has changed, this is said first; a new way to get there is its cases' own.
@@ -241,9 +233,8 @@ class FoundFiles:
         for path in sorted({*found[PROMOTED], *found[FILES]}):
             # A list loses a file when no snapshot names it any more, whatever else is accepted.
             kept = [name for name in found if path in found[name]]
-            wanted, was = (
-                [each[name].get(path, ()) for name in kept] for each in (found, self.recorded)
-            )
+            wanted = [found[name][path] for name in kept]
+            was = [self.recorded[name].get(path, ()) for name in kept]
             if wanted == was:
                 continue
             promoting, naming = (cases.get(path, {}) for cases in self._cases.values())
@@ -282,11 +273,8 @@ class FoundFiles:
 class Lists(FoundFiles):
     """The files that a run finds for ``promoted.lock`` and ``files.lock``.
 
-    Of a file, what a snapshot that has changed says of media is known, and None of a text.
-
-    Args:
-        folder: which has the lists.
-        resolve: read both sides of a merge conflict in one.
+    Of a file, what a snapshot that has changed says of media is known, and None of a text. With
+    ``resolve``, both sides of a merge conflict are read as one list.
     """
 
     def __init__(self, folder: SnapshotFolder, *, resolve: bool) -> None:
@@ -315,13 +303,10 @@ class Lists(FoundFiles):
         self.add_texts(case)
 
     def changes(self, others: Suites, pending: Container[str] = ()) -> Iterator[FileChange]:
-        """Yield the lists that have changed; entries that only other suites have stay.
-
-        So do those of ``pending`` files, whose new texts are not accepted.
-        """
+        """Yield the lists that have changed; entries of others, and of ``pending`` files, stay."""
         for name, now in self.found.items():
-            was, elsewhere = self.recorded[name], others[name]
-            lock = {path: items for path, items in was.items() if path in elsewhere}
+            was = self.recorded[name]
+            lock = {path: items for path, items in was.items() if (name, path) in others}
             lock |= {path: items for path, items in now.items() if path not in pending}
             lock |= {path: was[path] for path in was.keys() & now if path in pending}
             old = self._texts[name]
@@ -339,7 +324,7 @@ class Lists(FoundFiles):
         """Return the other suites that have a file whose entry is new or changed."""
         before = self.recorded[FILES]
         changed = (path for path, now in self.found[FILES].items() if now != before.get(path))
-        return set().union(*(others[FILES].get(path, set()) for path in changed))
+        return set().union(*(others.get((FILES, path), set()) for path in changed))
 
     def unrecorded(self, *, with_new: bool) -> list[Change]:
         """Return each file that snapshots name, whose text is not a recorded one, in words.

@@ -138,17 +138,14 @@ def privilege_changes(
     r"""Yield the changes of privilege in a case.
 
     These are texts that were in a message of another role, texts of a suite or a stage that are
-    new in a system message, and files that are no longer in one. A heading that a stage adds
-    because a file is new there is left out, because the file itself is named (see
-    ``promotions_of``). A new heading of a file that already had one is a change.
-
-    Definitions of tools that are new or changed are among them.
+    new in a system message, files that are no longer in one, and definitions of tools that are new
+    or changed. A heading that a stage adds because a file is new there is left out, because the
+    file itself is named. A new heading of a file that already had one is a change.
 
     Args:
         before: the messages, in spans. A file's text may be empty: its path stands for it.
-        after: what they are now.
-        listed: files that are named already, because they are new or changed on the list of
-            promoted files. Their texts are not named again, but a changed header above them is.
+        listed: files whose texts are not named again, as the list of promoted files says that they
+            are new or changed; a changed header above them is.
 
     >>> user, system = Message("user", (Span("Obey me.", ""),)), Span("Be nice.", "")
     >>> for change in privilege_changes([user], [Message("system", (system, *user.spans))]):
@@ -185,10 +182,7 @@ def privilege_changes(
 
 
 def is_definition(role: str) -> bool:
-    """Return whether the role of a message is that of a tool's definition, such as ``tool find``.
-
-    ``tool`` alone is the role of a result.
-    """
+    """Return whether a role is that of a definition, such as ``tool find``; a result's is not."""
     return role.startswith("tool ")
 
 

@@ -28,14 +28,8 @@ def renames(removed: Mapping[Key, str], added: Mapping[Key, str]) -> dict[Key, K
 
     Suites are matched first; in a renamed suite a case keeps its id. Then come cases with at least
     half of their words in common: the most similar first, then those of the same suite, then the
-    nearest.
-
-    Args:
-        removed: the text of each case's snapshot.
-        added: the same.
-
-    Returns:
-        The old suite and id, by the new ones.
+    nearest. Both sides have the text of each case's snapshot; what is returned, the old suite and
+    id by the new ones.
 
     >>> old = {("a.yaml", "case-4"): "\nchat_prompt: Where is my order?"}
     >>> renames(old, {("a.yaml", "refund"): "\nchat_prompt: Where is my refund?"})

@@ -78,12 +78,7 @@ class ReviewedCase(Struct, frozen=True):
 def reviewed_case(conversion: Conversion, provider: TargetProvider | None = None) -> ReviewedCase:
     """Return what a review needs of a finished conversion; nothing else of it looks at one.
 
-    Args:
-        conversion: by any pipeline.
-        provider: of the target whose prompts are shown; None to show those of the pipeline.
-
-    Raises:
-        ProviderError: the target would refuse the prompt.
+    With a provider, the prompts of its target are shown; a ProviderError is its refusal.
     """
     case, files = conversion.case, conversion.case.files
     settings, prompt, chat = conversion.current_settings, conversion.prompt, conversion.chat
@@ -152,13 +147,14 @@ def _said(messages: Iterable[Message]) -> list[tuple[str, str, Any]]:
 def _files_on_disk(conversion: Conversion, schema: str) -> dict[str, Attached]:
     """Return each attached file as it is on disk (rule 3), by its path in the root."""
     files = conversion.case.files
+    if files is None:
+        return {}
     paths = [file.resolved_path for file in conversion.input_files if file.resolved_path]
-    if files is not None and schema:
+    if schema:
         files.read(schema, LARGEST_SCHEMA)
         paths.append(schema)
-    known = {path: files.known(path) for path in paths} if files is not None else {}
     return {
         path: file.replace(path=path) if isinstance(file, Media) else file
-        for path, file in known.items()
-        if file is not None
+        for path in paths
+        if (file := files.known(path)) is not None
     }

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, get_args
+from typing import Any
 
 from msgspec import Struct, convert, to_builtins
 
@@ -12,7 +12,7 @@ from multiturn.documents.json_lines import read_value
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError
 from multiturn.explaining.spans import Message, Span, Spans, file_of, has_media, joined_text
-from multiturn.files.media import Media, MediaKind
+from multiturn.files.media import MEDIA_KINDS, Media
 from multiturn.model.request import InputFile
 from multiturn.model.settings import JsonSchema, RequestSettings
 from multiturn.model.turns import Tool
@@ -32,12 +32,9 @@ _DIGEST = re.compile("(SHA-256 [0-9a-f]{12})[0-9a-f]{52}")
 def snapshot_text(case: ReviewedCase, *, inline: bool = False) -> str:
     """Return the text of a case's snapshot file: YAML, with LF line ends.
 
-    It has no absolute path and no time: the same case gives the same snapshot in any checkout.
-
-    Args:
-        case: what a pipeline made of it.
-        inline: repeat the texts of attached files; else their paths stand for them, wherever a
-            text is the whole text of a file as it is on disk.
+    It has no absolute path and no time: the same case gives the same snapshot in any checkout. It
+    repeats the texts of attached files if ``inline``; else their paths stand for them, wherever a
+    text is the whole text of a file as it is on disk.
     """
     return utf8(dump(snapshot_record(case, inline=inline)))
 
@@ -276,7 +273,7 @@ def _spans(content: str | list[Any], paths: Container[str]) -> Spans:
 
 
 def _span(piece: dict[str, Any], paths: Container[str]) -> Span:
-    kind = next(filter(piece.__contains__, get_args(MediaKind)), None)
+    kind = next(filter(piece.__contains__, MEDIA_KINDS), None)
     if kind is None:
         return Span("", "", str(piece["file"]))
     name = str(piece[kind])
@@ -358,10 +355,7 @@ def _content_lines(content: str | list[Any]) -> str:
 
 
 def _file_line(piece: Mapping[str, Any]) -> str:
-    """Return what stands for a file or media: without what follows from ``files.lock``.
-
-    No line of a text begins at the start of a line, so none looks like it.
-    """
+    """Return what stands for a file or media: without what follows from ``files.lock``."""
     known = {key: piece[key] for key in ("sha256", "type", "size") if key in piece}
     line = _as_yaml([{key: value for key, value in piece.items() if key not in known}])
     if "sha256" not in known:

@@ -48,12 +48,19 @@ class Scope:
     def __init__(
         self, selection: Selection, arguments: tuple[str, ...], snapshots: str | None
     ) -> None:
-        self._root, self._arguments = selection.root, arguments
-        self.snapshots = snapshots or self._default_folder()
+        self._root = selection.root
+        self.snapshots = snapshots or self._default_folder(arguments)
         # The path of each suite in its root, by the path that was named or found.
         self.names = suite_names(selection, lambda path: name_in_root(path, self._root_of(path)))
-        # The root of each folder, and how the names of the suites below it begin.
-        self.folders = list(self._folders())
+        # The root of each folder, and how the names of the suites below it begin. Those in no root
+        # are left out: the name of a suite does not say that it was below.
+        self.folders: list[tuple[str, str]] = []
+        for path in filter(os.path.isdir, arguments):
+            root = self._root_of(path)
+            if self._root is not None or os.path.exists(os.path.join(root, ".git")):
+                real, top = os.path.realpath(path), os.path.realpath(root)
+                prefix = "" if real == top else f"{name_in_root(path, root)}/"
+                self.folders.append((top, prefix))
 
     def is_removed(self, suite: str) -> bool:
         """Return whether a suite was below a folder that the command names, and no longer is."""
@@ -65,9 +72,9 @@ class Scope:
             for root, prefix in self.folders
         )
 
-    def _default_folder(self) -> str:
+    def _default_folder(self, arguments: Iterable[str]) -> str:
         """Return the folder of snapshots beside ``.git``, wherever below it the command is run."""
-        roots = {os.path.realpath(self._root_of(path)) for path in self._arguments}
+        roots = {os.path.realpath(self._root_of(path)) for path in arguments}
         tops = sorted(root for root in roots if os.path.exists(os.path.join(root, ".git")))
         if self._root is not None or not tops:
             return _FOLDER
@@ -75,14 +82,6 @@ class Scope:
             what = f"the suites are in several roots, as {' and '.join(sorted(roots)[:2])}"
             raise MultiturnError(f"{what}; name the folder of their snapshots (--dir)")
         return os.path.relpath(os.path.join(*tops, _FOLDER))
-
-    def _folders(self) -> Iterator[tuple[str, str]]:
-        """Leave out folders in no root: the name of a suite does not say that it was below."""
-        for path in filter(os.path.isdir, self._arguments):
-            root = self._root_of(path)
-            if self._root is not None or os.path.exists(os.path.join(root, ".git")):
-                real, top = os.path.realpath(path), os.path.realpath(root)
-                yield top, "" if real == top else f"{name_in_root(path, root)}/"
 
     def _root_of(self, path: str) -> str:
         return self._root or root_of(path)
@@ -122,28 +121,8 @@ class SnapshotUpdate:
 
     Of a check of whole suites, some of what is different may be accepted; only that is written. A
     list has the entry of a file as it was until the new one is accepted, and until no snapshot that
-    is left as it was names the file.
-
-    Args:
-        run: what is asked for.
-        outcomes: of its selection; they are compared with the snapshots in the folder.
-        on_error: gets the errors of cases.
-
-    Attributes:
-        folder: of the snapshots.
-        lists: the files to list.
-        cases: those whose snapshots differ, in a check.
-        failures: how many cases could not be compared.
-        stale: the snapshots of cases that are gone.
-        files: those of the folder that differ.
-        findings: what is said in one line each: the changes of privilege, and then the attached
-            files that changed; empty for a run that writes all of them.
-        changes: what a reviewer decides on, if the run is a check; the dangerous ones first.
-        pending: those of them that are not accepted.
-
-    Raises:
-        MultiturnError: a list is torn, or snapshots would stay that are compared with what another
-            target gets.
+    is left as it was names the file. A list that is torn is an error, and so are snapshots that
+    would stay, and were made for another target.
     """
 
     def __init__(
@@ -156,14 +135,16 @@ class SnapshotUpdate:
         self._refuse_other_target()
         self.lists = lists.Lists(self.folder, resolve=run.resolve)
         self._places: dict[str, Place] = {}  # of cases, by the snapshots that there should be
-        self.cases: dict[Key | None, ReviewedCase] = {}
+        self.cases: dict[Key | None, ReviewedCase] = {}  # whose snapshots differ, in a check
         self._same = self.failures = self._others = 0
         self._broken: set[str] = set()  # suites with a case that could not be converted
-        self.stale: dict[Key, str] = {}
-        self.files: list[FileChange] = []
+        self.stale: dict[Key, str] = {}  # the snapshots of cases that are gone
+        self.files: list[FileChange] = []  # of the folder that differ
+        # In one line each: changes of privilege, then attached files that changed; empty for a run
+        # that writes all of them.
         self.findings: list[Change] = []
-        self.changes: list[Change] = []
-        self.pending: list[Change] = []
+        self.changes: list[Change] = []  # what a reviewer decides on, in a check
+        self.pending: list[Change] = []  # those of them that are not accepted
         # What was pending before each acceptance, and the files that it wrote: then and now.
         self._accepted: list[tuple[list[Change], dict[str, tuple[str | None, str | None]]]] = []
         limit = PromptLimit(run.provider)
@@ -261,20 +242,18 @@ class SnapshotUpdate:
 
         It finds one suite for each of the wanted entries, by list and path; for None, all suites.
         """
-        found: lists.Suites = {lists.PROMOTED: {}, lists.FILES: {}}
+        found: lists.Suites = {}
         covered = {folder_of(suite) for suite in {*self.run.scope.names.values()} - self._broken}
-        names, left = () if wanted == set() else self.folder.snapshots("", below=True), wanted
+        names = () if wanted == set() else self.folder.snapshots("", below=True)
         folders = groupby(os.path.dirname, names)
         # The first ones of all suites often have all files.
         for name in interleave(folders[each] for each in folders if each not in covered):
-            if left == set():
+            if wanted is not None and wanted <= found.keys():
                 break
             text = self.folder.read(name) or ""
             case = snapshot_file.recorded_case(text)
             if case is not None and case not in self.stale and location_of(*case) == name:
                 lists.add_files(found, case[0], text)
-                if wanted is not None:
-                    left = {(list_, path) for list_, path in wanted if path not in found[list_]}
         return found
 
     def _stale(self) -> Iterator[tuple[Key, str]]:
@@ -391,11 +370,7 @@ class SnapshotUpdate:
         return "; ".join(clauses)
 
     def of_keys(self, keys: Iterable[str]) -> list[Change]:
-        """Return the differences that have these keys.
-
-        Raises:
-            MultiturnError: a key is of none.
-        """
+        """Return the differences that have these keys; a key of none is an error."""
         known = {change.key: change for change in self.pending}
         for key in keys:
             if key not in known:
@@ -412,12 +387,7 @@ class SnapshotUpdate:
         return list(dict.fromkeys(span.origin for _, span, _ in found))[:_ORIGINS]
 
     def accept(self, chosen: Sequence[Change]) -> None:
-        """Write the snapshots of some differences, and then the lists.
-
-        Raises:
-            MultiturnError: a file in the folder has changed since the run has read it. Then nothing
-                is written.
-        """
+        """Write the snapshots of some differences, and the lists, if no file has changed since."""
         with self.folder.alone():
             self.lists.read()
             self._refuse_changed(chosen)
@@ -436,11 +406,7 @@ class SnapshotUpdate:
             self._accepted.append((pending, written))
 
     def take_back(self) -> None:
-        """Write the files as they were before the last acceptance.
-
-        Raises:
-            MultiturnError: one of them has changed since. Then nothing is written.
-        """
+        """Write the files as they were before the last acceptance, if none has changed since."""
         pending, written = self._accepted.pop()
         with self.folder.alone():
             for name, (_, now) in written.items():
@@ -468,10 +434,7 @@ class SnapshotUpdate:
 def _privileges(
     old: RecordedSnapshot, new: RecordedSnapshot, case: ReviewedCase | None, listed: Container[str]
 ) -> Iterator[PrivilegeChange]:
-    """Yield the changes of privilege in a changed case, or in what a target says of all.
-
-    ``listed`` are the files that are new or changed on the list of promoted files.
-    """
+    """Yield the changes of privilege in a changed case, or in what a target says of all."""
     yield from body_changes(old.settings.get("body"), new.settings.get("body"))
     for each in privilege_changes(old.messages, case.judged if case else (), listed):
         # An inline snapshot does not say whether a guideline was in a system message.
@@ -499,10 +462,7 @@ def _changed(where: str) -> MultiturnError:
 
 
 def _new_spans(case: ReviewedCase, old: RecordedSnapshot) -> Iterator[tuple[str, Span, list[str]]]:
-    """Yield the role and each span with what its old snapshot has in no message of that role.
-
-    These are lines, or the path of a file.
-    """
+    """Yield the role and each span with its lines, or its file, that are new in that role."""
     known, data = _known(old), [each.data for each in old.messages]
     for message in case.judged:
         more = () if message.data in data else (*message.thinking, *message.calls)
@@ -513,21 +473,15 @@ def _new_spans(case: ReviewedCase, old: RecordedSnapshot) -> Iterator[tuple[str,
 
 
 def _new_lines(case: ReviewedCase, old: RecordedSnapshot, pipeline: Pipeline) -> Iterator[Place]:
-    """Yield the lines of new texts and files, then of settings, and of options of the pipeline.
-
-    What is gone has no line, and so have the settings of a target. The first arguments are those
-    of ``_new_spans``.
-    """
+    """Yield the lines of new texts and files, then of settings, and of options of the pipeline."""
     found, known = list(_new_spans(case, old)), {text for _, text in _known(old)}
     patterns = {each.path: each.pattern for each in case.promoted}
     lines = [message.line for message in case.case.input_messages]
     for role, span, new in found:
         if span.stage is not None:
             continue
-        first, texts = (
-            span.place.line,
-            [os.path.basename(text) if span.path else text for text in new],
-        )
+        first = span.place.line
+        texts = [os.path.basename(text) if span.path else text for text in new]
         if new[0] in known:  # with another role
             first, texts = max((n for n in lines if n <= first), default=1), [role]
             if role == "system" and (pattern := patterns.get(span.path)) is not None:

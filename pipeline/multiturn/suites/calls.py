@@ -9,7 +9,7 @@ from multiturn.documents.validation import check_finite, read_as
 from multiturn.errors import MultiturnError, cut, did_you_mean, nearest, quoted
 from multiturn.model.case import TestMessage
 from multiturn.model.turns import Call, Thinking, Tool, unpaired
-from multiturn.suites.keys import KeyCheck, value_at
+from multiturn.suites.keys import KeyCheck, members_at, value_at
 from multiturn.suites.messages import WrittenMessage
 from multiturn.suites.schema import CallKeys, HiddenKeys, ThinkingKeys, ToolKeys
 from multiturn.text import in_line
@@ -74,10 +74,7 @@ def check_calls(
     tools: tuple[Tool, ...],
     name: str,
 ) -> None:
-    """Refuse a call without its result, unless it is last, and the other way round.
-
-    Where tools are given, a call of any other is an error, too.
-    """
+    """Refuse a call without result, unless it is last, a result without call, and unknown tools."""
     index, call_id, wrong = unpaired(messages)
     if index >= 0:
         written = nodes[index].children
@@ -167,8 +164,7 @@ def check_choice(
         return
     names = [tool.name for tool in tools]
     if choice["name"] not in names:
-        execution = case.children.get("execution")
-        place = execution.members.get("tool_choice", case) if execution is not None else case
+        place = members_at(case.children, "execution").get("tool_choice", case)
         what = f"tool_choice: {no_tool(choice['name'], names)}"
         raise MultiturnError(what, where=place.place(check.name, label))
 

@@ -23,10 +23,7 @@ _GLOB = re.compile(r"[*?\[]|\{[^{}]*,")
 def files_below(top: str) -> Iterator[str]:
     """Yield the path of each file below a folder, except in hidden folders and ``node_modules``.
 
-    Links to folders are not followed.
-
-    Raises:
-        MultiturnError: a folder cannot be read.
+    Links to folders are not followed. A folder that cannot be read is an error.
     """
 
     def refuse(error: OSError) -> None:
@@ -49,9 +46,7 @@ class Globs:
     def files(self, written: str) -> list[str]:
         """Return a path, or the sorted paths of the files that a glob names, as a suite has them.
 
-        Raises:
-            MultiturnError: a wrong glob, one that no file matches, or the suite has too many.
-            OutsideRootError: it leads outside the root.
+        A glob that is wrong, or that no file matches, is an error, and so is one too many.
         """
         if not _GLOB.search(written):
             return [written]

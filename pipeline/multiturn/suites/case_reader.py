@@ -19,7 +19,7 @@ from multiturn.model.settings import SETTINGS, RequestSettings, SettingsKeys, se
 from multiturn.model.turns import ROLES
 from multiturn.suites import calls
 from multiturn.suites.dialects import Dialect
-from multiturn.suites.keys import value_at
+from multiturn.suites.keys import members_at, value_at
 from multiturn.suites.media import check_segment, size_of_data
 from multiturn.suites.messages import WrittenMessage, path_as_written
 from multiturn.suites.plain import MAX_PLAIN, may_be_path, plain_messages
@@ -45,10 +45,7 @@ class CaseReader:
         self.keys = dialect.keys
 
     def shared(self, suite: str, patterns: tuple[str, ...], head: Node | None = None) -> Case:
-        """Return a case without messages: what a suite gives to all of its cases.
-
-        Without a head, the case is a bare one, which has the suite's keys itself.
-        """
+        """Return a case with what a suite gives to all; without a head, the case is a bare one."""
         case = Case(id="", input_messages=(), suite=suite, file=self.name, files=self.files)
         given = {}
         if head is not None:
@@ -189,7 +186,6 @@ class CaseReader:
         )
 
     def _segment(self, segment: Node, label: str) -> None:
-        """Check a segment of a message's content."""
         text = segment
         if isinstance(segment.children, dict):
             if "type" not in segment.children:
@@ -245,12 +241,10 @@ class CaseReader:
             f"guidelines[{at}]": text.place(self.name)
             for at, text in enumerate(_guidelines_of(node), len(shared.guidelines))
         }
-        metadata = node.children.get("metadata")
-        for key, prompt in metadata.members.items() if metadata is not None else ():
+        for key, prompt in members_at(node.children, "metadata").items():
             if key in MetadataKeys.__struct_fields__ and not prompt.is_null:
                 own[PROMPT_KEY] = prompt.place(self.name)
-        execution = node.children.get("execution")
-        for key, child in execution.members.items() if execution is not None else ():
+        for key, child in members_at(node.children, "execution").items():
             if key in SETTINGS:
                 own[f"execution.{key}"] = child.key_place(self.name)
         return {**shared.places, **own} if own else shared.places

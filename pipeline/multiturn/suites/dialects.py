@@ -1,7 +1,6 @@
-"""Suites as other tools write them, rewritten as ours.
+"""Suites as other tools write them, rewritten as ours; docs/suites.md has the table.
 
-A suite is read as what it is, without an option: docs/suites.md has the table. Nodes keep their
-places, so that errors name the line that somebody wrote.
+Nodes keep their places, so that errors name the line that somebody wrote.
 """
 
 import re
@@ -13,7 +12,7 @@ from multiturn.documents.node import Node, Repeats, list_of, measure, with_keys
 from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
 from multiturn.suites import keys as words
 from multiturn.suites import messages as rewriting
-from multiturn.suites.keys import KeyCheck, value_at
+from multiturn.suites.keys import KeyCheck, members_at, value_at
 from multiturn.suites.messages import Rewriter, message_node
 
 _MARKS = (("{{", "}}"), ("{%", "%}"), ("{#", "#}"))
@@ -29,16 +28,6 @@ class Braces(Struct, frozen=True):
     beside: str = ""  # the key of the suite by which they are templates
     is_literal: bool = False  # the suite says that they are text
     shared: Template | None = None  # a template in what the suite gives to all cases
-
-
-def braces_of(keys: Mapping[str, Node], check: KeyCheck) -> Braces:
-    """Return what braces mean in a suite; templates of its own are an error."""
-    if "templates" in keys and keys["templates"].value == "literal":
-        return Braces(is_literal=True)
-    beside = next((key for key in _BESIDE if key in keys), "")
-    if "evalcases" in keys:  # a bare case is for ``check_texts``
-        _check_texts(keys, beside, None, check, "")
-    return Braces(beside, False, _template_of(_texts(keys)))
 
 
 def template_in(text: str) -> str | None:
@@ -58,7 +47,7 @@ def _texts(keys: Mapping[str, Node]) -> list[Template]:
     """Return each text of a suite or a case, those of keys too, that may have a template."""
     asked = ("input", "input_messages", "guidelines", "expected_messages")
     nodes = [keys[key] for key in asked if key in keys]
-    metadata = keys["metadata"].members if "metadata" in keys else {}
+    metadata = members_at(keys, "metadata")
     nodes += [metadata[key] for key in ("systemPrompt", "system_prompt") if key in metadata]
     return _texts_in(nodes)
 
@@ -87,38 +76,6 @@ _ENVIRONMENT = re.compile(r"\{\{-?\s*env\s*[.\[].*?\}\}", re.DOTALL)
 _EARLIER = re.compile(r"\$\{\{\s*[A-Za-z_]\w*\s*\}\}", re.ASCII)
 
 
-def _check_texts(
-    keys: Mapping[str, Node], beside: str, shared: Template | None, check: KeyCheck, label: str
-) -> None:
-    """Refuse what other tools fill in; warn of what AgentV fills in in some versions only."""
-    texts = _texts(keys)
-    said = [*texts, *(_texts_in([keys["outcome"]]) if "outcome" in keys else ())]
-    for node, text in said:
-        if "${{" not in text and (variable := _ENVIRONMENT.search(text)) is not None:
-            what = (
-                f"AgentV fills in {quoted(variable[0])} from the environment, which suites never"
-                " read here; write the text itself, or templates: literal in the suite if the"
-                " braces are text"
-            )
-            raise InputError(what, where=node.place(check.name, label))
-    found = (_template_of(texts) or shared) if beside else None
-    if found is not None:
-        node, template = found
-        what = (
-            f"{quoted(template)} is a template beside {beside}; multiturn takes conversations, not"
-            " templates: write the text itself, or templates: literal in the suite if the braces"
-            f" are text; {_ECHO}"
-        )
-        raise InputError(what, where=node.place(check.name, label))
-    for node, text in said:
-        if (variable := _EARLIER.search(text) or _ENVIRONMENT.search(text)) is not None:
-            what = (
-                f"{quoted(variable[0])} is sent as text; some versions of AgentV fill it in:"
-                " write the text itself, or templates: literal in the suite if it is text"
-            )
-            check.warn("suite.variable_as_text", node.place(check.name, label), what)
-
-
 _VARIABLE = r"\s*\{\{-?\s*(?:vars\.)?(\w+)\s*-?\}\}\s*"
 
 
@@ -127,6 +84,56 @@ class Variables(Struct, frozen=True):
 
     messages: str = ""  # the name of the one that holds the messages, if one does
     defaults: Mapping[str, Node] = {}  # those of all cases
+
+    def take(self, keys: dict[str, Node], check: KeyCheck, label: str) -> str:
+        """Write the one with the messages as the ``input`` of a case; return its name, if any."""
+        check_options(keys, check, label)
+        own = keys.pop("vars", None)
+        values = _mapping(own, "vars", check.name, label)
+        self._keep_others(values, keys, check, label)
+        written = next((key for key in (*words.INPUT_KEYS, "input_messages") if key in keys), "")
+        name = self.messages
+        if not name:
+            given = values.get("input")
+            if given is not None and not written:
+                raise _no_prompts(given, check.name, label)
+            name = "input"
+        else:
+            given = values.get(name, self.defaults.get(name))
+        if given is None:
+            if not written and self.messages and own is not None:
+                what = f"there is no vars.{name}, which holds the messages; add it"
+                raise InputError(what, where=own.key_place(check.name, label))
+            return ""
+        if written:
+            raise check.both(written, f"vars.{name}", given, label)
+        _check_plain(given, name, check.name, label)
+        if given.source:  # a number, or a boolean: promptfoo writes it as text
+            given = structs.replace(given, scalar=given.source, source=None)
+        keys["input"] = given
+        return f"vars.{name}"
+
+    def _keep_others(
+        self, values: Mapping[str, Node], keys: dict[str, Node], check: KeyCheck, label: str
+    ) -> None:
+        """Write the expected answer as the case's, and all others as metadata."""
+        others = {**self.defaults, **values}
+        others.pop(self.messages or "input", None)
+        answer = others.pop(words.ANSWER, None)
+        if answer is not None and not answer.is_null:
+            own = next((key for key in keys if key in words.ANSWERS), "")
+            if own and words.ANSWER in values:
+                raise check.both(own, f"vars.{words.ANSWER}", answer, label)
+            if not own:
+                keys[words.ANSWER] = answer
+        if not others:
+            return
+        kept = Node(None, next(iter(others.values())).mark, None, others)
+        metadata = keys.get("metadata", with_keys(kept, {}))
+        if "vars" in metadata.members:
+            raise check.both("vars", "metadata.vars", metadata.members["vars"], label)
+        if metadata.is_null or isinstance(metadata.children, dict):  # else an error of its own
+            keys["metadata"] = with_keys(metadata, {**metadata.members, "vars": kept})
 
 
 def variables_of(keys: dict[str, Node], check: KeyCheck) -> Variables:
@@ -150,62 +157,6 @@ def variables_of(keys: dict[str, Node], check: KeyCheck) -> Variables:
     if "input" in variables and not messages:
         raise _no_prompts(variables["input"], check.name, both[0])
     return Variables(messages, {**values, **variables})
-
-
-def take_messages(variables: Variables, keys: dict[str, Node], check: KeyCheck, label: str) -> str:
-    """Write the variable with the messages as the ``input`` of a case; return its name, if any."""
-    check_options(keys, check, label)
-    own = keys.pop("vars", None)
-    values = _mapping(own, "vars", check.name, label)
-    _keep_others(variables, values, keys, check, label)
-    written = next((key for key in (*words.INPUT_KEYS, "input_messages") if key in keys), "")
-    name = variables.messages
-    if not name:
-        given = values.get("input")
-        if given is not None and not written:
-            raise _no_prompts(given, check.name, label)
-        name = "input"
-    else:
-        given = values.get(name, variables.defaults.get(name))
-    if given is None:
-        if not written and variables.messages and own is not None:
-            what = f"there is no vars.{name}, which holds the messages; add it"
-            raise InputError(what, where=own.key_place(check.name, label))
-        return ""
-    if written:
-        raise check.both(written, f"vars.{name}", given, label)
-    _check_plain(given, name, check.name, label)
-    if given.source:  # a number, or a boolean: promptfoo writes it as text
-        given = structs.replace(given, scalar=given.source, source=None)
-    keys["input"] = given
-    return f"vars.{name}"
-
-
-def _keep_others(
-    variables: Variables,
-    values: Mapping[str, Node],
-    keys: dict[str, Node],
-    check: KeyCheck,
-    label: str,
-) -> None:
-    """Write the expected answer among variables as the case's, and all others as metadata."""
-    others = {**variables.defaults, **values}
-    others.pop(variables.messages or "input", None)
-    answer = others.pop(words.ANSWER, None)
-    if answer is not None and not answer.is_null:
-        own = next((key for key in keys if key in words.ANSWERS), "")
-        if own and words.ANSWER in values:
-            raise check.both(own, f"vars.{words.ANSWER}", answer, label)
-        if not own:
-            keys[words.ANSWER] = answer
-    if not others:
-        return
-    kept = Node(None, next(iter(others.values())).mark, None, others)
-    metadata = keys.get("metadata", with_keys(kept, {}))
-    if "vars" in metadata.members:
-        raise check.both("vars", "metadata.vars", metadata.members["vars"], label)
-    if metadata.is_null or isinstance(metadata.children, dict):  # else an error of its own
-        keys["metadata"] = with_keys(metadata, {**metadata.members, "vars": kept})
 
 
 def check_options(keys: Mapping[str, Node], check: KeyCheck, label: str) -> None:
@@ -257,7 +208,6 @@ def _check_plain(given: Node, name: str, suite: str, label: str) -> None:
 
 _WITH_INPUT = {**words.CASE_NAMES, **words.ANSWER_NAMES}
 _SHARED = ("guidelines", "metadata", "execution", "tools")  # by all cases, as an input and vars are
-_INPUTS = frozenset(words.INPUT_KEYS)
 _OF_PROMPTFOO = frozenset(("vars", "options"))
 _REWRITTEN = frozenset({*words.CASE_NAMES, "input_files", "options", "vars"})
 
@@ -289,10 +239,15 @@ class Dialect:
             return head
         self.keys.refuse(head, "suite")
         keys = self._renamed(head.children, words.SUITE_NAMES, "")
-        self._braces = braces_of(keys, self.keys)
+        if value_at(keys, "templates") == "literal":
+            self._braces = Braces(is_literal=True)
+        else:
+            beside = next((key for key in _BESIDE if key in keys), "")
+            self._braces = Braces(beside, False, _template_of(_texts(keys)))
         cases = keys.get("evalcases")
         if cases is None:
             return head
+        self.check_texts(keys, "")  # a bare case is checked as a case
         if isinstance(cases.scalar, str):  # a file of cases
             keys["evalcases"] = list_of([cases], cases.mark)
         self.variables = variables_of(keys, self.keys)
@@ -312,12 +267,16 @@ class Dialect:
 
     def check_repeats(self, node: Node) -> None:
         """Refuse a case if the suite has given too many values to its cases by now."""
-        keys = _children(node)
-        if not self._values_given and not self.variables.messages and _INPUTS.isdisjoint(keys):
+        keys = node.members
+        if (
+            not self._values_given
+            and not self.variables.messages
+            and words.INPUT_KEYS.isdisjoint(keys)
+        ):
             return
         inputs = [keys[key] for key in words.INPUT_KEYS if key in keys]
         if name := self.variables.messages:
-            given = _children(keys.get("vars")).get(name, self.variables.defaults.get(name))
+            given = members_at(keys, "vars").get(name, self.variables.defaults.get(name))
             inputs += [given] if given is not None else []
         # A text that is a list of messages in JSON may be the same in all cases, by an alias.
         values = self._values_given + sum(map(rewriting.values_in_text, inputs))
@@ -335,11 +294,35 @@ class Dialect:
         return keys.keys() <= words.OF_CASES and _REWRITTEN.isdisjoint(keys)
 
     def check_texts(self, keys: Mapping[str, Node], label: str, *, has_vars: bool = False) -> None:
-        """Refuse a template in a case, if it has variables, or its suite says so."""
-        braces = self._braces
-        if not braces.is_literal:
-            beside = "vars" if has_vars else braces.beside
-            _check_texts(keys, beside, braces.shared, self.keys, label)
+        """Refuse what other tools fill in; warn of what AgentV fills in in some versions only."""
+        if self._braces.is_literal:
+            return
+        texts, beside = _texts(keys), "vars" if has_vars else self._braces.beside
+        said = [*texts, *(_texts_in([keys["outcome"]]) if "outcome" in keys else ())]
+        for node, text in said:
+            if "${{" not in text and (variable := _ENVIRONMENT.search(text)) is not None:
+                what = (
+                    f"AgentV fills in {quoted(variable[0])} from the environment, which suites"
+                    " never read here; write the text itself, or templates: literal in the suite if"
+                    " the braces are text"
+                )
+                raise InputError(what, where=node.place(self.name, label))
+        found = (_template_of(texts) or self._braces.shared) if beside else None
+        if found is not None:
+            node, template = found
+            what = (
+                f"{quoted(template)} is a template beside {beside}; multiturn takes conversations,"
+                " not templates: write the text itself, or templates: literal in the suite if the"
+                f" braces are text; {_ECHO}"
+            )
+            raise InputError(what, where=node.place(self.name, label))
+        for node, text in said:
+            if (variable := _EARLIER.search(text) or _ENVIRONMENT.search(text)) is not None:
+                what = (
+                    f"{quoted(variable[0])} is sent as text; some versions of AgentV fill it in:"
+                    " write the text itself, or templates: literal in the suite if it is text"
+                )
+                self.keys.warn("suite.variable_as_text", node.place(self.name, label), what)
 
     def case(self, node: Node, label: str) -> tuple[Node, str]:
         """Return a case by our names, and its key of the messages; ``label`` is the case's."""
@@ -347,10 +330,10 @@ class Dialect:
         keys = dict(node.children)
         variable = ""
         if self.variables != Variables() or not _OF_PROMPTFOO.isdisjoint(keys):
-            variable = take_messages(self.variables, keys, self.keys, label)
+            variable = self.variables.take(keys, self.keys, label)
         files, written = keys.pop("input_files", None), ""
         _check_paths(files, self.name, label)
-        skips = value_at(_children(keys.get("execution")), "skip_defaults")
+        skips = value_at(members_at(keys, "execution"), "skip_defaults")
         shared = {} if skips is True else self._shared
         for key in words.INPUT_KEYS:
             if key in keys:
@@ -416,10 +399,6 @@ class Dialect:
                 raise self.keys.both(other, key, child, label)
             keys[name] = child
         return keys
-
-
-def _children(node: Node | None) -> dict[str, Node]:
-    return {} if node is None else node.members
 
 
 def _check_paths(files: Node | None, suite: str, label: str) -> None:

@@ -26,11 +26,10 @@ _CASES_FILE = (
 def find_suites(
     paths: Iterable[str], missing: dict[str, MultiturnError] | None = None
 ) -> Iterator[str]:
-    """Yield the suites that paths name, each once.
+    """Yield the suites that paths name, each once; those below a folder are sorted.
 
-    Below a folder, these are all ``*.eval.yaml``, ``*.eval.yml``, ``*.eval.json`` and
-    ``*.eval.jsonl``, sorted, except in hidden folders and ``node_modules``. A path where
-    nothing is, or a folder without a suite, is an error; ``missing`` gets it instead, if given.
+    A path where nothing is, or a folder without a suite, is an error; ``missing`` gets it instead,
+    if given.
     """
     seen: set[str] = set()
     for path in paths:

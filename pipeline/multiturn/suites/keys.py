@@ -282,7 +282,7 @@ class KeyCheck:
             yield self._warnings.pop(0)
 
     def rest(self) -> Iterator[Notice]:
-        """Yield, at the end, unknown keys, and how many warnings there are that are not shown."""
+        """Yield, at the end, unknown keys, and how many warnings are not shown."""
         for kind, (where, advice) in self._unknown.items():
             yield unknown_key(kind[1], where, advice, self._times[kind])
         if self._count > MAX_WARNED:
@@ -372,6 +372,11 @@ def unknown_key(key: str, where: Place, advice: str, times: int) -> UnknownKey:
     said = f" ({times:,} times, first on line {where.line})" if times > 1 else ""
     what = f'unknown key "{cut(key)}"{said}; {advice}'
     return UnknownKey("suite.unknown_key", where, what, key=key, advice=advice, times=times)
+
+
+def members_at(keys: Mapping[str, Node], key: str) -> dict[str, Node]:
+    """Return the nodes of the mapping of a key; none if it is missing, or no mapping."""
+    return keys[key].members if key in keys else {}
 
 
 def value_at(keys: Mapping[str, Node], key: str) -> Any:

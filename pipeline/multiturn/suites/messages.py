@@ -12,7 +12,7 @@ from multiturn.documents.json_lines import node_of, read_value, values_in_json
 from multiturn.documents.node import Node, Repeats, list_of, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
-from multiturn.suites.keys import ROLE_NAMES, KeyCheck, block_forms, value_at
+from multiturn.suites.keys import ROLE_NAMES, KeyCheck, block_forms, members_at, value_at
 from multiturn.suites.media import as_segment, form_of
 
 _MESSAGES = r"input_messages(?:\[(\d+)\](?:\.content\[(\d+)\])?)?"
@@ -72,10 +72,7 @@ class _Message(msgspec.Struct, gc=False):
 
 
 def message_nodes(given: Node, files: Node | None, check: KeyCheck, label: str) -> Node:
-    """Return the messages that an input means: a list, a text, or a mapping.
-
-    ``files`` are the paths of those that stand before a text.
-    """
+    """Return the messages that an input means; ``files`` are attached before a text."""
     mark = given.mark
     if isinstance(given.children, dict):
         messages = given.children.get("messages")
@@ -113,7 +110,7 @@ def values_in_text(given: Node) -> int:
 
 def take_tools(keys: dict[str, Node], key: str, check: KeyCheck, label: str) -> None:
     """Write the tools beside the messages of an input as those of its case or suite."""
-    inner = keys[key].members if key in keys else {}
+    inner = members_at(keys, key)
     tools = inner.get("tools")
     if tools is None or tools.value is None or not _are_messages(inner.get("messages")):
         return

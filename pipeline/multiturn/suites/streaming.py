@@ -66,7 +66,7 @@ def suite_documents(
     for number, document in enumerate(_Stream(source, repeats=repeats).suite()):
         if document.cases is not None:
             key = next(iter(CASES & document.head.children.keys()))
-            if heads is None and not (document.at_margin and not source.has_keys_after(key)):
+            if heads is None and (not document.at_margin or source.has_keys_after(key)):
                 heads = _heads(source)
             if heads is not None and number < len(heads):
                 document = structs.replace(document, head=heads[number])
@@ -74,7 +74,6 @@ def suite_documents(
 
 
 def _source(file: BinaryIO, name: str) -> Source:
-    """Return what is in a file of YAML."""
     if file.seek(0, os.SEEK_END) > MAX_YAML:
         raise InputError(f"over {MAX_YAML:,} bytes of YAML; write JSON Lines", where=name)
     file.seek(0)
@@ -196,9 +195,6 @@ def extent_at(path: str, line: int) -> Extent:
 
     It is all that begins on the line: a key with its value, or an item of a list, such as a message
     or a case; and a text, or a segment, that has begun before and goes on there.
-
-    Raises:
-        MultiturnError: the suite cannot be read.
     """
     at = line - 1
     if is_json_lines(path):

@@ -89,11 +89,7 @@ class SuiteReader:
         self.reader = CaseReader(self.files, self.dialect)
 
     def read(self, lines: Lines | None = None) -> Iterator[SuiteItem]:
-        """Yield each case, or the error in its place, and warnings; ``lines`` are of a ``.jsonl``.
-
-        Raises:
-            MultiturnError: the suite cannot be read.
-        """
+        """Yield each case, or its error, and warnings; ``lines`` are of a ``.jsonl``."""
         document, repeats = None, self.dialect.repeats
         with open_suite(self.source, self.name) as file:
             given = (file, self.source, self.name, lines, repeats)
