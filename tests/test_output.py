@@ -16,7 +16,7 @@ import yaml
 
 from multiturn import ChatMessage, InputFile, Notice, Place, ProviderRequest
 from multiturn.cli.rendering import to_text
-from multiturn.documents.output import open_output
+from multiturn.documents.output import open_new, open_output
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.explaining.record import Record, record_of, to_json, to_yaml
 from multiturn.text import visible
@@ -99,7 +99,7 @@ def test_a_mishap_at_the_end(
 
 KILLED = """
 import os, sys
-from multiturn.documents.output import open_output
+from multiturn.documents.output import open_new, open_output
 with open_output(sys.argv[1]) as file:
     file.write(b"half")
     file.flush()
@@ -132,6 +132,17 @@ def test_what_a_killed_writer_has_left_is_removed_by_the_next(target: Path) -> N
     with open_output(str(target)) as file:
         file.write(b"new")
     assert set(target.parent.iterdir()) == {*before, *others}
+
+
+def test_what_a_killed_writer_has_left_in_the_current_folder_is_removed_by_a_new_file(
+    target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(target.parent)
+    writer(target, "killed").communicate()
+    target.unlink()
+    with open_new(target.name) as file:
+        file.write(b"new")
+    assert list(target.parent.iterdir()) == [target]
 
 
 def test_what_another_process_is_writing_stays(target: Path) -> None:

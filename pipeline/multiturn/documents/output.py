@@ -199,7 +199,7 @@ def _partial(target: str, rename: Callable[[str, str], None]) -> Iterator[Binary
     """Create a file beside another, which takes its name at the end."""
     folder, name = os.path.split(target)
     prefix = f".{name[:40]}.multiturn-"
-    remove_abandoned(folder, prefix)
+    remove_abandoned(folder or os.curdir, prefix)
 
     def take_name(partial: str) -> None:
         with suppress(FileNotFoundError):
