@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager, suppress
 from copy import deepcopy
+from functools import cache
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -43,7 +44,6 @@ _temporary = TemporaryDirectory()
 _folder = Path(_temporary.name)
 _pipeline = load_pipeline()
 _REFUSED = MultiturnError("nothing is imported here")
-_MARKUP = to_html(compare(ReportSide([], BytesIO()))).count(b"<")
 
 
 def suites(data: bytes) -> None:
@@ -327,6 +327,11 @@ def locks(data: bytes) -> None:
             raise AssertionError("a lock does not read back the same")
 
 
+@cache
+def _markup() -> int:
+    return to_html(compare(ReportSide([], BytesIO()))).count(b"<")
+
+
 def reports(data: bytes) -> None:
     """Compare the suites before and after a NUL; no text of theirs becomes markup."""
     before, _, after = data.partition(b"\0")
@@ -337,7 +342,7 @@ def reports(data: bytes) -> None:
         found = convert_cases(selection, _pipeline)
         sides.append(ReportSide(side_items(found, selection, _pipeline, lambda _: None), BytesIO()))
     report = compare(sides[1], sides[0], "HEAD", _pipeline)
-    if to_html(report).count(b"<") != _MARKUP:
+    if to_html(report).count(b"<") != _markup():
         raise AssertionError("text became markup")
     to_markdown(report)
 

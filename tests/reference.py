@@ -266,7 +266,7 @@ def wire_rules() -> Iterator[str]:
 
 def known_models() -> Iterator[str]:
     file = Path(models.__file__).with_name("models.yaml")
-    known = yaml.load(file.read_text(encoding="utf-8"), yaml.BaseLoader)
+    known = yaml.load(file.read_text(encoding="utf-8"), yaml.CBaseLoader)
     for vendor, rows in known.items():
         cells = (
             (

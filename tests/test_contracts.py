@@ -200,7 +200,7 @@ def with_more(order: Order, stages: Order, data: st.DataObject) -> Order:
     case=cases,
     options=any_options,
     more=more_options,
-    order=st.sampled_from(accepted_orders(SEVEN)),
+    order=st.deferred(lambda: st.sampled_from(accepted_orders(SEVEN))),
     data=st.data(),
 )
 def test_a_stage_alone_changes_only_what_it_declares_and_repeats_itself(

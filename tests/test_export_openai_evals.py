@@ -21,10 +21,6 @@ from urllib.parse import quote
 
 import msgspec
 import pytest
-from openai.types import EvalListResponse, FileObject
-from openai.types.evals import RunListResponse
-from openai.types.evals.runs import OutputItemListResponse
-from pydantic import TypeAdapter
 
 import commands
 from evals_server import (
@@ -196,6 +192,11 @@ def test_killed_again_and_again_it_has_everything_once(tmp_path: Path) -> None:
 
 def test_the_replies_of_the_server_are_of_the_types_of_the_sdk() -> None:
     """The SDK's types want an error object, and the API's own example has null."""
+    from openai.types import EvalListResponse, FileObject  # takes a second
+    from openai.types.evals import RunListResponse
+    from openai.types.evals.runs import OutputItemListResponse
+    from pydantic import TypeAdapter
+
     server = everything(3)
     try:
         for each in server.evals:

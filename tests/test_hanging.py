@@ -6,17 +6,20 @@ import os
 import subprocess
 import sys
 import typing
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from textwrap import indent
+from typing import Any
 
 import pytest
 
+import commands
 import multiturn
 from batch_server import BatchServer
 from loopback import KEY, Answer, Request
 from running import write_suite
 
+Ends = Callable[..., None]
 LIMIT = 10  # seconds; a second is enough
 # Makes ``it``, the generator of a public function.
 SYNCHRONOUS = {
@@ -62,6 +65,10 @@ kept = []
 """
 
 
+def program_of(name: str, end: str, target: str = "openai") -> str:
+    return "\n".join((PROGRAM.format(target=target), SYNCHRONOUS[name], ENDS[end], ""))
+
+
 @pytest.fixture
 def host() -> str:
     """The name of the server, which has to be resolved: asyncio does that in a thread."""
@@ -93,20 +100,58 @@ def folder(host: str, tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
-def ends(folder: Path, program: str, *, is_quiet: bool = True) -> None:
-    """Run a program to its end, which is soon and says nothing."""
-    (folder / "program.py").write_text(program)
-    environment = {**os.environ, "NO_PROXY": "127.0.0.1,localhost"}
-    done = subprocess.run(
-        [sys.executable, "program.py"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
-    assert (done.returncode, done.stderr if is_quiet else "") == (0, "")
+# Imports once what programs do, and lets no collection of garbage look at it: both take most of
+# their time. For each folder that it reads it forks: the child is the program of that folder, up to
+# the end of the interpreter.
+FORKS = f"""\
+import gc, os, signal, sys
+import aiohttp, multiturn
+for name in multiturn.__all__:
+    getattr(multiturn, name)
+given = dict(name="t", provider="openai", model="gpt-4o", api_key="k")
+list(multiturn.dry_run("a.eval.yaml", "spec", multiturn.load_target(given)))
+gc.collect()
+gc.freeze()
+for folder in sys.stdin:
+    if not (child := os.fork()):
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+else:
+    sys.exit()
+signal.alarm({LIMIT})
+os.chdir(folder.strip())
+for descriptor, name in enumerate((os.devnull, "stdout", "stderr")):
+    os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), descriptor)
+exec(compile(open("program.py").read(), "program.py", "exec"))
+"""
+
+
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[commands.Process]:
+    folder = tmp_path_factory.mktemp("forks")
+    write_suite(folder, ["one"])
+    command = [sys.executable, "-c", FORKS]
+    env = {**os.environ, "NO_PROXY": "127.0.0.1,localhost"}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=folder, env=env, text=True, bufsize=1, **pipes) as found:
+        yield found
+        found.communicate()
+
+
+@pytest.fixture
+def ends(forks: commands.Process, folder: Path) -> Ends:
+    """Return what runs a program in the folder to its end, which is soon and says nothing."""
+
+    def run(program: str, *, is_quiet: bool = True) -> None:
+        assert forks.stdin is not None
+        assert forks.stdout is not None
+        (folder / "program.py").write_text(program)
+        forks.stdin.write(f"{folder}\n")
+        code = int(forks.stdout.readline())
+        said = (folder / "stderr").read_text()
+        assert (code, said if is_quiet else "") == (0, ""), said
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -119,45 +164,43 @@ def ends(folder: Path, program: str, *, is_quiet: bool = True) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["dry_run, counting", "run_batches"])
-def test_a_program_ends_whatever_the_vendor(folder: Path, name: str, target: str) -> None:
+def test_a_program_ends_whatever_the_vendor(ends: Ends, name: str, target: str) -> None:
     """A batch of one vendor is created in other steps than that of another."""
-    ends(folder, "\n".join((PROGRAM.format(target=target), SYNCHRONOUS[name], ENDS["kept"], "")))
+    ends(program_of(name, "kept", target))
 
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("name", SYNCHRONOUS)
-def test_a_program_ends_whatever_it_does_with_a_generator(
-    folder: Path, name: str, end: str
-) -> None:
-    ends(folder, "\n".join((PROGRAM.format(target="openai"), SYNCHRONOUS[name], ENDS[end], "")))
+def test_a_program_ends_whatever_it_does_with_a_generator(ends: Ends, name: str, end: str) -> None:
+    ends(program_of(name, end))
 
 
 @pytest.mark.parametrize("name", ["dry_run, counting", "run_batches"])
-def test_a_program_ends_whose_function_has_the_generator(folder: Path, name: str) -> None:
+def test_a_program_ends_whose_function_has_the_generator(ends: Ends, name: str) -> None:
     body = indent("\n".join((SYNCHRONOUS[name], "next(it)", "kept.append(locals())")), "    ")
-    ends(folder, f"{PROGRAM.format(target='openai')}\ndef main():\n{body}\n\nmain()\n")
+    ends(f"{PROGRAM.format(target='openai')}\ndef main():\n{body}\n\nmain()\n")
 
 
 @pytest.mark.parametrize("use", ["next", "list"])
 @pytest.mark.parametrize("name", ["dry_run, counting", "run_batches"])
 def test_a_program_ends_that_calls_it_in_a_thread_of_its_loop(
-    folder: Path, name: str, use: str
+    ends: Ends, name: str, use: str
 ) -> None:
     call = f"kept.append(it)\nawait asyncio.to_thread({use}, it)"
     body = indent(f"{SYNCHRONOUS[name]}\n{call}", "    ")
     main = f"async def main():\n{body}\n\nasyncio.run(main())\n"
-    ends(folder, PROGRAM.format(target="openai") + main)
+    ends(PROGRAM.format(target="openai") + main)
 
 
 @pytest.mark.parametrize("end", ASYNCHRONOUS)
 @pytest.mark.parametrize("is_open", [True, False])
-def test_a_program_ends_whatever_it_does_with_a_run(folder: Path, end: str, is_open: bool) -> None:
+def test_a_program_ends_whatever_it_does_with_a_run(ends: Ends, end: str, is_open: bool) -> None:
     """A provider that is not closed, and a generator that asyncio has to close, may be said."""
     body = f'it = m.run("a.eval.yaml", "spec", TARGET)\nkept.append(it)\n{ASYNCHRONOUS[end]}'
     body = f"async with TARGET:\n{indent(body, '    ')}" if is_open else body
     main = f"async def main():\n{indent(body, '    ')}\n\nasyncio.run(main())\n"
     is_quiet = is_open and end in ("used up", "not begun", "closed")
-    ends(folder, PROGRAM.format(target="openai") + main, is_quiet=is_quiet)
+    ends(PROGRAM.format(target="openai") + main, is_quiet=is_quiet)
 
 
 BAG = """\
@@ -172,9 +215,22 @@ with dask.config.set(scheduler="synchronous"):
 """
 
 
-def test_a_program_ends_that_keeps_a_bag(tmp_path: Path) -> None:
-    write_suite(tmp_path, ["one", "two"])
-    ends(tmp_path, BAG)
+@pytest.mark.parametrize(
+    "program",
+    [program_of("dry_run, counting", "kept"), program_of("run_batches", "kept"), BAG],
+    ids=["dry_run", "run_batches", "convert_bag"],
+)
+def test_a_program_ends_that_imports_all_itself(folder: Path, program: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={**os.environ, "NO_PROXY": "127.0.0.1,localhost"},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def gives_an_iterator(function: object) -> bool:

@@ -14,6 +14,7 @@ import pytest
 
 from loopback import TEXT, Server, Step, completion
 from multiturn import ProviderError
+from multiturn.providers.client import _SHORTEST_DELAY
 from vendors import Connect, ask, each_vendor, failure, openai
 
 MIB = 2**20
@@ -46,8 +47,11 @@ def test_no_vendors_sdk_waits_longer_than_a_minute(connect: Connect, server: Ser
     assert "61 s (Retry-After)" in failure(connect(server.url)).what
 
 
-def test_a_date_that_has_passed_is_no_reason_not_to_wait(server: Server) -> None:
+def test_a_date_that_has_passed_is_no_reason_not_to_wait(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Clocks differ: without a delay of our own, all retries would be sent at once."""
+    monkeypatch.setattr("multiturn.providers.client._SHORTEST_DELAY", _SHORTEST_DELAY)
     headers = {"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT", "retry-after-ms": "x"}
     server.answer(body=SLOW_DOWN, status=429, headers=headers)
     started = time.monotonic()
