@@ -23,9 +23,9 @@ MOST_HIDDEN = 1_000
 _LONGEST = 16  # characters; the longest sequence that has a use is one of ten
 
 
-def others_than(seen: bytes, text: bytes) -> set[str]:
-    """Return each character of a text in UTF-8 once, but for some bytes of ASCII."""
-    return {*text.translate(None, seen).decode("utf-8", "surrogatepass")}
+def without(seen: bytes, text: bytes) -> str:
+    """Return a text in UTF-8 without some bytes of ASCII: a search in the few others is faster."""
+    return text.translate(None, seen).decode("utf-8", "surrogatepass")
 
 
 @lru_cache(8)  # many cases have the same guidelines
@@ -33,8 +33,7 @@ def hidden_in(text: str) -> tuple[int, ...]:
     """Return the first thousand indexes of what nobody sees in a text, and has no use there."""
     if text.isascii():
         return ()
-    others = others_than(_ASCII, text.encode("utf-8", "surrogatepass"))
-    if not re.search(_MAY_HIDE, "".join(others)):
+    if not re.search(_MAY_HIDE, without(_ASCII, text.encode("utf-8", "surrogatepass"))):
         return ()
     if all(_has_use(text, at.start()) for at in re.finditer(_MAY_HIDE, text)):
         return ()
