@@ -139,10 +139,13 @@ def each_case() -> None:
         }
         title = f"one more of {words} cases"
         show(title, costs_of_a_case(scan | commands, small, more, cases), unit, **_MOST[words])
-    first, second = map(_as_json_lines, tiny)
-    scan = {"msgspec's bare scan": (sys.executable, "-c", _JSON_SCAN)}
-    convert = {"convert": commands["convert"]}
-    show("one more tiny line", costs_of_a_case(scan | convert, first, second, 600), unit)
+    lines = {
+        "msgspec's bare scan": (sys.executable, "-c", _JSON_SCAN),
+        "convert": commands["convert"],
+    }
+    for words, suites, cases in (("large", large, 60), ("tiny", tiny, 600)):
+        small, more = map(_as_json_lines, suites)
+        show(f"one more {words} line", costs_of_a_case(lines, small, more, cases), unit)
 
 
 def memory() -> None:

@@ -13,7 +13,7 @@ from measuring import MULTITURN, show, usage, write_suite
 from repositories import commit, git
 
 # To find what is different once takes a fifth of the time where each case changes at many places.
-_TIMES = {"20": 3.2, "all": 9.0, "kinds": 8.0}  # of the time that multiturn convert takes
+_TIMES = {"20": 4.0, "all": 8.5, "kinds": 7.0}  # of the time that multiturn convert takes
 _MOST = {"20": (200, 1), "all": (400, 8), "kinds": (400, 8)}  # MiB of memory, MB of the page
 _ONLY_READS = """<meta charset=utf-8><script type=text/plain id=data>DATA</script><script>
 const packed = atob(document.getElementById("data").textContent);
