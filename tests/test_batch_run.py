@@ -238,8 +238,8 @@ def moments(folder: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> li
             if os.path.samestat(os.stat(name), os.fstat(descriptor)):
                 disk[name] = Path(name).read_bytes()
 
-    def replace_file(old: str, new: Path) -> None:
-        disk[new.name] = disk[Path(old).name]
+    def replace_file(old: str, new: str) -> None:
+        disk[os.path.basename(new)] = disk[os.path.basename(old)]
         os.rename(old, new)
 
     # Files are written by C functions, which only a profile sees return.

@@ -20,7 +20,9 @@ from multiturn import (
     Case,
     Conversion,
     MultiturnError,
+    Pipeline,
     TestMessage,
+    dry_run,
     explain,
     load_pipeline,
     load_suite,
@@ -144,6 +146,25 @@ LOOKUPS: dict[str, Callable[[], object]] = {
 }
 
 
+class Named:
+    """A path that is neither a text nor a ``Path``."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __fspath__(self) -> str:
+        return self._name
+
+
+def test_any_path_is_one(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    suite, pipeline = Named("evals/a.eval.yaml"), Named("house.yaml")
+    (case,) = load_suite(suite, root=Named("evals"))
+    assert load_pipeline(pipeline).steps == Pipeline(pipeline).steps
+    (asked,) = dry_run(suite, pipeline, load_target("echo"), results=Named("r.jsonl"))
+    assert asked.result.id == case.id
+
+
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_call_that_says_everything_reads_no_file(
     project: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]
@@ -160,9 +181,9 @@ def test_any_other_call_looks_them_up_once(
     monkeypatch.chdir(project)
     looked: list[str] = []
 
-    def look(path: Path, name: str) -> BinaryIO:
+    def look(path: str, name: str) -> BinaryIO:
         looked.append(name)
-        return path.open("rb")
+        return open(path, "rb")
 
     open_regular = "multiturn.engine.project.open_regular"
     monkeypatch.setattr(open_regular, look)

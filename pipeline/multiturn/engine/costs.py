@@ -1,6 +1,7 @@
 """What a run costs: estimated before anything is sent, added up afterwards, and limited."""
 
 import importlib.util
+import os
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from functools import lru_cache, partial
@@ -137,7 +138,7 @@ def price_for(provider: TargetProvider, file: StrPath | None = None) -> Price | 
 
     On Azure, the name is that of a deployment, so that only a file can have its price.
     """
-    path = None if file is None else str(file)
+    path = None if file is None else os.fspath(file)
     is_shipped = getattr(provider, "vendor", "") != "azure"
     for_an_hour = getattr(provider.settings, "prompt_caching", None) == "1h"
     return price_of(model_of(provider), path, with_shipped=is_shipped, for_an_hour=for_an_hour)

@@ -250,7 +250,8 @@ def chosen_suites(project: Defaults, example: str) -> tuple[str, ...]:
     if not project.suites:
         function = example.partition("(")[0]
         raise TypeError(f"{function} needs a suite; write {example}, or suites in multiturn.toml")
-    return tuple(map(os.fspath, project.suites))
+    paths = (os.fspath(each) if isinstance(each, os.PathLike) else each for each in project.suites)
+    return tuple(map(str, paths))
 
 
 def _cases(

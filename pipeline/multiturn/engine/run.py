@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import chain, count, islice
 from operator import itemgetter
-from os import PathLike
 from time import perf_counter
 from typing import Any, Literal, Self, TypedDict, Unpack, get_args, overload
 
@@ -408,7 +407,7 @@ class Run:
             raise ValueError("a run has at least one provider; give one")
         self.is_arriving = isinstance(cases, AsyncIterable)
         self.selection, self._given, self.pipeline = _chosen(cases, pipeline)
-        self.path = None if results is None else str(results)
+        self.path = None if results is None else os.fspath(results)
         resume, against = options.get("resume", False), options.get("against")
         for name in ("resume", "reuse") if self.path is None else ():
             if options.get(name):
@@ -637,14 +636,14 @@ def _limit(name: str, number: Any, kind: Any = int | float) -> Any:
 def _chosen(cases: Any, pipeline: Pipeline | StrPath | None) -> tuple[Selection, Any, Pipeline]:
     """Return which cases a run is of, the cases themselves if they are given, and the pipeline."""
     words = "pipeline must be a Pipeline, or its name or path"
-    want(pipeline, Pipeline | str | PathLike | None, words)
+    want(pipeline, Pipeline | str | os.PathLike | None, words)
     words = "cases must be an iterable of Case or mappings, or the path of a suite"
-    want(cases, Iterable | AsyncIterable | Selection | PathLike, words)
-    roots = {"root": None} if isinstance(cases, str | PathLike) else {}
+    want(cases, Iterable | AsyncIterable | Selection | os.PathLike, words)
+    roots = {"root": None} if isinstance(cases, str | os.PathLike) else {}
     with from_project(pipeline=pipeline, **roots) as project:
         chosen = chosen_pipeline(project)
-        if isinstance(cases, str | PathLike):
-            cases = select([str(cases)], root=project.root)
+        if isinstance(cases, str | os.PathLike):
+            cases = select([os.fspath(cases)], root=project.root)
     if isinstance(cases, Selection):
         return cases, None, chosen
     return Selection(), cases, chosen
