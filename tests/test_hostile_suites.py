@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anything
-from commands import start
 from comparing import write
 from limits import limited
 from loading import cases
@@ -78,25 +78,27 @@ def test_a_suite_of_a_megabyte_takes_less_than_100_mb(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not measurable, reason="measures by /proc")
 def test_a_suite_that_repeats_too_much_takes_less_than_120_mb(tmp_path: Path) -> None:
+    """This one is a third of a megabyte, and may take a third of that."""
     path = tmp_path / "s.yaml"
-    messages = "  - {role: user, content: a}\n" * 25_000
-    cases = "".join(f"  - {{id: c{number}, input: x}}\n" for number in range(4_000))
+    messages = "  - {role: user, content: a}\n" * 8_000
+    cases = "".join(f"  - {{id: c{number}, input: x}}\n" for number in range(1_300))
     path.write_text(f"input:\n{messages}evalcases:\n{cases}")
-    assert peak_of_convert(path) < 120
+    assert peak_of_convert(path) < 40
 
 
-LARGE = 25_000_000
+LARGE = 25_000_000  # more than a text may have
+MANY = 8_000_000  # of values, of which a case may have much fewer
 
 
 # Made where they are needed: every worker of pytest imports this, and they are 200 MB.
 REFUSED: dict[str, Callable[[], str]] = {
-    "lists.jsonl": lambda: '{"id":"a","input":[' + "[]," * (LARGE // 3) + "[]]}\n",
-    "mappings.jsonl": lambda: '{"id":"a","input":[' + '{"a":1},' * (LARGE // 8) + "[]]}\n",
-    "texts.jsonl": lambda: '{"id":"a","input":[' + '"a",' * (LARGE // 4) + "[]]}\n",
+    "lists.jsonl": lambda: '{"id":"a","input":[' + "[]," * (MANY // 3) + "[]]}\n",
+    "mappings.jsonl": lambda: '{"id":"a","input":[' + '{"a":1},' * (MANY // 8) + "[]]}\n",
+    "texts.jsonl": lambda: '{"id":"a","input":[' + '"a",' * (MANY // 4) + "[]]}\n",
     "long.jsonl": lambda: '{"id":"a","input":"' + "x" * LARGE + '"}\n',
     "long.eval.yaml": lambda: 'id: a\ninput: "' + "x" * LARGE + '"\n',
     "block.eval.yaml": lambda: "id: a\ninput: |\n" + f"  {'x' * 77}\n" * (LARGE // 80),
-    "flow.eval.yaml": lambda: "id: a\ninput: [" + "[]," * (LARGE // 3) + "[]]\n",
+    "flow.eval.yaml": lambda: "id: a\ninput: [" + "[]," * (MANY // 3) + "[]]\n",
     "json.eval.yaml": lambda: "id: a\ninput: '[" + "[]," * (LARGE // 3) + "[]]'\n",
 }
 
@@ -111,7 +113,11 @@ def test_what_is_refused_takes_at_most_four_times_its_size(tmp_path: Path) -> No
         file.with_name(f"import {file.name}"): peak
         for file, peak in peaks_of_convert(*bodies, command="import").items()
     }
-    times = {file.name: peak * 1_000_000 / LARGE for file, peak in peaks.items()}
+    sizes = {file.name: file.stat().st_size for file in files}
+    times = {
+        file.name: peak * 1_000_000 / sizes[file.name.removeprefix("import ")]
+        for file, peak in peaks.items()
+    }
     assert max(times.values()) <= 4, times
 
 
@@ -160,6 +166,7 @@ def repeated(before: str, piece: str, case: str, size: int = 100_000) -> str:
     return f"{before}\n{pieces}tests:\n{cases}"
 
 
+MOST = "multiturn.documents.node.MAX_REPEATED"
 MESSAGE = "- {role: user, content: a}\n"
 GIVEN = "the suite gives too many values to its cases"
 REPEATED = {
@@ -192,7 +199,7 @@ def test_what_a_suite_repeats_grows_with_its_length_or_is_an_error(
     errors: list[MultiturnError] = []
     text = repeated(before, piece, case, size=size)
     if size < 100_000:  # a tenth of the values in a third of the length
-        monkeypatch.setattr("multiturn.documents.node.MAX_REPEATED", 100_000)
+        monkeypatch.setattr(MOST, 100_000)
     with limited(seconds=10):
         found = cases(text, "x.yaml", on_error=errors.append)
     [refusal] = errors
@@ -203,20 +210,24 @@ def test_what_a_suite_repeats_grows_with_its_length_or_is_an_error(
 
 
 def test_what_a_suite_gives_to_the_cases_of_other_files_is_refused(
-    root: Path,
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(MOST, 100_000)
     write(
         root,
         {f"{n}.yaml": "".join(f"- {{id: {n}{k}, input: b}}\n" for k in range(300)) for n in "ab"},
     )
     errors: list[MultiturnError] = []
-    found = cases(f"input:\n{MESSAGE * 2_000}tests: [a.yaml, b.yaml]", on_error=errors.append)
+    found = cases(f"input:\n{MESSAGE * 200}tests: [a.yaml, b.yaml]", on_error=errors.append)
     assert [error.where.file for error in errors] == ["a.yaml"]
     assert 150 < len(found) < 250
 
 
-def test_aliases_of_several_files_of_cases_are_counted_together(root: Path) -> None:
-    messages = ", ".join([f"&a {{role: user, content: [&b x{', *b' * 90}]}}"] + ["*a"] * 400)
+def test_aliases_of_several_files_of_cases_are_counted_together(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MOST, 100_000)
+    messages = ", ".join([f"&a {{role: user, content: [&b x{', *b' * 90}]}}"] + ["*a"] * 60)
     write(root, {f"c/{n}/case.yaml": f"input: [{messages}]" for n in range(40)})
     errors: list[MultiturnError] = []
     found = cases("tests: c", on_error=errors.append)
@@ -227,9 +238,11 @@ def test_aliases_of_several_files_of_cases_are_counted_together(root: Path) -> N
 def test_a_suite_through_a_pipe_is_refused_where_it_repeats_too_much(
     root: Path,
 ) -> None:
-    text = repeated(*REPEATED["an input"][:3])
-    process = start("convert", "-", folder=root, stdin=subprocess.PIPE)
-    shown, errors = process.communicate(text)
+    text = repeated(*REPEATED["an input"][:3], size=30_000)
+    fewer = "import multiturn.documents.node as node; node.MAX_REPEATED = 100_000"
+    command = [sys.executable, "-c", f"{fewer}\nfrom multiturn.__main__ import main; main()"]
+    process = subprocess.run([*command, "convert", "-"], input=text, capture_output=True, text=True)
+    shown, errors = process.stdout, process.stderr
     assert process.returncode == 1
     assert GIVEN in errors
     assert 0 < shown.count("\n") < 200
