@@ -1,6 +1,7 @@
 """The causes of a changed prompt: files, keys, messages, patterns and the pipeline.
 
-What may be a cause is one if the case, converted without this one change, is another case.
+What may be a cause is one if the case, converted without this one change, is another case. What
+alone is different is the cause, unless a stage of one's own may have other code.
 """
 
 from ast import literal_eval
