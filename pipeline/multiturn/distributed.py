@@ -4,7 +4,6 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 from functools import partial
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +60,7 @@ def convert_bag(
         MultiturnError: there is no such suite or pipeline; or, in computing, the first error.
     """
     patterns = tuple(guideline_patterns) or None
-    named = (urls,) if isinstance(urls, str | PathLike) else urls and tuple(urls)
+    named = (urls,) if isinstance(urls, str | os.PathLike) else urls and tuple(urls)
     with from_project(suites=named, pipeline=pipeline, root=root) as project:
         suites, chosen = chosen_suites(project, 'convert_bag("evals/")'), chosen_pipeline(project)
         top = None if project.root is None else os.path.abspath(project.root)

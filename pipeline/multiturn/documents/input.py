@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import BinaryIO
 
 from multiturn.errors import AccessError, InputError, Place
-from multiturn.files.paths import open_flags
+from multiturn.files.paths import StrPath, open_flags
 
 MAX_RESULT_LINE = 2**29  # bytes: an answer of 16 MiB and its request, each character as an escape
 _CHUNK = 2**16
@@ -17,7 +17,7 @@ _FLAGS = open_flags("O_RDONLY", "O_BINARY", "O_NOCTTY", "O_NONBLOCK")  # no wait
 
 
 @contextmanager
-def open_regular(path: str | os.PathLike[str], name: str) -> Iterator[BinaryIO]:
+def open_regular(path: StrPath, name: str) -> Iterator[BinaryIO]:
     """Open a file, ``name`` in errors, without waiting; links are followed.
 
     Raises:

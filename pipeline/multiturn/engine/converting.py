@@ -19,7 +19,7 @@ from multiturn.engine.selection import Sample, Selection
 from multiturn.errors import MultiturnError, Place, option, options_as, spelling, trace_of
 from multiturn.files.finding import Texts
 from multiturn.logs import Notice, warn, warnings_to
-from multiturn.model.case import Case
+from multiturn.model.case import Case, segments_of
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, read_pipeline
@@ -83,8 +83,8 @@ def with_files(conversion: Conversion) -> Conversion:
     """Return a conversion with the files of its case, as the default pipeline has them."""
     if conversion.case.sent is not None:
         return _pipeline()(conversion)
-    for content in [message.content for message in conversion.case.input_messages]:
-        for segment in content if isinstance(content, list) else [content]:
+    for message in conversion.case.input_messages:
+        for _, segment, _ in segments_of(message):
             if isinstance(segment, dict) and segment.get("type") != "text":
                 resolve, extract = _pipeline().steps[:2]
                 return extract(resolve(conversion))

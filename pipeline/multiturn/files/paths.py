@@ -38,6 +38,11 @@ def above(folder: str) -> Iterator[str]:
         yield folder
 
 
+def names_in(folder: str, ending: str) -> list[str]:
+    """Return the names of a folder's files with an ending, without it, in alphabetical order."""
+    return sorted(name for name, end in map(os.path.splitext, os.listdir(folder)) if end == ending)
+
+
 def is_below(path: str, folder: str) -> bool:
     """Return whether a path is a folder, or below it; both are real paths."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

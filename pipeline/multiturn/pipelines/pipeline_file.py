@@ -15,7 +15,7 @@ from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import ErrorDetail, InputError, MultiturnError, PipelineError, Place
-from multiturn.files.paths import StrPath
+from multiturn.files.paths import StrPath, names_in
 from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.contract import Stage
@@ -72,8 +72,7 @@ _A_SUITE = "this is a suite, not a pipeline; multiturn convert takes it"
 
 def pipeline_names() -> list[str]:
     """Return the names of the pipelines that ship with multiturn."""
-    files = map(os.path.splitext, os.listdir(_SHIPPED))
-    return sorted(name for name, end in files if end == ".yaml")
+    return names_in(_SHIPPED, ".yaml")
 
 
 def is_pipeline(path: str) -> bool:

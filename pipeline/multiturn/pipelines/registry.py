@@ -9,6 +9,7 @@ from typing import Any, cast
 import multiturn_stages
 from multiturn.documents.imports import import_path, load
 from multiturn.errors import ErrorDetail, InputError, PipelineError, did_you_mean, nearest
+from multiturn.files.paths import names_in
 from multiturn.pipelines.contract import Stage, contract_of, is_declared
 
 ENTRY_POINTS = "multiturn.stages"
@@ -17,8 +18,8 @@ ENTRY_POINTS = "multiturn.stages"
 @cache
 def stage_names() -> tuple[str, ...]:
     """Return the names of the stages that ship with multiturn, in alphabetical order."""
-    files = map(os.path.splitext, os.listdir(multiturn_stages.__path__[0]))
-    return tuple(sorted(name for name, end in files if end == ".py" and name[0] != "_"))
+    names = names_in(multiturn_stages.__path__[0], ".py")
+    return tuple(name for name in names if not name.startswith("_"))
 
 
 def installed_stages() -> dict[str, Any]:

@@ -17,6 +17,7 @@ from multiturn.documents.validation import check_finite, read_as
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError, did_you_mean, option
 from multiturn.files.finding import Files
+from multiturn.files.paths import above
 from multiturn.model.request import PreparedRequest, ProviderRequest, message_of
 from multiturn.model.settings import OTHER_NAMES, SettingsKeys, settled
 from multiturn.providers.agents.codex import CodexProvider, CodexSettings
@@ -284,17 +285,17 @@ def find_targets(file: str | None) -> Path | None:
     check_path(file or "")
     if file is not None:
         return Path(file)
-    folder = Path.cwd()
-    for above in (folder, *folder.parents):
+    folder = os.getcwd()
+    for parent in above(folder):
         for name in FILES:
-            if (above / name).is_file():
-                found = Path(os.path.relpath(above / name))
-                if above != folder and is_foreign(found):
+            if os.path.isfile(path := os.path.join(parent, name)):
+                found = Path(os.path.relpath(path))
+                if parent != folder and is_foreign(found):
                     what = "this targets file belongs to another user; name it with"
                     what += f" {option('targets', 'file')}"
                     raise MultiturnError(f"{what} if you trust it", where=found.as_posix())
                 return found
-        if (above / ".git").exists():
+        if os.path.exists(os.path.join(parent, ".git")):
             break
     return None
 

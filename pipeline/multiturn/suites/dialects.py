@@ -227,8 +227,10 @@ class Dialect:
 
     def inside(self, name: str) -> "Dialect":
         """Return the dialect for the cases in a file that the suite names."""
-        inside = Dialect(name)
-        vars(inside).update({**vars(self), "name": name, "keys": inside.keys})
+        from copy import copy  # few suites have such files
+
+        inside = copy(self)
+        inside.name, inside.keys = name, KeyCheck(name)
         return inside
 
     def suite(self, head: Node) -> Node:
