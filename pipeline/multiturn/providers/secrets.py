@@ -240,7 +240,7 @@ def _written(character: str) -> str:
     url = "%(?:25)*".join(f"{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
     html = [f"#0*{code};?", f"#x0*{code:x};?", *_names().get(character, ())]
     return (
-        rf"(?:{plain}|(?<!\\)\\\\*(?:{plain}|(?i:{json}))|%(?:25)*(?i:{url})"
+        rf"(?:{plain}|\\(?<!\\\\)\\*(?:{plain}|(?i:{json}))|%(?:25)*(?i:{url})"
         f"|&(?:amp;)*(?i:{'|'.join(html)}))"
     )
 
