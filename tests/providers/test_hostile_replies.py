@@ -14,7 +14,7 @@ import socket
 import string
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from html.entities import html5
@@ -107,6 +107,7 @@ SHAPES: dict[str, Callable[[str], str]] = {
     "text": lambda text: text,
 }
 IS_JSON = [*SHAPES][:-2]
+TARGETS = ["openai", "azure", "responses", "anthropic", "gemini"]
 
 
 def reply(prompt: str, key: str) -> str:
@@ -124,6 +125,18 @@ def sentence(form: str, key: str, is_json: bool = True) -> str:
 
 
 PROMPTS = [f"{shape}/{form}" for shape in SHAPES for form in (*FORMS, *JSON_FORMS)]
+
+
+def fourth_of_prompts(key: str, vendor: str, shift: int = 0) -> list[str]:
+    """Return every fourth prompt: others with each key, and with each vendor.
+
+    So each form meets each key, each shape and each vendor, though not all in one prompt, as what
+    hides a key knows neither. All in one prompt are in the tests of errors and of answers.
+    """
+    first = [*KEYS.values()].index(key) + TARGETS.index(vendor) + shift
+    return PROMPTS[first % len(KEYS) :: len(KEYS)]
+
+
 # Each shape and each form at least once.
 SOME = [
     f"{shape}/{form}" for shape, form in zip(cycle(SHAPES), (*FORMS, *JSON_FORMS), strict=False)
@@ -142,19 +155,24 @@ def decodings(text: str) -> Iterator[str]:
     yield "\n".join(decoded)
 
 
+@cache
+def any_part(key: str) -> re.Pattern[str]:
+    """Return what finds eight characters of a key."""
+    return re.compile("|".join(re.escape(key[at : at + 8]) for at in range(len(key) - 7)))
+
+
 def leaked(text: str, key: str) -> str:
     """Return eight or more characters of a key that can be read in a text; empty if there are none.
 
     >>> leaked("a%2Db%2dc&#45;d%252De-f", "a-b-c-d-e-f")
     'a-b-c-d-'
     """
-    parts = [key[at : at + 8] for at in range(len(key) - 7)]
+    part_of_key = any_part(key)
     seen, now = {text}, {text}
     for _ in range(4):
         for each in now:
-            for part in parts:
-                if part in each:
-                    return part
+            if found := part_of_key.search(each):
+                return found[0]
         now = {new for each in now for new in decodings(each)} - seen
         seen |= now
     return ""
@@ -169,9 +187,7 @@ def test_each_form_of_a_key_can_be_read_again(key: str) -> None:
 
 
 each_key = pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
-each_target = pytest.mark.parametrize(
-    "vendor", ["openai", "azure", "responses", "anthropic", "gemini"]
-)
+each_target = pytest.mark.parametrize("vendor", TARGETS)
 
 
 class Hostile(BatchServer):
@@ -202,7 +218,7 @@ def hostile(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         yield server
 
 
-def shown(done: Any, folder: Path, key: str) -> dict[str, Any]:
+def shown(done: Any, folder: Path, key: str, prompts: Sequence[str] = PROMPTS) -> dict[str, Any]:
     """Return the results by their prompts; nothing that is shown or kept leads to the key."""
     out = folder / "out.jsonl"
     kept = out.read_text() if out.exists() else ""
@@ -210,7 +226,7 @@ def shown(done: Any, folder: Path, key: str) -> dict[str, Any]:
         assert not leaked(line, key), line
     assert "Traceback" not in done.stderr
     found = by_id(out) if kept else {}
-    return {prompt: found[f"c{at}"] for at, prompt in enumerate(PROMPTS) if f"c{at}" in found}
+    return {prompt: found[f"c{at}"] for at, prompt in enumerate(prompts) if f"c{at}" in found}
 
 
 OUTPUT = ("--output", "out.jsonl")
@@ -238,10 +254,12 @@ def test_an_error_says_why_and_shows_no_key(
 def test_an_answer_in_no_format_shows_no_key(
     vendor: str, key: str, hostile: Hostile, tmp_path: Path
 ) -> None:
+    prompts = fourth_of_prompts(key, vendor)
+    write_suite(tmp_path, prompts)
     hostile.then(Step(lambda request: (200, reply(prompt_of(request.json), key))), None)
     done = run("a.eval.yaml", "--target", vendor, *OUTPUT, "--record-wire", folder=tmp_path)
-    results = shown(done, tmp_path, key)
-    assert len(results) == len(PROMPTS)
+    results = shown(done, tmp_path, key, prompts)
+    assert len(results) == len(prompts)
     assert {line["response"] for line in results.values()} == {None}
 
 
@@ -273,11 +291,13 @@ def test_a_count_shows_no_key(
         return status, reply(prompt_of(body.get("generateContentRequest", body)), key)
 
     hostile.then(Step(answer), None)
+    prompts = fourth_of_prompts(key, vendor, status // 100)
+    write_suite(tmp_path, prompts)
     arguments = ("--target", vendor, "--dry-run", "--count-tokens")
     done = run("a.eval.yaml", *arguments, folder=tmp_path)
     shown(done, tmp_path, key)
     lines = [line for line in done.stderr.splitlines() if line.startswith("a.eval.yaml:1: case")]
-    assert len(lines) == len(PROMPTS)
+    assert len(lines) == len(prompts)
     if status == 400:
         assert all("HTTP 400: " in line and BEFORE in line and AFTER in line for line in lines)
 
@@ -322,10 +342,12 @@ def beside_line(vendor: str, id_: str, body: str) -> str:
 def test_the_results_of_a_batch_show_no_key(
     vendor: str, line: Any, key: str, hostile: Hostile, tmp_path: Path
 ) -> None:
+    prompts = fourth_of_prompts(key, vendor)
+    write_suite(tmp_path, prompts)
     hostile.line = line
     done = run("a.eval.yaml", "--target", vendor, *BATCH, "--record-wire", folder=tmp_path)
-    results = shown(done, tmp_path, key)
-    assert len(results) == len(PROMPTS)
+    results = shown(done, tmp_path, key, prompts)
+    assert len(results) == len(prompts)
     assert {result["response"] for result in results.values()} == {None}
     if line is failed_line:
         for prompt, result in results.items():
@@ -618,7 +640,7 @@ def test_a_large_answer_takes_the_time_that_its_size_needs(
     key: str, unit: str, status: int, server: Server
 ) -> None:
     """Smaller ones are tried first, so that what takes for ever ends soon."""
-    is_whole = key == KEYS["base64"] and unit in ("\\", "%", "&", "\\u00")
+    is_whole = key == KEYS["base64"] and unit == "\\"
     for size in (MIB // 16, MIB, 15 * MIB)[: 3 if is_whole else 2]:
         text = unit * (size // len(in_json(unit)))
         body = json.dumps(completion("openai", "@")).replace("@", in_json(text)).encode()
