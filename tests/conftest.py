@@ -34,7 +34,7 @@ collect_ignore = ["fuzz.py"]
 # A slow machine is no failing property, and the examples of one may share a root.
 settings.register_profile(
     "unhurried",
-    settings(),
+    max_examples=50,  # of 100; every run tries others
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

@@ -131,7 +131,7 @@ STATES = st.fixed_dictionaries(
 # Where only files change, more snapshots differ in nothing but an image.
 LATER = STATES | st.fixed_dictionaries({"files": FILE_TEXTS})
 LAW = settings(
-    max_examples=20,
+    max_examples=12,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     deadline=None,
     suppress_health_check=list(HealthCheck),

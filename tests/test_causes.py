@@ -99,7 +99,7 @@ def files_of(state: State) -> dict[str, str]:
     }
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(changes())
 def test_without_a_named_cause_or_group_a_case_is_another(
     tmp_path_factory: pytest.TempPathFactory, states: tuple[State, State]

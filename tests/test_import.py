@@ -35,7 +35,7 @@ from multiturn.traces.suite import (
     write_suite,
 )
 
-COUNT = int(os.environ.get("BODIES", "50"))  # of each kind; make test-tools tries 3000
+COUNT = int(os.environ.get("BODIES", "30"))  # of each kind; make test-tools tries 3000
 # What says how a request travels: no part of it, so that import leaves it out and says so.
 TRANSPORT = (
     *("stream", "stream_options", "streamOptions", "n", "store", "user", "metadata"),

@@ -107,7 +107,7 @@ def paths_in(folder: Path) -> list[set[str]]:
     return [set(yaml.safe_load((folder / name).read_text())) for name in sorted(LISTS)]
 
 
-@settings(max_examples=12, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(BASE, CHANGES, CHANGES)
 @example(SIMPLE, [("add", "aa.rules.md", [])], [("add", "ab.rules.md", [])])  # lists conflict
 @example(SIMPLE, [("edit", "u.txt", 1)], [("suite", "one", ["u.txt"])])  # the check says so

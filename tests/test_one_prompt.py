@@ -47,7 +47,7 @@ from vendors import Connect, each_vendor
 PROMPT_KEYS = (
     *("messages", "input", "contents", "system", "instructions", "systemInstruction", "tools"),
 )
-EXAMPLES = int(os.environ.get("EXAMPLES", "25"))  # more in a longer search
+EXAMPLES = int(os.environ.get("EXAMPLES", "15"))  # more in a longer search
 HOUSE = """\
 extends: shipped
 configure:

@@ -440,7 +440,7 @@ def lost(folder: Path, given: dict[str, Any], form: str) -> list[str]:
     return found
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.integers(0, 2**32), st.sampled_from(["suite", "merge keys", "file of cases", "lines"]))
 def test_each_string_of_a_suite_is_in_the_prompt_or_accounted_for(
     tmp_path_factory: pytest.TempPathFactory, seed: int, form: str
@@ -630,7 +630,7 @@ def request_of(folder: Path, files: Files) -> tuple[Any, ...] | str:
     return sent.eval_id, sent.chat_prompt, sent.question, sent.expected_messages
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(conversations, texts)
 def test_each_dialect_gives_the_same_request(
     tmp_path_factory: pytest.TempPathFactory, messages: list[Message], answer: str

@@ -25,7 +25,7 @@ from strict import judge_anthropic, judge_gemini, judge_openai, judge_responses
 from vendors import PROVIDERS, echo, entries
 
 HELLO = {"role": "user", "content": "Hello"}
-HISTORIES = int(os.environ.get("HISTORIES", "300"))  # make test-tools tries 3000
+HISTORIES = int(os.environ.get("HISTORIES", "150"))  # make test-tools tries 3000
 SPEAKERS = ("user", "assistant")
 HEADERS = {"anthropic-version": "2023-06-01", "authorization": "Bearer x"}
 

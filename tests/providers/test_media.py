@@ -24,7 +24,7 @@ from multiturn.model.request import turn_of
 from strict import judge_anthropic, judge_gemini, judge_openai, judge_responses
 from vendors import PROVIDERS
 
-HISTORIES = int(os.environ.get("HISTORIES", "250"))  # make test-tools tries 3000
+HISTORIES = int(os.environ.get("HISTORIES", "150"))  # make test-tools tries 3000
 PNG, JPEG, GIF, PDF = image(), image("JPEG"), image("GIF"), pdf()
 URL = "https://example.org/a.png"
 SHOT, PAGE = Media.of(PNG, "shots/a.png"), Media.of(PDF, "in/b.pdf")

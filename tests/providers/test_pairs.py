@@ -25,7 +25,7 @@ from multiturn.providers.reading import MediaReader
 from multiturn.traces.suite import Attached
 from vendors import Connect, anthropic, azure, chat, gemini, openai, responses
 
-HISTORIES = int(os.environ.get("HISTORIES", "150"))  # make test-tools tries 3000
+HISTORIES = int(os.environ.get("HISTORIES", "100"))  # make test-tools tries 3000
 MEDIA = Attached(None, "").read
 Reader = Callable[[Mapping[str, Any], MediaReader], PreparedRequest]
 APIS: dict[str, tuple[Connect, Reader]] = {
