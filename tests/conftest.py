@@ -102,7 +102,7 @@ def first_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
         patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
         write(folder, FILES)
-        git(folder, "init", "-q", "-b", "main")
+        git(folder, "init", "-q", "-b", "main", "--template=")  # without samples of hooks
         commit(folder)
     return folder
 

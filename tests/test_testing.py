@@ -72,7 +72,9 @@ def call_pytest(pytester: pytest.Pytester) -> Pytest:
         suites._wanted.clear()
         suites._texts.clear()
         suites._shown.clear()
-        done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-v", *arguments)
+        # With a place of its own for temporary folders, else it clears up those of earlier tests.
+        own = ("-p", "no:cacheprovider", f"--basetemp={pytester.path}-temporary", "-v")
+        done = pytester.runpytest_inprocess(*own, *arguments)
         return int(done.ret), str(done.stdout) + str(done.stderr)
 
     return call
