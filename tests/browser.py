@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,6 +45,7 @@ class Reader:
         self.page.add_init_script(script)
         self.errors: list[str] = []
         self._opened: list[str] = []
+        self._numbers = count()
         self.page.on("console", lambda message: self.errors.append(f"console: {message.text}"))
         self.page.on("pageerror", lambda error: self.errors.append(f"error: {error}"))
         self.page.on("dialog", self._dismiss)
@@ -57,12 +59,13 @@ class Reader:
         scheme: Literal["light", "dark"] = "light",
     ) -> Page:
         """Open a file as a new visitor would; ``address`` follows its name."""
-        self._opened = ["about:blank", file.as_uri()]
-        self.page.goto("about:blank")  # another fragment alone would load nothing
+        # A number makes it another page, where another fragment alone would load nothing.
+        url = f"{file.as_uri()}?{next(self._numbers)}"
+        self._opened = [url]
         self.page.set_viewport_size({"width": width, "height": 800})
         self.page.emulate_media(media="null", color_scheme=scheme)
         self.page.mouse.move(0, 0)
-        self.page.goto(f"{file.as_uri()}{address}")
+        self.page.goto(f"{url}{address}")
         self.page.wait_for_selector("#count:not(:empty)", state="attached")
         return self.page
 
