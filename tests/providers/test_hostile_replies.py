@@ -28,6 +28,7 @@ import pytest
 from batch_server import BatchServer, prompt_of, write_targets
 from loopback import TEXT, Answer, Request, Server, Step, completion
 from multiturn import ProviderError, ProviderResponse, dry_run
+from multiturn.providers.secrets import hide
 from running import by_id, run, write_suite
 from vendors import (
     HELLO,
@@ -184,6 +185,16 @@ def test_each_form_of_a_key_can_be_read_again(key: str) -> None:
     for prompt in PROMPTS:
         assert leaked(reply(prompt, key), key), prompt
     assert not leaked(SENTENCE, key)
+
+
+@pytest.mark.parametrize("before", range(3))
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_each_alphabet_of_base64_is_known(encode: Callable[[bytes], bytes], before: int) -> None:
+    """The keys above, which have characters that keys have, need no more than letters for most."""
+    key = ">>>???~~~;;;kkk???"
+    text = encode(b"a" * before + key.encode() + b"a").decode()
+    assert len(set(text) & {*"+/-_"}) == 2
+    assert re.fullmatch(r"\w{0,4}\*\*\*\w{0,4}=*", hide(text, [key]))
 
 
 each_key = pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
