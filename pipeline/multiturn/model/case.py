@@ -1,6 +1,6 @@
 """A case, as its suite has it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct, structs
@@ -57,12 +57,12 @@ class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         return f"content[{index}]" if isinstance(self.content, list) else "content"
 
 
-def segments_of(message: TestMessage) -> Iterable[tuple[int, Any, int]]:
-    """Return the index, the value and the line of each segment of a message's content."""
+def segments_of(message: TestMessage) -> Iterator[tuple[int, Any, int]]:
+    """Yield the index, the value and the line of each segment of a message's content."""
     segments = message.content if isinstance(message.content, list) else [message.content]
     lines = message.content_lines or (message.line,) * len(segments)
-    first = message.first_content
-    return zip(range(first, first + len(segments)), segments, lines, strict=True)
+    for at, segment in enumerate(segments):
+        yield at + message.first_content, segment, lines[at]
 
 
 class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
