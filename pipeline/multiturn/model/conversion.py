@@ -167,12 +167,12 @@ class _Once(Generic[_Shown]):
     """A property that is made once; functools' takes a lock each time, before Python 3.12."""
 
     def __init__(self, make: Callable[[Any], _Shown]) -> None:
-        self._make, self.__doc__ = make, make.__doc__
+        self._make, self._name, self.__doc__ = make, make.__name__, make.__doc__
 
     def __get__(self, conversion: Any, _: type | None = None) -> _Shown:
         if conversion is None:
             return self  # type: ignore[return-value]  # as documentation asks for it
-        made = vars(conversion)[self._make.__name__] = self._make(conversion)
+        made = conversion.__dict__[self._name] = self._make(conversion)
         return made
 
 
