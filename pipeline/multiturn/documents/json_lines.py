@@ -62,10 +62,11 @@ def read_json_lines(
     while (end is None or position < end) and (line := file.readline(MAX_CASE_LINE)):
         number += 1
         position += len(line)
-        mark, where = Mark(number - 1), Place(name, number)
+        mark = Mark(number - 1)
         if (found := read_at_once(line, mark)) is not None:
             yield found
             continue
+        where = Place(name, number)
         try:
             if len(line) == MAX_CASE_LINE and not line.endswith(b"\n"):
                 # Read on to the end of the line, so that the next one begins where it begins.
