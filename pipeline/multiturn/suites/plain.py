@@ -23,7 +23,7 @@ Messages = tuple[TestMessage, ...]
 
 def may_be_path(text: str) -> bool:
     """Return whether a text looks like a path; quick, as each text is asked for."""
-    return len(text) <= _LONGEST and _PATH.fullmatch(text) is not None
+    return len(text) <= _LONGEST and " " not in text and _PATH.fullmatch(text) is not None
 
 
 class _Segment(Struct, forbid_unknown_fields=True, gc=False):
@@ -118,19 +118,15 @@ def _messages(
     written: list[_Message], key: str, mark: Mark, nodes: Sequence[Node] = ()
 ) -> Messages | None:
     """Return messages at the places of their nodes, or all at one place."""
-    found, size = list[TestMessage](), 0
+    found: list[TestMessage] = []
+    size = 0
     for at, message in enumerate(written):
         content = message.content
-        node = None
-        if nodes:
-            mark, node = nodes[at].mark, nodes[at].children["content"]
         if isinstance(content, str):
             if "{{" in content or may_be_path(content):
                 return None  # it may be a template, or the path of a file
             size += len(content)
-            start = mark if node is None else node.mark
-            lines: tuple[int, ...] = (start.line + 1,)
-            columns: tuple[int, ...] = (start.column + 1,)
+            count = 1
         else:
             for segment in content:
                 text = segment if isinstance(segment, str) else segment.value
@@ -138,10 +134,14 @@ def _messages(
                 if "{{" in text or (":" in text if is_file else may_be_path(text)):
                     return None  # the path of a file may be an address
                 size += len(text)
-            marks = [mark] * len(content) if node is None else [it.mark for it in node.children]
-            lines = tuple([it.line + 1 for it in marks])
-            columns = tuple([it.column + 1 for it in marks])
+            count = len(content)
             content = msgspec.to_builtins(content)
+        lines, columns = (mark.line + 1,) * count, (mark.column + 1,) * count
+        if nodes:
+            mark, node = nodes[at].mark, nodes[at].children["content"]
+            segments = [node] if node.children is None else node.children
+            lines = tuple([segment.mark.line + 1 for segment in segments])
+            columns = tuple([segment.mark.column + 1 for segment in segments])
         name = "" if key == "input_messages" else f"{key}[{at}]"
         role, line = message.role, mark.line + 1
         found.append(TestMessage(role, content, line, lines, name, content_columns=columns))
