@@ -19,7 +19,7 @@ from multiturn.engine.selection import Sample, Selection
 from multiturn.errors import MultiturnError, Place, option, options_as, spelling, trace_of
 from multiturn.files.finding import Texts
 from multiturn.logs import Notice, warn, warnings_to
-from multiturn.model.case import Case, segments_of
+from multiturn.model.case import Case, segments_in
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, read_pipeline
@@ -84,7 +84,7 @@ def with_files(conversion: Conversion) -> Conversion:
     if conversion.case.sent is not None:
         return _pipeline()(conversion)
     for message in conversion.case.input_messages:
-        for _, segment, _ in segments_of(message):
+        for segment in segments_in(message):
             if isinstance(segment, dict) and segment.get("type") != "text":
                 resolve, extract = _pipeline().steps[:2]
                 return extract(resolve(conversion))

@@ -97,7 +97,7 @@ def plain_messages(keys: Mapping[str, Node]) -> Messages | None:
     if listed is None or not isinstance(listed.children, list):
         return None
     try:
-        written = msgspec.convert(listed.value, list[_Message])
+        written = msgspec.convert({"input_messages": listed.value}, _Line).input_messages
     except msgspec.ValidationError:
         return None
     return _messages(written, "input_messages", listed.mark, listed.children)
@@ -136,10 +136,12 @@ def _messages(
                 size += len(text)
             count = len(content)
             content = msgspec.to_builtins(content)
-        lines, columns = (mark.line + 1,) * count, (mark.column + 1,) * count
+        start, segments = mark, None
         if nodes:
             mark, node = nodes[at].mark, nodes[at].children["content"]
-            segments = [node] if node.children is None else node.children
+            start, segments = node.mark, node.children
+        lines, columns = (start.line + 1,) * count, (start.column + 1,) * count
+        if segments is not None:
             lines = tuple([segment.mark.line + 1 for segment in segments])
             columns = tuple([segment.mark.column + 1 for segment in segments])
         name = "" if key == "input_messages" else f"{key}[{at}]"
