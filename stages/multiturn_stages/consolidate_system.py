@@ -52,13 +52,11 @@ def consolidate_system(
         system_marker: the text before a later system message that is made an assistant message.
         default_prompt: used where there is no system prompt.
     """
-    return replace(
-        conversion,
-        chat_view=SystemFirst(
-            *(sections, later_system, references, guidelines_heading, guideline_header),
-            *(single_guideline, guideline_end, system_marker, default_prompt),
-        ),
+    view = SystemFirst(
+        *(sections, later_system, references, guidelines_heading, guideline_header),
+        *(single_guideline, guideline_end, system_marker, default_prompt),
     )
+    return replace(conversion, chat_view=view)
 
 
 class SystemFirst(Struct, frozen=True):

@@ -122,15 +122,8 @@ class _Reader:
                 where = case.where(line)
                 note = Notice(TEXT_AS_MEDIA, where, what, index, number, is_warning=False)
                 self.notices.append(note)
-        return Turn(
-            message.role,
-            tuple(parts),
-            index,
-            message.thinking,
-            message.calls,
-            message.answers,
-            message.is_error,
-        )
+        role, thinking, calls = message.role, message.thinking, message.calls
+        return Turn(role, tuple(parts), index, thinking, calls, message.answers, message.is_error)
 
     def _count(self, part: Part, line: int) -> None:
         """Raise an InputError if the case is too large with a part."""

@@ -62,8 +62,7 @@ def read_json_lines(
     while (end is None or position < end) and (line := file.readline(MAX_CASE_LINE)):
         number += 1
         position += len(line)
-        mark = Mark(number - 1)
-        if (found := read_at_once(line, mark)) is not None:
+        if (found := read_at_once(line, Mark(number - 1))) is not None:
             yield found
             continue
         where = Place(name, number)
@@ -76,7 +75,7 @@ def read_json_lines(
                 raise ValueError(f"a line of over {MAX_CASE_LINE:,} bytes")
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             if text:
-                yield node_of(read_value(text), mark)
+                yield node_of(read_value(text), Mark(number - 1))
         except UnicodeDecodeError:
             yield InputError("this is not UTF-8; save the file as UTF-8", where=where)
         except json.JSONDecodeError as error:

@@ -64,10 +64,9 @@ def segments_in(message: TestMessage) -> list[Any]:
 
 def segments_of(message: TestMessage) -> Iterator[tuple[int, Any, int]]:
     """Yield the index, the value and the line of each segment of a message's content."""
-    segments = segments_in(message)
-    lines = message.content_lines or (message.line,) * len(segments)
-    for at, segment in enumerate(segments):
-        yield at + message.first_content, segment, lines[at]
+    for at, segment in enumerate(segments_in(message)):
+        line = message.content_lines[at] if message.content_lines else message.line
+        yield at + message.first_content, segment, line
 
 
 class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):

@@ -306,8 +306,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         Raises:
             TypeError: ``chat``, ``question`` or another view is given; views show the turns.
         """
-        if not _VIEWS.isdisjoint(changes):
-            (view, *_) = _VIEWS & changes.keys()
+        for view in _VIEWS & changes.keys():
             use = "edit_chat, edit_question, map_parts or a view of your own"
             raise TypeError(f"{view} shows the turns as they are; use {use}")
         return structs.replace(self, **changes)

@@ -285,10 +285,7 @@ def _show(conversion: Conversion) -> None:
 def loose_in(conversion: Conversion) -> str:
     """Return where a call lacks its result, or a result its call; empty if all have both."""
     for turns in (conversion.turns, conversion.chat or ()):
-        for turn in turns:
-            if turn.calls or turn.answers is not None:
-                break
-        else:
+        if not [turn for turn in turns if turn.calls or turn.answers is not None]:
             return ""
         at, name, wrong = model.unpaired(turns)
         if at >= 0:

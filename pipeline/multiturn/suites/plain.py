@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from multiturn.documents.node import MAX_VALUES, Mark, Node
-from multiturn.model.case import MAX_CASE_SIZE, MESSAGES_KEYS, TestMessage
+from multiturn.model.case import MAX_CASE_SIZE, MESSAGES_KEYS, TestMessage, segments_in
 from multiturn.model.turns import Role
 
 MAX_PLAIN = MAX_CASE_SIZE // 3  # characters of the messages of a case, or of all else in it
@@ -73,9 +73,8 @@ def plain_line(line: bytes, mark: Mark) -> PlainCase | None:
     # Of equal keys, msgspec keeps the last one. So the line must have no more texts than the case.
     texts = 1 + 2 * (given.id is not None) + 2 * (given.outcome is not None)
     for message in case.messages:
-        content = message.content
-        texts += 4 if isinstance(content, str) else 3
-        for segment in () if isinstance(content, str) else content:
+        texts += 3
+        for segment in segments_in(message):
             texts += 1 if isinstance(segment, str) else 4
     quotes = line.count(b'"') - line.count(b'\\"')
     return case if quotes == 2 * texts < MAX_VALUES else None
@@ -126,7 +125,6 @@ def _messages(
             if "{{" in content or may_be_path(content):
                 return None  # it may be a template, or the path of a file
             size += len(content)
-            count = 1
         else:
             for segment in content:
                 text = segment if isinstance(segment, str) else segment.value
@@ -134,8 +132,8 @@ def _messages(
                 if "{{" in text or (":" in text if is_file else may_be_path(text)):
                     return None  # the path of a file may be an address
                 size += len(text)
-            count = len(content)
             content = msgspec.to_builtins(content)
+        count = 1 if isinstance(content, str) else len(content)
         start, segments = mark, None
         if nodes:
             mark, node = nodes[at].mark, nodes[at].children["content"]
