@@ -52,12 +52,11 @@ def consolidate_system(
         system_marker: the text before a later system message that is made an assistant message.
         default_prompt: used where there is no system prompt.
     """
-    return conversion.replace(
-        chat_view=SystemFirst(
-            *(sections, later_system, references, guidelines_heading, guideline_header),
-            *(single_guideline, guideline_end, system_marker, default_prompt),
-        )
+    view = SystemFirst(
+        *(sections, later_system, references, guidelines_heading, guideline_header),
+        *(single_guideline, guideline_end, system_marker, default_prompt),
     )
+    return replace(conversion, chat_view=view)
 
 
 class SystemFirst(Struct, frozen=True):
@@ -109,13 +108,15 @@ class SystemFirst(Struct, frozen=True):
         made = {
             "messages": front,
             "prompt": prompt,
-            "guidelines": self._guidelines(conversion.guidelines),
+            "guidelines": self._guidelines(conversion.guidelines) if conversion.guidelines else [],
             "messages_else_prompt": front or prompt,
             "prompt_unless_leading": [] if is_led else prompt,
         }
-        system = tuple([part for section in self.sections for part in made[section]])
+        system: list[Part] = []
+        for section in self.sections:
+            system += made[section]
         others = others or markers_only
-        return (Turn("system", system), *others) if system else tuple(others)
+        return (Turn("system", tuple(system)), *others) if system else tuple(others)
 
     def _guidelines(self, given: tuple[Part, ...]) -> list[Part]:
         guidelines = [part for part in given if not is_blank(part.text)]

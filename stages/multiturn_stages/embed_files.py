@@ -32,7 +32,7 @@ def embed_files(
             written, the address, or the name of bytes in the suite. Empty: no line.
     """
     kinds = ("file", "media") if media_label else ("file",)
-    if not any(part.kind in kinds for turn in conversion.turns for part in turn.parts):
+    if not [part for turn in conversion.turns for part in turn.parts if part.kind in kinds]:
         return conversion
 
     name = "embed_files"

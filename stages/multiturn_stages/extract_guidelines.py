@@ -29,26 +29,24 @@ def extract_guidelines(
     name = "extract_guidelines"
     is_guideline = guideline_matcher(conversion.case.guideline_patterns)
     extracted: dict[str, Part] = {}
-
-    def refer(part: Part) -> Part:
-        path, resolved = part.path, part.resolved_path
-        if resolved is None or path is None or part.kind not in ("file", "media"):
-            return part
-        if not is_guideline(path, resolved):
-            return part
-        if part.media is not None:
-            what = f"{quoted(path)} is {part.media.kind_in_words}, and guidelines are text"
-            what += "; exclude it in guideline_patterns, by a pattern that begins with !"
-            raise MultiturnError(what).at(conversion.case.where(part.line), conversion.case.id)
-        extracted.setdefault(resolved, replace(part, kind="text", moved_by=name))
-        text = marker.replace("{path}", path)
-        return replace(part, kind="reference", text=text, stage=name, changed_by=None)
-
-    def refer_all(turn: Turn) -> Turn:
-        parts = tuple(map(refer, turn.parts))
-        return turn if parts == turn.parts else replace(turn, parts=parts)
-
-    turns = tuple(map(refer_all, conversion.turns))
+    turns: list[Turn] = []
+    for turn in conversion.turns:
+        parts = [*turn.parts]
+        for at, part in enumerate(turn.parts):
+            path, resolved = part.path, part.resolved_path
+            if resolved is None or path is None or part.kind not in ("file", "media"):
+                continue
+            if not is_guideline(path, resolved):
+                continue
+            if part.media is not None:
+                what = f"{quoted(path)} is {part.media.kind_in_words}, and guidelines are text"
+                what += "; exclude it in guideline_patterns, by a pattern that begins with !"
+                raise MultiturnError(what).at(conversion.case.where(part.line), conversion.case.id)
+            extracted.setdefault(resolved, replace(part, kind="text", moved_by=name))
+            text = marker.replace("{path}", path)
+            parts[at] = replace(part, kind="reference", text=text, stage=name, changed_by=None)
+        turns.append(turn if parts == [*turn.parts] else replace(turn, parts=tuple(parts)))
     if not extracted:
         return conversion
-    return conversion.replace(turns=turns, guidelines=(*conversion.guidelines, *extracted.values()))
+    guidelines = (*conversion.guidelines, *extracted.values())
+    return replace(conversion, turns=tuple(turns), guidelines=guidelines)

@@ -35,7 +35,7 @@ def render_question(
         call: the text before each call of a tool, which has a line of its own.
         result: the text before the result of a call, in place of ``marker``.
     """
-    return conversion.replace(question_view=Transcript(marker, separator, lone, call, result))
+    return replace(conversion, question_view=Transcript(marker, separator, lone, call, result))
 
 
 class Transcript(Struct, frozen=True):

@@ -62,10 +62,10 @@ def read_json_lines(
     while (end is None or position < end) and (line := file.readline(MAX_CASE_LINE)):
         number += 1
         position += len(line)
-        mark, where = Mark(number - 1), Place(name, number)
-        if (found := read_at_once(line, mark)) is not None:
+        if (found := read_at_once(line, Mark(number - 1))) is not None:
             yield found
             continue
+        where = Place(name, number)
         try:
             if len(line) == MAX_CASE_LINE and not line.endswith(b"\n"):
                 # Read on to the end of the line, so that the next one begins where it begins.
@@ -75,7 +75,7 @@ def read_json_lines(
                 raise ValueError(f"a line of over {MAX_CASE_LINE:,} bytes")
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             if text:
-                yield node_of(read_value(text), mark)
+                yield node_of(read_value(text), Mark(number - 1))
         except UnicodeDecodeError:
             yield InputError("this is not UTF-8; save the file as UTF-8", where=where)
         except json.JSONDecodeError as error:

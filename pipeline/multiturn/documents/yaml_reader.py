@@ -325,7 +325,7 @@ class Reader:
         """Build a mapping with text keys, each there once."""
         if event.tag is not None:
             self.check_tag(event, "map")
-        next_event, read = self.next_event, self.node
+        next_event, read, original = self.next_event, self.node, self.original
         children: dict[str, Node] = {}
         merged: list[Node] = []
         while (key := next_event()).__class__ is not MappingEndEvent:
@@ -333,7 +333,7 @@ class Reader:
                 key.__class__ is ScalarEvent
                 and key.anchor is None
                 and key.tag is None
-                and self.original is None
+                and original is None
                 and key.value != MERGE
                 and key.value not in children
             )  # as nearly all keys are

@@ -19,7 +19,7 @@ from multiturn.engine.selection import Sample, Selection
 from multiturn.errors import MultiturnError, Place, option, options_as, spelling, trace_of
 from multiturn.files.finding import Texts
 from multiturn.logs import Notice, warn, warnings_to
-from multiturn.model.case import Case, segments_of
+from multiturn.model.case import Case, segments_in
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, read_pipeline
@@ -84,7 +84,7 @@ def with_files(conversion: Conversion) -> Conversion:
     if conversion.case.sent is not None:
         return _pipeline()(conversion)
     for message in conversion.case.input_messages:
-        for _, segment, _ in segments_of(message):
+        for segment in segments_in(message):
             if isinstance(segment, dict) and segment.get("type") != "text":
                 resolve, extract = _pipeline().steps[:2]
                 return extract(resolve(conversion))
@@ -208,11 +208,12 @@ class RenderedCase(Struct, frozen=True):
     """What became of one case: its text, an error, or neither where it is not selected."""
 
     case_id: str | None
-    place: Place | None = None
+    file: str | None = None  # which has the case, on the line; None for an item of its own
+    line: int = 0
     text: bytes | None = None
     error: MultiturnError | None = None
     traceback: str = ""
-    notice: Notice | None = None  # an item of its own, without a place
+    notice: Notice | None = None  # an item of its own
 
 
 def slices_of(
@@ -255,15 +256,15 @@ def render_case(job: ConversionJob, converted: ConvertedCase) -> RenderedCase:
             text = job.render(converted.conversion)
     except MultiturnError as failure:
         error = failure
-    place, trace = None, ""
-    if case is not None:
-        place = Place(case.file or case.suite, case.line, 1)
+    file, line, trace = None, 0, ""
     if error is not None:
-        place = place or Place(error.where.file, error.where.line, 1)
+        file, line = error.where.file, error.where.line
         trace = trace_of(error) if job.debug else ""
         # A plain error: one of a stage's own may not pickle.
         error = MultiturnError(error.what, where=error.where, case_id=error.case_id)
-    return RenderedCase(converted.case_id, place, text, error, trace)
+    if case is not None:
+        file, line = case.file or case.suite, case.line
+    return RenderedCase(converted.case_id, file, line, text, error, trace)
 
 
 @contextmanager
@@ -320,12 +321,13 @@ def checked_slices(
         items = []
         has = selection.within(part.suite)
         for item in found:
-            case_id, place = item.case_id, item.place
-            if case_id and place is not None:
+            case_id = item.case_id
+            if case_id and item.file is not None:
                 if case_id in lines:
+                    place = Place(item.file, item.line, 1)
                     item = RenderedCase("", error=duplicate_id(case_id, lines[case_id], place))
                 else:
-                    lines[case_id] = place.line
+                    lines[case_id] = item.line
                 if selection.case_ids:
                     seen.add(case_id)
             if item.text is not None:

@@ -59,12 +59,12 @@ def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Recor
 
 def record_for(conversion: Conversion, provider: "TargetProvider | None" = None) -> Record:
     """Return what ``multiturn convert`` writes of a case, with a provider for its target."""
-    from multiturn.explaining.explanation import preview_of
-
     request = request_of(conversion)
     record = record_of(request, conversion.notices)
     if provider is None:
         return record
+    from multiturn.explaining.explanation import preview_of
+
     preview = preview_of(conversion, provider, request)
     head = {"suite": record.pop("suite"), "id": record.pop("id"), "target": provider.name}
     if preview.messages is not None:

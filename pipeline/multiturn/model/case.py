@@ -1,6 +1,6 @@
 """A case, as its suite has it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct, structs
@@ -57,12 +57,16 @@ class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         return f"content[{index}]" if isinstance(self.content, list) else "content"
 
 
-def segments_of(message: TestMessage) -> Iterable[tuple[int, Any, int]]:
-    """Return the index, the value and the line of each segment of a message's content."""
-    segments = message.content if isinstance(message.content, list) else [message.content]
-    lines = message.content_lines or (message.line,) * len(segments)
-    first = message.first_content
-    return zip(range(first, first + len(segments)), segments, lines, strict=True)
+def segments_in(message: TestMessage) -> list[Any]:
+    """Return the segments of a message's content."""
+    return message.content if isinstance(message.content, list) else [message.content]
+
+
+def segments_of(message: TestMessage) -> Iterator[tuple[int, Any, int]]:
+    """Yield the index, the value and the line of each segment of a message's content."""
+    for at, segment in enumerate(segments_in(message)):
+        line = message.content_lines[at] if message.content_lines else message.line
+        yield at + message.first_content, segment, line
 
 
 class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -116,8 +120,8 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
 
     def __post_init__(self) -> None:
         """Refuse a text where a tuple is meant, and messages and settings that no suite has."""
-        messages = self.input_messages if isinstance(self.input_messages, tuple | list) else [None]
-        for number, message in enumerate(messages):
+        given = self.input_messages
+        for number, message in enumerate(given if isinstance(given, (tuple, list)) else [None]):
             if not isinstance(message, TestMessage):
                 raise TypeError(
                     'input_messages is a tuple of TestMessage; write (TestMessage("user", "Hi"),)'
@@ -135,7 +139,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     def __reduce__(self) -> tuple[Any, ...]:
         """Carry the media that were read for this case, and not those of the whole suite."""
         messages = self.input_messages if self.files else ()
-        segments = [each for message in messages for _, each, _ in segments_of(message)]
+        segments = [each for message in messages for each in segments_in(message)]
         names = {str(each.get("value")) for each in segments if isinstance(each, dict)}
         media = self.files.read_media(names) if self.files else None
         return _case_of, (structs.asdict(self),), media  # arguments, which deepcopy copies

@@ -167,12 +167,12 @@ class _Once(Generic[_Shown]):
     """A property that is made once; functools' takes a lock each time, before Python 3.12."""
 
     def __init__(self, make: Callable[[Any], _Shown]) -> None:
-        self._make, self.__doc__ = make, make.__doc__
+        self._make, self._name, self.__doc__ = make, make.__name__, make.__doc__
 
     def __get__(self, conversion: Any, _: type | None = None) -> _Shown:
         if conversion is None:
             return self  # type: ignore[return-value]  # as documentation asks for it
-        made = vars(conversion)[self._make.__name__] = self._make(conversion)
+        made = conversion.__dict__[self._name] = self._make(conversion)
         return made
 
 
@@ -306,8 +306,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         Raises:
             TypeError: ``chat``, ``question`` or another view is given; views show the turns.
         """
-        if not _VIEWS.isdisjoint(changes):
-            (view, *_) = _VIEWS & changes.keys()
+        for view in _VIEWS & changes.keys():
             use = "edit_chat, edit_question, map_parts or a view of your own"
             raise TypeError(f"{view} shows the turns as they are; use {use}")
         return structs.replace(self, **changes)

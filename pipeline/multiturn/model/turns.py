@@ -276,12 +276,10 @@ class Turn(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     @property
     def has_content(self) -> bool:
         """Whether anything in it is more than a reference or blank text."""
-        if self.is_more:
-            return True
-        for part in self.parts:  # noqa: SIM110
+        for part in self.parts:
             if part.is_content:
                 return True
-        return False
+        return self.is_more
 
     @property
     def says_something(self) -> bool:

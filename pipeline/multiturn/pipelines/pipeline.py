@@ -10,7 +10,6 @@ from types import FunctionType
 from typing import Any
 
 from msgspec import structs
-from toolz import pipe
 
 from multiturn import errors
 from multiturn.errors import ErrorDetail, InputError, MultiturnError, PipelineError, Place
@@ -22,7 +21,6 @@ from multiturn.model import turns as model
 from multiturn.model.case import Case, TestMessage
 from multiturn.model.conversion import Conversion, captured
 from multiturn.model.request import Origins, ProviderRequest, message_of
-from multiturn.model.turns import Turn
 from multiturn.pipelines.contract import Stage, contract_of, markers_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import name_of
@@ -122,9 +120,9 @@ class Pipeline:
         if (sent := conversion.case.sent) is not None:
             tools = conversion.case.tools
             return conversion.replace(turns=sent, tools=tools, chat_view=captured)
-        conversion = structs.replace(conversion, markers=self.markers)
-        steps = map(_logged, self.steps) if is_debugging() else self.steps
-        result: Conversion = pipe(conversion, *steps)
+        result = conversion = structs.replace(conversion, markers=self.markers)
+        for step in map(_logged, self.steps) if is_debugging() else self.steps:
+            result = step(result)
         try:
             _show(result)
         except MultiturnError as error:
@@ -279,8 +277,7 @@ def _show(conversion: Conversion) -> None:
             model.check_parts(transcript)
     except ValueError as error:
         raise ValueError(f"its {name} gave {error}") from None
-    system = conversion.system  # that of a chat which a view leaves out is made here
-    for turn in (Turn("system", system), *chat):
+    for turn in conversion.sent:  # here, the system message of a chat that is left out is made
         if turn.role == "system" and turn.has_media:
             raise ValueError("its chat_view gave a system message with media, which is only text")
 
@@ -288,7 +285,7 @@ def _show(conversion: Conversion) -> None:
 def loose_in(conversion: Conversion) -> str:
     """Return where a call lacks its result, or a result its call; empty if all have both."""
     for turns in (conversion.turns, conversion.chat or ()):
-        if not any(turn.calls or turn.answers is not None for turn in turns):
+        if not [turn for turn in turns if turn.calls or turn.answers is not None]:
             return ""
         at, name, wrong = model.unpaired(turns)
         if at >= 0:
@@ -327,9 +324,8 @@ def _asks(conversion: Conversion) -> bool:
     """Return whether a conversion has anything to answer (rule 11), or shows nothing at all."""
     if conversion.chat_view is None and conversion.question_view is None:
         return True
-    has_turns = conversion.turns or conversion.chat
-    return _says_something(conversion) or (
-        not has_turns and not model.is_blank(conversion.question)
+    return _says_something(conversion) or not (
+        conversion.turns or conversion.chat or model.is_blank(conversion.question)
     )
 
 

@@ -164,7 +164,7 @@ class Step(Struct, frozen=True):
                 check_made(conversion, result, stage)
             except ValueError as error:
                 raise StageError(f"the stage {name} {error}").at(case.where(), case.id) from None
-        if result is given or not any(map(is_not, _changing(result), _changing(conversion))):
+        if result is given or _changing(result) == _changing(conversion):
             return result
         return _accounted(conversion, _signed(conversion, result, name), name)
 

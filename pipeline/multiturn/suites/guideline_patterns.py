@@ -18,7 +18,7 @@ from multiturn.errors import InputError, MultiturnError, quoted
 from multiturn.files.finding import Files
 from multiturn.files.media import FILE_TYPES, is_address
 from multiturn.logs import Notice
-from multiturn.model.case import Case, segments_of
+from multiturn.model.case import Case, segments_in
 from multiturn.suites.schema import ConfigKeys, SuiteKeys
 
 MAX_LENGTH = 1000  # of one pattern
@@ -229,7 +229,7 @@ class UnusedPatterns:
             self._nodes.clear()
             return
         for message in found.input_messages if self._nodes else ():
-            for _, segment, _ in segments_of(message):
+            for segment in segments_in(message):
                 match segment:
                     case {"type": str(kind), "value": str(path)} if kind in FILE_TYPES:
                         if found.files is None or is_address(path, kind) or path in self._paths:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from multiturn.documents.node import MAX_VALUES, Mark, Node
-from multiturn.model.case import MAX_CASE_SIZE, MESSAGES_KEYS, TestMessage
+from multiturn.model.case import MAX_CASE_SIZE, MESSAGES_KEYS, TestMessage, segments_in
 from multiturn.model.turns import Role
 
 MAX_PLAIN = MAX_CASE_SIZE // 3  # characters of the messages of a case, or of all else in it
@@ -23,7 +23,7 @@ Messages = tuple[TestMessage, ...]
 
 def may_be_path(text: str) -> bool:
     """Return whether a text looks like a path; quick, as each text is asked for."""
-    return len(text) <= _LONGEST and _PATH.fullmatch(text) is not None
+    return len(text) <= _LONGEST and " " not in text and _PATH.fullmatch(text) is not None
 
 
 class _Segment(Struct, forbid_unknown_fields=True, gc=False):
@@ -73,9 +73,8 @@ def plain_line(line: bytes, mark: Mark) -> PlainCase | None:
     # Of equal keys, msgspec keeps the last one. So the line must have no more texts than the case.
     texts = 1 + 2 * (given.id is not None) + 2 * (given.outcome is not None)
     for message in case.messages:
-        content = message.content
-        texts += 4 if isinstance(content, str) else 3
-        for segment in () if isinstance(content, str) else content:
+        texts += 3
+        for segment in segments_in(message):
             texts += 1 if isinstance(segment, str) else 4
     quotes = line.count(b'"') - line.count(b'\\"')
     return case if quotes == 2 * texts < MAX_VALUES else None
@@ -97,7 +96,7 @@ def plain_messages(keys: Mapping[str, Node]) -> Messages | None:
     if listed is None or not isinstance(listed.children, list):
         return None
     try:
-        written = msgspec.convert(listed.value, list[_Message])
+        written = msgspec.convert({"input_messages": listed.value}, _Line).input_messages
     except msgspec.ValidationError:
         return None
     return _messages(written, "input_messages", listed.mark, listed.children)
@@ -118,19 +117,14 @@ def _messages(
     written: list[_Message], key: str, mark: Mark, nodes: Sequence[Node] = ()
 ) -> Messages | None:
     """Return messages at the places of their nodes, or all at one place."""
-    found, size = list[TestMessage](), 0
+    found: list[TestMessage] = []
+    size = 0
     for at, message in enumerate(written):
         content = message.content
-        node = None
-        if nodes:
-            mark, node = nodes[at].mark, nodes[at].children["content"]
         if isinstance(content, str):
             if "{{" in content or may_be_path(content):
                 return None  # it may be a template, or the path of a file
             size += len(content)
-            start = mark if node is None else node.mark
-            lines: tuple[int, ...] = (start.line + 1,)
-            columns: tuple[int, ...] = (start.column + 1,)
         else:
             for segment in content:
                 text = segment if isinstance(segment, str) else segment.value
@@ -138,10 +132,16 @@ def _messages(
                 if "{{" in text or (":" in text if is_file else may_be_path(text)):
                     return None  # the path of a file may be an address
                 size += len(text)
-            marks = [mark] * len(content) if node is None else [it.mark for it in node.children]
-            lines = tuple([it.line + 1 for it in marks])
-            columns = tuple([it.column + 1 for it in marks])
             content = msgspec.to_builtins(content)
+        count = 1 if isinstance(content, str) else len(content)
+        start, segments = mark, None
+        if nodes:
+            mark, node = nodes[at].mark, nodes[at].children["content"]
+            start, segments = node.mark, node.children
+        lines, columns = (start.line + 1,) * count, (start.column + 1,) * count
+        if segments is not None:
+            lines = tuple([segment.mark.line + 1 for segment in segments])
+            columns = tuple([segment.mark.column + 1 for segment in segments])
         name = "" if key == "input_messages" else f"{key}[{at}]"
         role, line = message.role, mark.line + 1
         found.append(TestMessage(role, content, line, lines, name, content_columns=columns))
