@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from multiturn.errors import Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
@@ -142,7 +142,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         segments = [each for message in messages for each in segments_in(message)]
         names = {str(each.get("value")) for each in segments if isinstance(each, dict)}
         media = self.files.read_media(names) if self.files else None
-        return _case_of, (structs.asdict(self),), media  # arguments, which deepcopy copies
+        return _case_of, (dict(self.__rich_repr__()),), media  # arguments, which deepcopy copies
 
     def __setstate__(self, media: dict[str, tuple[str, Media]]) -> None:
         if self.files is not None:

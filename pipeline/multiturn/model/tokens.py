@@ -23,9 +23,9 @@ PACKAGE = "bpe_openai"  # carries the tables of OpenAI's tokenizers
 # What a byte adds to the estimate, in 64ths of a token. The weights were fitted to o200k_base with
 # 2,600 texts in 26 languages, Python, C, JavaScript, YAML, JSON and Markdown (22 November 2026). A
 # character that UTF-8 writes in several bytes counts by its first.
+_LETTERS, _LETTER = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", 15
 _KINDS = (
-    (range(0x80), 27),  # punctuation, unless a line below says otherwise
-    (b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", 15),
+    (range(0x80), 27),  # punctuation, unless another line says otherwise
     (b"0123456789", 63),
     (b" ", 2),
     (b"\n", 86),
@@ -38,10 +38,8 @@ _KINDS = (
     (range(0xE3, 0xEE), 49),  # Chinese, Japanese, Korean
     (range(0xEE, 0xF8), 250),  # emoji
 )
-_WEIGHTS = bytearray(256)
-for _bytes, _weight in _KINDS:
-    for _byte in _bytes:
-        _WEIGHTS[_byte] = _weight
+_WEIGHT_OF = {byte: weight for kind, weight in _KINDS for byte in kind}
+_WEIGHTS = bytes(_WEIGHT_OF.get(byte, 0) for byte in range(256))
 
 
 @cache
@@ -64,7 +62,9 @@ def estimated_tokens(text: str) -> float:
     >>> round(estimated_tokens("How many tokens are these eight words, roughly?"))
     10
     """
-    return sum(text.encode("utf-8", "surrogatepass").translate(_WEIGHTS)) / 64
+    data = text.encode("utf-8", "surrogatepass")
+    others = data.translate(_WEIGHTS, _LETTERS)  # most are letters, which are faster to count
+    return (sum(others) + _LETTER * (len(data) - len(others))) / 64
 
 
 class Tokenizer(Struct, frozen=True):

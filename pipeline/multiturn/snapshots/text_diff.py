@@ -13,7 +13,7 @@ _CONTEXT = 3  # lines of context around a change
 _DIGEST = re.compile(r'.*\b[0-9a-f]{64}"?')
 _QUESTION = "question:"
 _ATTACHED = re.compile(r"^- path: (.+), resolved_path: (.+), guideline: ", re.MULTILINE)
-_MARKER = re.compile(r"^([+-]  )\[\w+\]: ")  # of a turn in the question
+_MARKER = re.compile(r"(?<=^[+-]  )\[\w+\]: ")  # of a turn in the question
 
 
 class _Stretch(Struct, gc=False):
@@ -52,13 +52,13 @@ def _range(above: int, number: int) -> str:
 def _stretches(old: list[str], new: list[str]) -> Iterator[_Stretch]:
     """Yield each change, with the lines around it that no other one shows."""
     changes = [*_changes(old, new), (len(old), len(old), len(new), len(new))]
-    headings = [at for at, line in enumerate(new) if line[:1].isalpha()]
+    headings = [at for at, line in enumerate(new) if line and line[0].isalpha()]
     shown = -1
     for (a, b, c, d), (below, *_) in pairwise(changes):
         first, end = max(shown, a - _CONTEXT, 0), min(b + _CONTEXT, below)
-        changed = [*(f"-{line}" for line in old[a:b]), *(f"+{line}" for line in new[c:d])]
-        above, under = ([f" {line}" for line in part] for part in (old[first:a], old[b:end]))
-        lines, number = [*above, *changed, *under], bisect_left(headings, c + (d > c))
+        changed = [f"-{line}" for line in old[a:b]] + [f"+{line}" for line in new[c:d]]
+        above, under = [f" {line}" for line in old[first:a]], [f" {line}" for line in old[b:end]]
+        lines, number = above + changed + under, bisect_left(headings, c + (d > c))
         heading = new[headings[number - 1]] if number else ""
         yield _Stretch(first, c - (a - first), lines, changed, heading, first > shown)
         shown = end
@@ -142,8 +142,8 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
 
 def _compared(changed: Iterable[str]) -> tuple[str, ...]:
     """Return changed lines without digests and markers."""
-    kept = (line for line in changed if " " in line[-64:] or not _DIGEST.fullmatch(line))
-    return tuple(_MARKER.sub(r"\1", line) if line[3:4] == "[" else line for line in kept)
+    kept = [line for line in changed if " " in line[-64:] or not _DIGEST.fullmatch(line)]
+    return tuple([_MARKER.sub("", line, 1) if line[3:4] == "[" else line for line in kept])
 
 
 def _without_names(lines: Iterable[str], names: re.Pattern[str]) -> tuple[str, ...]:
@@ -163,5 +163,5 @@ def without_repeated_question(lines: Sequence[str]) -> Sequence[str]:
     start = lines.index(_QUESTION)
     below = (at for at in range(start + 1, len(lines)) if lines[at][:1].isalpha())
     end = next(below, len(lines))
-    question = (_MARKER.sub(r"\1", f"+{line}")[1:] for line in lines[start + 1 : end])
+    question = (_MARKER.sub("", f"+{line}", 1)[1:] for line in lines[start + 1 : end])
     return [*lines[:start], *lines[end:]] if set(lines[:start]).issuperset(question) else lines
