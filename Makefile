@@ -30,12 +30,12 @@ demo: $(DEMO)  ## convert the example suites, show the prompts, and send them to
 	$(BIN)/multiturn run examples --format text
 
 test: $(READY)  ## run every test
-	$(BIN)/pytest --numprocesses 4 --dist worksteal
+	$(BIN)/pytest --numprocesses auto --dist worksteal
 
 coverage: $(READY)  ## run every test, and list the lines and branches that none of them reaches
 	$(INSTALL) --require-hashes --requirement requirements-coverage.lock
 	rm -rf .coverage && mkdir .coverage
-	-$(BIN)/coverage run -m pytest --numprocesses 4 --dist worksteal --quiet --tb=no
+	-$(BIN)/coverage run -m pytest --numprocesses auto --dist worksteal --quiet --tb=no
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

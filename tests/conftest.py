@@ -34,7 +34,7 @@ collect_ignore = ["fuzz.py"]
 # A slow machine is no failing property, and the examples of one may share a root.
 settings.register_profile(
     "unhurried",
-    max_examples=50,  # of 100; every run tries others
+    max_examples=50,  # half of what Hypothesis tries by itself; every run tries others
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
@@ -50,6 +50,11 @@ def pytest_collection_finish() -> None:
     """Look for garbage again, but not in what was collected."""
     gc.freeze()
     gc.enable()
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one more than there are cores, as some tests wait; each takes time to start."""
+    return min((os.cpu_count() or 1) + 1, 8)
 
 
 @pytest.fixture(autouse=True, scope="module")

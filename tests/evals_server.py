@@ -63,7 +63,7 @@ class EvalsServer(Server):
     def fault(self) -> str:
         """Return the fault of the next reply, or nothing."""
         if self.faults is not None and self.faults.random() < 0.15:
-            kind = self.faults.choice(["429", "503", "cut", "repeat"])
+            kind = ("429", "503", "cut", "repeat")[self.left.total() % 4]
             self.left[kind] += 1
             return kind
         return ""

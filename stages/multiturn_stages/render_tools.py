@@ -1,6 +1,5 @@
 """Show calls of tools and their results as text, for a model or a template without tools."""
 
-from itertools import takewhile
 from typing import Annotated, Literal
 
 from msgspec.structs import replace
@@ -45,9 +44,14 @@ def render_tools(
         defined.append(_added(definition.replace("{name}", tool.name)))
         key = item_key(conversion.case, tool) or None
         defined.append(Part("text", tool.text, "", line=tool.line, key=key))
-    leading = tuple(takewhile(lambda turn: turn.role == "system", conversion.turns))
     system = (Turn("system", tuple(defined)),) if defined else ()
-    turns = (*leading, *system, *conversion.turns[len(leading) :])
+    leading = 0  # turns up to the last system message before the others; those may begin empty
+    for number, turn in enumerate(conversion.turns, start=1):
+        if turn.role == "system":
+            leading = number
+        elif turn.has_content:
+            break
+    turns = (*conversion.turns[:leading], *system, *conversion.turns[leading:])
     left = conversion.replace(turns=turns, edits=(edit, *conversion.edits))
     return left.drop(left.tools, _WHY)
 

@@ -123,6 +123,15 @@ def test_the_definitions_are_in_the_system_message_if_asked(run_stage: Run) -> N
     assert brief.content == "Be brief."
 
 
+@pytest.mark.parametrize("empty", [[], [("user", " ")]], ids=["no turn", "an empty turn"])
+def test_definitions_come_after_the_first_system_messages(run_stage: Run, empty: Any) -> None:
+    """Also where an empty turn, which filter_empty may have dropped before, comes first."""
+    given = viewed(*empty, ("system", "Be brief."), ASK, ("system", "Late."), tools=(WEATHER,))
+    turns = run_stage(render_tools, given, definition="[Tool {name}]: ").turns[len(empty) :]
+    assert [turn.role for turn in turns] == ["system", "system", "user", "system"]
+    assert turns[1].content.startswith("[Tool weather]: ")
+
+
 def test_images_in_results_stay(run_stage: Run) -> None:
     media = Media.of(image())
     shot = Part("media", media.text, media=media)
