@@ -367,6 +367,28 @@ def test_the_results_of_a_batch_show_no_key(
                 assert AFTER in result["error"]["message"], prompt
 
 
+@pytest.mark.parametrize("key", [KEYS["letters"]], ids=["letters"])
+@pytest.mark.parametrize("vendor", ["openai", "anthropic", "gemini"])
+def test_a_key_at_the_end_of_what_is_shown_of_a_result_is_not_cut(
+    vendor: str, key: str, hostile: Hostile, tmp_path: Path
+) -> None:
+    """What is shown has 500 characters; the keys begin at most 26 before."""
+    befores = cycle(range(237, 251))
+
+    def line(vendor: str, id_: str, _: str) -> str:
+        said = f"{'x ' * next(befores)}{key}"
+        return failed_line(vendor, id_, SHAPES["message of an error"](said))
+
+    hostile.line = line
+    prompts = PROMPTS[:14]
+    write_suite(tmp_path, prompts)
+    done = run("a.eval.yaml", "--target", vendor, *BATCH, folder=tmp_path)
+    results = shown(done, tmp_path, key, prompts).values()
+    messages = [result["error"]["message"] for result in results]
+    assert any(message.endswith("x ***") for message in messages)
+    assert not any("sk-" in message for message in messages)
+
+
 @each_key
 @pytest.mark.parametrize("operation", ["upload", "create", "list", "look", "results"])
 @pytest.mark.parametrize("vendor", ["openai", "anthropic", "gemini"])
