@@ -373,10 +373,10 @@ def test_a_key_at_the_end_of_what_is_shown_of_a_result_is_not_cut(
     vendor: str, key: str, hostile: Hostile, tmp_path: Path
 ) -> None:
     """What is shown has 500 characters; the keys begin at most 26 before."""
-    befores = cycle(range(237, 251))
+    sizes = cycle(range(237, 251))
 
     def line(vendor: str, id_: str, _: str) -> str:
-        said = f"{'x ' * next(befores)}{key}"
+        said = f"{'x ' * next(sizes)}{key}"
         return failed_line(vendor, id_, SHAPES["message of an error"](said))
 
     hostile.line = line
