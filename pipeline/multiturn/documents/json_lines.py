@@ -74,6 +74,7 @@ def read_json_lines(
                     position += len(line)
                 raise ValueError(f"a line of over {MAX_CASE_LINE:,} bytes")
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+            line = b""  # a large one need not be in memory twice
             if text:
                 yield node_of(read_value(text), Mark(number - 1))
         except UnicodeDecodeError:
