@@ -262,7 +262,7 @@ def test_every_accepted_order_gives_the_same_request(
             assert request_of(found) == request_of(first)
 
 
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(name=st.sampled_from([*SHIPPING]), case=cases, more=more_options, data=st.data())
 def test_trimming_and_rendering_give_one_request_at_each_legal_place_and_lose_nothing(
     files: Files, name: str, case: Case, more: Options, data: st.DataObject
@@ -396,7 +396,7 @@ def touch(conversion: Conversion, *, every: int = 2) -> Conversion:
     return conversion.map_parts(touched)
 
 
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(case=cases, order=st.sampled_from(with_redaction(SIX)), every=st.integers(1, 4))
 def test_a_part_that_no_stage_touched_has_no_changed_by(
     files: Files, case: Case, order: Order, every: int
@@ -422,7 +422,7 @@ def test_a_part_that_no_stage_touched_has_no_changed_by(
         assert call.changed_by == ("touch" if is_changed else None)
 
 
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(name=st.sampled_from([*SHIPPING]), case=cases, data=st.data())
 def test_a_stage_that_changes_texts_gives_the_same_request_wherever_it_stands(
     files: Files, name: str, case: Case, data: st.DataObject
