@@ -65,7 +65,8 @@ def may_have_unseen(text: bytes) -> bool:
 def utf8(text: str) -> str:
     """Return a text that can be written, whatever bytes a file system or a model had for it."""
     try:
-        text.encode("ascii" if text.isascii() else "utf-16")  # faster than a search, or UTF-8
+        if not text.isascii():
+            text.encode("utf-16")  # faster than a search, or UTF-8
     except UnicodeEncodeError:
         return re.sub(_LONE_SURROGATE, "\ufffd", text)
     return text

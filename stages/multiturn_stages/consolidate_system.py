@@ -108,7 +108,7 @@ class SystemFirst(Struct, frozen=True):
         made = {
             "messages": front,
             "prompt": prompt,
-            "guidelines": self._guidelines(conversion.guidelines) if conversion.guidelines else [],
+            "guidelines": self._guidelines(conversion.guidelines),
             "messages_else_prompt": front or prompt,
             "prompt_unless_leading": [] if is_led else prompt,
         }

@@ -45,7 +45,8 @@ def extract_guidelines(
             extracted.setdefault(resolved, replace(part, kind="text", moved_by=name))
             text = marker.replace("{path}", path)
             parts[at] = replace(part, kind="reference", text=text, stage=name, changed_by=None)
-        turns.append(turn if parts == [*turn.parts] else replace(turn, parts=tuple(parts)))
+        made = tuple(parts)
+        turns.append(turn if made == turn.parts else replace(turn, parts=made))
     if not extracted:
         return conversion
     guidelines = (*conversion.guidelines, *extracted.values())

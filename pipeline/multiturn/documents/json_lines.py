@@ -62,7 +62,8 @@ def read_json_lines(
     while (end is None or position < end) and (line := file.readline(MAX_CASE_LINE)):
         number += 1
         position += len(line)
-        if (found := read_at_once(line, Mark(number - 1))) is not None:
+        mark = Mark(number - 1)
+        if (found := read_at_once(line, mark)) is not None:
             yield found
             continue
         where = Place(name, number)
@@ -76,7 +77,7 @@ def read_json_lines(
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             line = b""  # a large one need not be in memory twice
             if text:
-                yield node_of(read_value(text), Mark(number - 1))
+                yield node_of(read_value(text), mark)
         except UnicodeDecodeError:
             yield InputError("this is not UTF-8; save the file as UTF-8", where=where)
         except json.JSONDecodeError as error:

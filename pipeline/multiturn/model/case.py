@@ -1,9 +1,9 @@
 """A case, as its suite has it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from multiturn.errors import Place, cut, did_you_mean, quoted
 from multiturn.files.finding import Files
@@ -62,11 +62,11 @@ def segments_in(message: TestMessage) -> list[Any]:
     return message.content if isinstance(message.content, list) else [message.content]
 
 
-def segments_of(message: TestMessage) -> Iterator[tuple[int, Any, int]]:
-    """Yield the index, the value and the line of each segment of a message's content."""
-    for at, segment in enumerate(segments_in(message)):
-        line = message.content_lines[at] if message.content_lines else message.line
-        yield at + message.first_content, segment, line
+def segments_of(message: TestMessage) -> Iterable[tuple[int, Any, int]]:
+    """Return the index, the value and the line of each segment of a message's content."""
+    segments, first = segments_in(message), message.first_content
+    lines = message.content_lines or (message.line,) * len(segments)
+    return zip(range(first, first + len(segments)), segments, lines, strict=True)
 
 
 class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -142,7 +142,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         segments = [each for message in messages for each in segments_in(message)]
         names = {str(each.get("value")) for each in segments if isinstance(each, dict)}
         media = self.files.read_media(names) if self.files else None
-        return _case_of, (dict(self.__rich_repr__()),), media  # arguments, which deepcopy copies
+        return _case_of, (structs.asdict(self),), media  # arguments, which deepcopy copies
 
     def __setstate__(self, media: dict[str, tuple[str, Media]]) -> None:
         if self.files is not None:
