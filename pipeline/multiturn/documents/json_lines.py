@@ -75,9 +75,10 @@ def read_json_lines(
                     position += len(line)
                 raise ValueError(f"a line of over {MAX_CASE_LINE:,} bytes")
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-            line = b""  # a large one need not be in memory twice
             if text:
-                yield node_of(read_value(text), mark)
+                node = node_of(read_value(text), mark)
+                line, text = b"", ""  # large ones need not be in memory while the value is used
+                yield node
         except UnicodeDecodeError:
             yield InputError("this is not UTF-8; save the file as UTF-8", where=where)
         except json.JSONDecodeError as error:
