@@ -47,8 +47,9 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage again, but not in what was collected."""
+    """Look for garbage again, but not in what was collected, and seldom: tests make little."""
     gc.freeze()
+    gc.set_threshold(20_000)
     gc.enable()
 
 

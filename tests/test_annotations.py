@@ -189,8 +189,7 @@ def test_the_first_screen_says_what_changed_who_got_a_privilege_and_what_it_cost
     assert reader.errors == []
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1280)])
 def test_everybody_can_read_the_report(
     reader: Reader, ten_edits: Path, scheme: Literal["light", "dark"], width: int
 ) -> None:

@@ -189,9 +189,9 @@ REPEATED = {
 JSON = ",".join(['{"role":"user","content":"a"}'] * 800)
 REPEATED["JSON"] = (f"input: '[{JSON}]'\nx: |", "  a\n", "input: b", GIVEN)
 REPEATED["JSON by alias"] = (f"x: &a '[{JSON}]'\ny: |", "  a\n", "input: *a", GIVEN)
-# Those whose values take longest to read, and the one with most cases, also at the size at which
-# they take longest, where the time is limited.
-SIZES = [(name, 30_000) for name in REPEATED] + [("aliases", 100_000), ("merge keys", 100_000)]
+# That whose values take longest to read also at the size at which it takes longest, where the time
+# is limited.
+SIZES = [(name, 15_000) for name in REPEATED] + [("aliases", 100_000)]
 
 
 @pytest.mark.parametrize(("name", "size"), SIZES)
@@ -201,8 +201,8 @@ def test_what_a_suite_repeats_grows_with_its_length_or_is_an_error(
     before, piece, case, error = REPEATED[name]
     errors: list[MultiturnError] = []
     text = repeated(before, piece, case, size=size)
-    if size < 100_000:  # a tenth of the values in a third of the length
-        monkeypatch.setattr(MOST, 100_000)
+    if size < 100_000:  # fewer values in as much less of a suite
+        monkeypatch.setattr(MOST, 10_000)
     with limited(seconds=10):
         found = cases(text, "x.yaml", on_error=errors.append)
     [refusal] = errors

@@ -96,6 +96,17 @@ def names(api: str, model: str) -> tuple[str, str]:
     return model, base.removesuffix(ending)
 
 
+@cache
+def rows_about(api: str, model: str, fact: str) -> list[Row]:
+    """Return those rows of a fact that are about a model."""
+    own = names(api, model)
+    return [
+        row
+        for row in rows(api, fact)
+        if any(fnmatchcase(name, of) for name in own for of in row.models)
+    ]
+
+
 def holds(texts: Iterable[str], value: Any) -> bool:
     """Return whether a value is one of those that the data writes."""
     for text in texts:
@@ -111,9 +122,7 @@ def holds(texts: Iterable[str], value: Any) -> bool:
 def decide(api: str, model: str, fact: str, facts: Mapping[str, Any]) -> Finding | None:
     """Return what the data says of one fact of a body; None if it is accepted."""
     value = facts[fact]
-    for row in rows(api, fact):
-        if not any(fnmatchcase(name, of) for name in names(api, model) for of in row.models):
-            continue
+    for row in rows_about(api, model, fact):
         given = [(str(facts.get(name, "unset")), of) for name, of in row.conditions]
         if not all(have in of or (have != "unset" and "any" in of) for have, of in given):
             continue

@@ -280,15 +280,19 @@ def test_an_answer_that_quotes_the_key_does_not_show_it(
     vendor: str, key: str, hostile: Hostile, tmp_path: Path
 ) -> None:
     def answer(request: Request) -> Answer:
-        form = prompt_of(request.json).partition("/")[2]
-        return 200, json.dumps(completion(request.vendor, "@")).replace("@", sentence(form, key))
+        told = sentence(prompt_of(request.json), key)
+        return 200, json.dumps(completion(request.vendor, "@")).replace("@", told)
 
+    forms = [*FORMS, *JSON_FORMS]
+    write_suite(tmp_path, forms)
     hostile.then(Step(answer), None)
     done = run("a.eval.yaml", "--target", vendor, *OUTPUT, folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    for prompt, line in shown(done, tmp_path, key).items():
-        assert line["response"].startswith(BEFORE), prompt
-        assert line["response"].endswith(AFTER), prompt
+    results = shown(done, tmp_path, key, forms)
+    assert len(results) == len(forms)
+    for form, line in results.items():
+        assert line["response"].startswith(BEFORE), form
+        assert line["response"].endswith(AFTER), form
 
 
 @each_key
@@ -621,16 +625,19 @@ def test_errors_without_a_key_read_as_they_always_have(connect: Connect, server:
     server.then(Step(lambda request: random_error(int(prompt_of(request.json)))), None)
     provider = connect(server.url, max_retries=0)
 
+    first = 400 * [openai, anthropic, gemini].index(connect)  # others with each vendor
+    numbers = range(first, first + 400)
+
     async def main() -> list[ProviderError]:
         found = []
         async with provider:
-            for number in range(1000):
+            for number in numbers:
                 with pytest.raises(ProviderError) as caught:
                     await provider.invoke(chat(("user", str(number))))
                 found.append(caught.value)
         return found
 
-    for number, error in enumerate(asyncio.run(main())):
+    for number, error in zip(numbers, asyncio.run(main()), strict=True):
         status, body = random_error(number)
         kind, words = today(status, body)
         assert (error.kind, error.what) == (kind, words), (number, body)
@@ -674,18 +681,18 @@ def test_a_large_answer_takes_the_time_that_its_size_needs(
 ) -> None:
     """Smaller ones are tried first, so that what takes for ever ends soon."""
     is_whole = key == KEYS["base64"] and unit == "\\"
-    for size in (MIB // 16, MIB, 15 * MIB)[: 3 if is_whole else 2]:
+    for size in (MIB // 16, MIB // 2, 15 * MIB)[: 3 if is_whole else 2]:
         text = unit * (size // len(in_json(unit)))
         body = json.dumps(completion("openai", "@")).replace("@", in_json(text)).encode()
         server.answer(body=body, status=status)
         provider = openai(server.url, api_key=key, max_retries=0)
-        start = time.monotonic()
+        start = time.process_time()
         if status == 200:
             assert ask(provider).text == text
         else:
             with pytest.raises(ProviderError):
                 ask(provider)
-        assert time.monotonic() - start < 3 + size / MIB, size
+        assert time.process_time() - start < 0.5 + size / MIB, size
 
 
 # Numbers and forms that nobody expects
