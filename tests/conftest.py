@@ -54,8 +54,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return one more than there are cores, as some tests wait; each takes time to start."""
-    return min((os.cpu_count() or 1) + 1, 8)
+    """Return two more than there are cores, as some tests wait; each takes time to start."""
+    return min((os.cpu_count() or 1) + 2, 8)
 
 
 @pytest.fixture(autouse=True, scope="module")

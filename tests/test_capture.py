@@ -18,10 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import anthropic
-import openai
 import pytest
-from google import genai
 
 import npm
 from commands import Done, run, start
@@ -58,15 +55,42 @@ CONTENTS = {
 }
 
 
+# The SDKs take a second to import, which each worker of pytest would spend.
+def openai() -> Any:
+    from openai import OpenAI
+
+    return OpenAI()
+
+
+def azure() -> Any:
+    from openai import AzureOpenAI
+
+    return AzureOpenAI(api_version="2025-01-01")
+
+
+def anthropic() -> Any:
+    from anthropic import Anthropic
+
+    return Anthropic()
+
+
+def google() -> Any:
+    from google.genai import Client
+
+    return Client()
+
+
 def streamed_response() -> str:
-    with openai.OpenAI().responses.stream(model="m", instructions=S, input="Hi") as stream:
-        return stream.get_final_response().output_text
+    with openai().responses.stream(model="m", instructions=S, input="Hi") as stream:
+        return str(stream.get_final_response().output_text)
 
 
 def asynchronous_response() -> str:
+    from openai import AsyncOpenAI
+
     async def ask() -> str:
         given: Any = {"model": "m", "instructions": S, "input": "Hi", "stream": True}
-        async with openai.AsyncOpenAI() as client:
+        async with AsyncOpenAI() as client:
             stream = await client.responses.create(**given)
             return str([event async for event in stream][-1].response.output_text)
 
@@ -75,8 +99,8 @@ def asynchronous_response() -> str:
 
 def streamed_messages() -> str:
     asked: Any = {"model": "m", "max_tokens": 9, "system": S, "messages": M[1:]}
-    with anthropic.Anthropic().messages.stream(**asked) as stream:
-        return stream.get_final_text()
+    with anthropic().messages.stream(**asked) as stream:
+        return str(stream.get_final_text())
 
 
 def chat(client: Any, **more: Any) -> Any:
@@ -88,33 +112,29 @@ def said_in(chunks: Any) -> str:
 
 
 def gemini(method: str) -> Any:
-    client = genai.Client()
+    client = google()
     config: Any = {"system_instruction": S}
     given = getattr(client.models, method)(model="m", contents="Hi", config=config)
     return given.text if method == "generate_content" else "".join(each.text for each in given)
 
 
 CALLS: dict[str, tuple[Callable[[], str], str, Any]] = {
-    "chat": (lambda: chat(openai.OpenAI()).choices[0].message.content, "openai", CHAT),
-    "azure": (
-        lambda: chat(openai.AzureOpenAI(api_version="2025-01-01")).choices[0].message.content,
-        "openai",
-        CHAT,
-    ),
+    "chat": (lambda: chat(openai()).choices[0].message.content, "openai", CHAT),
+    "azure": (lambda: chat(azure()).choices[0].message.content, "openai", CHAT),
     "chat, streamed": (
-        lambda: said_in(chat(openai.OpenAI(), stream=True)),
+        lambda: said_in(chat(openai(), stream=True)),
         "openai",
         {**CHAT, "stream": True},
     ),
     "responses": (
-        lambda: openai.OpenAI().responses.create(**INPUT).output_text,
+        lambda: openai().responses.create(**INPUT).output_text,
         "openai",
         INPUT,
     ),
     "responses, streamed": (streamed_response, "openai", {**INPUT, "stream": True}),
     "responses, asynchronous": (asynchronous_response, "openai", {**INPUT, "stream": True}),
     "messages": (
-        lambda: anthropic.Anthropic().messages.create(**MESSAGES).content[0].text,
+        lambda: anthropic().messages.create(**MESSAGES).content[0].text,
         "anthropic",
         MESSAGES,
     ),
@@ -194,10 +214,10 @@ def test_tokens_are_counted_and_no_request_is_written_for_it(
     recording = Recording()
     with serving(recording, monkeypatch):
         asked: Any = {"model": "m", "messages": M[1:]}
-        assert anthropic.Anthropic().messages.count_tokens(**asked).input_tokens > 0
-        client = genai.Client()
+        assert anthropic().messages.count_tokens(**asked).input_tokens > 0
+        client = google()
         assert (client.models.count_tokens(model="m", contents="Hi").total_tokens or 0) > 0
-        counted = openai.OpenAI().responses.input_tokens.count(model="m", input="Hi")
+        counted = openai().responses.input_tokens.count(model="m", input="Hi")
         assert counted.input_tokens > 0
     assert recording.requests == []
 
@@ -490,7 +510,7 @@ def test_results_of_a_run_are_answers_with_calls_of_tools(
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
     recording = Recording(answers=str(path))
     with serving(recording, monkeypatch):
-        with openai.OpenAI() as client:
+        with openai() as client:
             assert chat(client, temperature=0).choices[0].message.content == "Hello!"
             assert said_in(chat(client, temperature=0, stream=True)) == "Hello!"
             for response in (
@@ -504,14 +524,14 @@ def test_results_of_a_run_are_answers_with_calls_of_tools(
             deltas = (each.choices[0].delta for each in chat(client, stream=True))
             (called,) = (one for each in deltas for one in each.tool_calls or ())
             assert (called.function.name, called.index) == ("weather", 0)
-        with anthropic.Anthropic() as anthropic_client:
-            (used,) = anthropic_client.messages.create(**MESSAGES).content
-            with anthropic_client.messages.stream(**MESSAGES) as stream:
+        with anthropic() as client:
+            (used,) = client.messages.create(**MESSAGES).content
+            with client.messages.stream(**MESSAGES) as stream:
                 assert stream.get_final_message().content[0].to_dict() == used.to_dict()
             assert used.to_dict()["input"] == {"city": "Paris"}
-        google, config = genai.Client(), {"system_instruction": S}
+        client, config = google(), {"system_instruction": S}
         given: Any = {"model": "m", "contents": "Hi", "config": config}
-        (asked,) = google.models.generate_content(**given).function_calls or []
+        (asked,) = client.models.generate_content(**given).function_calls or []
         assert (asked.name, asked.args) == ("weather", {"city": "Paris"})
     assert recording.errors == []
 

@@ -252,7 +252,7 @@ def test_what_a_terminal_sends_in_pieces_answers_nothing(folder: Path) -> None:
         for piece in pieces.split():
             wait_for(lambda: not termios.tcgetattr(terminal.ours)[3] & termios.ICANON)
             os.write(terminal.ours, piece.encode())
-            time.sleep(0.2)  # as a slow line does
+            time.sleep(0.05)  # as a slow line does
         assert plain(terminal.screen()) == question, pieces  # and no other screen
     assert "4 of 4" in plain(terminal.answer("s"))
     terminal.answer("q")

@@ -49,18 +49,18 @@ FAILURES: dict[str, tuple[Callable[[Server], None], dict[str, Any], str, int, st
     ),
     "an answer that stalls is tried again": (
         lambda server: server.stall(seconds=4, times=None),
-        {"max_retries": 1, "timeout_seconds": 0.3},
-        *("timeout", 1, "no answer within 0.3 s (timeout_seconds)"),
+        {"max_retries": 1, "timeout_seconds": 0.2},
+        *("timeout", 1, "no answer within 0.2 s (timeout_seconds)"),
     ),
     "an answer that stalls in the middle": (
         lambda server: server.stall(20, seconds=4, times=None),
-        {"max_retries": 0, "timeout_seconds": 0.3},
-        *("timeout", 0, "no answer within 0.3 s (timeout_seconds)"),
+        {"max_retries": 0, "timeout_seconds": 0.2},
+        *("timeout", 0, "no answer within 0.2 s (timeout_seconds)"),
     ),
     "an answer that drips, in pauses shorter than the limit and for much longer": (
-        lambda server: server.then(Step(server.act, pause=0.1)),
-        {"max_retries": 0, "timeout_seconds": 0.3},
-        *("timeout", 0, "no answer within 0.3 s (timeout_seconds)"),
+        lambda server: server.then(Step(server.act, pause=0.05)),
+        {"max_retries": 0, "timeout_seconds": 0.2},
+        *("timeout", 0, "no answer within 0.2 s (timeout_seconds)"),
     ),
     "a redirect, which is not followed": (
         lambda server: server.answer(status=307, headers={"location": "/elsewhere"}),
