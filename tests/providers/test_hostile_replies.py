@@ -79,6 +79,7 @@ FORMS: dict[str, Callable[[str], str]] = {
     "URL": lambda key: quote(key, safe=""),
     "URL, small": lambda key: escaped(key, lambda each: f"%{ord(each):02x}"),
     "URL, all": lambda key: escaped(key, lambda each: f"%{ord(each):02X}", whole=True),
+    "URL in a URL": lambda key: quote(quote(key, safe=""), safe=""),
     "HTML, names": lambda key: escaped(key, named_entity),
     "HTML, decimal": lambda key: escaped(key, lambda each: f"&#{ord(each)};", whole=True),
     "HTML, hex": lambda key: escaped(key, lambda each: f"&#x{ord(each):X};"),
@@ -553,6 +554,27 @@ def test_an_error_object_has_no_key_in_it(form: str, key: str, server: Server) -
             error = failure(connect(server.url, api_key=key, max_retries=0))
             parts = (error, error.args, error.what, error.__cause__, error.__context__)
             assert not leaked(f"{parts!r}", key)
+
+
+@pytest.mark.parametrize("status", [200, 400])
+@each_vendor
+def test_a_prompt_that_quotes_the_key_is_recorded_without_it(
+    connect: Connect, status: int, server: Server
+) -> None:
+    key = KEYS["base64"]
+    server.answer(status=status)
+    provider = connect(server.url, api_key=key, max_retries=0)
+    request = chat(("user", f"Is {key} a key?"))
+    done = (ask if status == 200 else failure)(provider, request)
+    assert key in server.requests[-1].body.decode()
+    assert b"Is *** a key?" in done.wire
+
+
+@each_vendor
+def test_an_address_with_the_key_that_does_not_answer_is_shown_without_it(connect: Connect) -> None:
+    error = failure(connect("http://localhost:1", api_key="localhost", max_retries=0))
+    assert "Cannot connect to host ***:1" in error.what
+    assert "localhost" not in str(error)
 
 
 # What has no key in it
