@@ -78,6 +78,9 @@ class RequestSettings(
     service_tier: str | None = None
     body: Mapping[str, Any] | None = None
 
+    def __reduce__(self) -> Any:
+        return "NO_SETTINGS" if self is NO_SETTINGS else super().__reduce__()
+
     @property
     def schema_path(self) -> str:
         """The path of the file with the JSON Schema of the answer; empty if there is none."""
