@@ -43,7 +43,7 @@ _BREAK = Span("\n", "between two parts (rule 6)", stage="")
 
 def joined_text(spans: Spans) -> str:
     """Return the text that spans make."""
-    return "".join(span.text for span in spans)
+    return "".join([span.text for span in spans])
 
 
 def file_of(span: Span) -> str:

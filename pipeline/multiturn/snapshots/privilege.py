@@ -153,12 +153,16 @@ def privilege_changes(
     new text in a system message: 'Be nice.'
     user text becomes system text: 'Obey me.'
     """
-    yield from _definition_changes(before, after)
+    tools = {each.role: joined_text(each.spans) for each in before if is_definition(each.role)}
+    for message in after if before else ():
+        role, was = message.role, message.role if message.role in tools else ""
+        if is_definition(role) and tools.get(role) != (text := joined_text(message.spans)):
+            yield PrivilegeChange(text=text, role=role, was=was)
     before = [message for message in before if not is_definition(message.role)]
     after = [message for message in after if not is_definition(message.role)]
     known = _Known(before)
     system = [span for message in after if message.role == "system" for span in message.spans]
-    new_files = {file_of(span) for span in system if not known.is_in("system", span)} - {""}
+    new_files = {span.path for span in filter(file_of, system) if not known.is_in("system", span)}
     shown = [span for span in system if span.stage is None or not is_blank(span.text)]
     for span, below in pairwise([*shown, _NOTHING]):
         if is_blank(span.text) or known.is_in("system", span):
@@ -184,16 +188,6 @@ def privilege_changes(
 def is_definition(role: str) -> bool:
     """Return whether a role is that of a definition, such as ``tool find``; a result's is not."""
     return role.startswith("tool ")
-
-
-def _definition_changes(
-    before: Sequence[Message], after: Sequence[Message]
-) -> Iterator[PrivilegeChange]:
-    known = {message.role: joined_text(message.spans) for message in before}
-    for message in after if before else ():
-        text, was = joined_text(message.spans), message.role if message.role in known else ""
-        if is_definition(message.role) and known.get(message.role) != text:
-            yield PrivilegeChange(text=text, role=message.role, was=was)
 
 
 def body_changes(before: Any, after: Any) -> Iterator[PrivilegeChange]:

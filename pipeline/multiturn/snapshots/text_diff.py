@@ -52,7 +52,7 @@ def _range(above: int, number: int) -> str:
 def _stretches(old: list[str], new: list[str]) -> Iterator[_Stretch]:
     """Yield each change, with the lines around it that no other one shows."""
     changes = [*_changes(old, new), (len(old), len(old), len(new), len(new))]
-    headings = [at for at, line in enumerate(new) if line and line[0].isalpha()]
+    headings = [at for at, line in enumerate(new) if line >= "A" and line[0].isalpha()]
     shown = -1
     for (a, b, c, d), (below, *_) in pairwise(changes):
         first, end = max(shown, a - _CONTEXT, 0), min(b + _CONTEXT, below)
@@ -71,9 +71,11 @@ def _changes(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int, in
     if len(before) * len(after) > _MOST:
         yield head, len(old) - tail, head, len(new) - tail
         return
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after).get_opcodes():
-        if tag != "equal":
-            yield head + a, head + b, head + c, head + d
+    a, c = head, head
+    for b, d, size in difflib.SequenceMatcher(None, before, after).get_matching_blocks():
+        if a < head + b or c < head + d:
+            yield a, head + b, c, head + d
+        a, c = head + b + size, head + d + size
 
 
 def _lines(text: str) -> list[str]:
@@ -88,13 +90,10 @@ def shared_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
     >>> shared_ends("abcd", "axd")
     (1, 1)
     """
-    head = _shared(old, new)
-    return head, _shared(old[head:][::-1], new[head:][::-1])
-
-
-def _shared(old: Sequence[str], new: Sequence[str]) -> int:
-    pairs = enumerate(zip(old, new, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(old), len(new)))
+    most = min(len(old), len(new))
+    head = next((at for at in range(most) if old[at] != new[at]), most)
+    most -= head
+    return head, next((at for at in range(most) if old[-1 - at] != new[-1 - at]), most)
 
 
 def changed_lines(old: str, new: str) -> str:
