@@ -122,6 +122,24 @@ def test_the_tools_and_the_choice_of_a_case_take_the_place_of_the_suites(tmp_pat
     ]
 
 
+def test_the_choice_of_a_suite_is_checked_in_each_case(tmp_path: Path) -> None:
+    suite = tmp_path / "x.eval.yaml"
+    suite.write_text(
+        """\
+evalcases:
+- {id: a, input_messages: [{role: user, content: hi there}]}
+- {id: b, input_messages: [{role: user, content: hi there}], outcome: Greets.}
+tools: [{name: f}]
+execution: {tool_choice: {name: g}}
+"""
+    )
+    errors: list[MultiturnError] = []
+    assert not [*load_suite(suite, on_error=errors.append)]
+    assert [error.what for error in errors] == [
+        "tool_choice: there is no tool 'g'; choose from: f"
+    ] * 2
+
+
 def test_a_bare_case_and_a_line_have_tools(tmp_path: Path) -> None:
     (bare,) = cases_of("tools: [{name: f}]\nid: a\ninput: hi", tmp_path)
     (line,) = cases_of(json.dumps({"input": "hi", "tools": [{"name": "f"}]}), tmp_path, "x.jsonl")

@@ -113,7 +113,7 @@ def _show(conversions: "Iterable[Conversion]") -> None:
                 kind = "file" if file.media is None else file.media.kind
                 # An address may be of any length.
                 said.append(f"{'guideline' if file.guideline else kind} {cut(file.path)}")
-            echo(f"  {in_line(conversion.case.id)}: {in_line(', '.join(said))}")
+            echo(in_line(f"  {conversion.case.id}: {', '.join(said)}"))
 
 
 def _entry(conversion: "Conversion") -> dict[str, object]:

@@ -70,7 +70,7 @@ _OLD_LINE_BREAKS = ("\x85", "\u2028", "\u2029")
 # Only a key of a block mapping begins at the margin. A carriage return alone also ends a line, in
 # YAML 1.2 too; such files are rare, so that here any character may follow it: the answer "perhaps"
 # costs time, and the answer "no" would be wrong.
-_MARGINS = (re.compile(rb"\n[^ \r\n#\-]"), re.compile(rb"\r(?!\n)"))
+_MARGINS = ((b"\n", re.compile(rb"\n[^ \r\n#\-]")), (b"\r", re.compile(rb"\r(?!\n)")))
 # These are compiled for the streams that need them: nearly all need none.
 _PRIVATE = rb"\xf3[\xb0-\xbf][\x80-\xbf]{2}"
 _SPELLED = rb"(?i)(?=(f[0-9a-f]{4}))"  # overlapping: the digits may begin anywhere
@@ -99,6 +99,11 @@ _ADVICE = {
 }
 
 
+def _has(data: bytes, wanted: bytes) -> bool:
+    """Return whether data has some bytes; a search for the first one alone is much faster."""
+    return wanted[:1] in data and wanted in data
+
+
 class Source:
     r"""A stream of UTF-8 with a name.
 
@@ -117,12 +122,10 @@ class Source:
         if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
             raise InputError("this is UTF-16; save the file as UTF-8", where=Place(name, 1, 1))
         # libyaml compares each directive with all others.
-        if data.count(b"\n%TAG") + data.count(b"\r%TAG") > MAX_DIRECTIVES:
+        if _has(data, b"%TAG") and data.count(b"\n%TAG") + data.count(b"\r%TAG") > MAX_DIRECTIVES:
             raise InputError(f"over {MAX_DIRECTIVES} %TAG directives", where=name)
-        has_pairs = b"\\u" in data and re.search(_ESCAPED_PAIR, data) is not None
-        # A search for what begins two of them is faster, and almost always says no.
-        may_have = b"\xc2\x85" in data or b"\xe2\x80" in data
-        found = [char for char in _OLD_LINE_BREAKS if may_have and char.encode() in data]
+        has_pairs = _has(data, b"\\u") and re.search(_ESCAPED_PAIR, data) is not None
+        found = [char for char in _OLD_LINE_BREAKS if _has(data, char.encode())]
         self.has_stand_ins = has_pairs or bool(found)
         unused = self._unused(data) if self.has_stand_ins else iter(())
         self._restore = {ord(stand_in): char for char, stand_in in zip(found, unused, strict=False)}
@@ -147,7 +150,7 @@ class Source:
     def has_keys_after(self, key: str) -> bool:
         """Return whether a line may begin at the margin after the first that holds a key."""
         start = self.data.find(key.encode())
-        return any(margin.search(self.data, start) for margin in _MARGINS)
+        return any(end in self.data and margin.search(self.data, start) for end, margin in _MARGINS)
 
     def place(self, position: int) -> Place:
         """Return ``name:line:column`` of a position."""

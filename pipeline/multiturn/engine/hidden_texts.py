@@ -55,7 +55,8 @@ def warn_of_hidden(conversion: Conversion) -> None:
 
 def _sent(conversion: Conversion) -> Iterator[Part]:
     """Yield each text of a prompt, of its tools and of its settings."""
-    for turn in conversion.sent:
+    # Where nothing has run, as for a list of cases, no text of the case is in the prompt.
+    for turn in conversion.sent if conversion.turns or conversion.stage else ():
         yield from turn.parts
         if turn.calls or turn.thinking:
             yield from (*turn.thoughts, *turn.calls_shown)

@@ -31,7 +31,7 @@ _URL = "file://"
 
 ATTACH = "to attach it, write {{type: file, value: {path}}}"
 AS_GUIDELINE = "attach it in a message, and let guideline_patterns match it"
-_ALONE = {"id", "input_messages"}
+_OF_PLAIN = {"id", "input_messages", "outcome"}
 _JSON_KEYS = ("metadata", "execution", "outcome", "expected_messages")  # of any values
 
 
@@ -72,8 +72,10 @@ class CaseReader:
         """Read one case; it may have the keys of ``places`` besides its own."""
         keys = node.children
         messages = plain_messages(keys) if self.dialect.is_ours(keys) else None
-        if messages is not None and keys.keys() <= _ALONE:
-            return structs.replace(shared, id=case_id, input_messages=messages, line=node.line)
+        names_tool = isinstance(shared.settings.tool_choice, dict)
+        if messages is not None and keys.keys() <= _OF_PLAIN and not names_tool:
+            said = {"input_messages": messages, "outcome": value_at(keys, "outcome")}
+            return structs.replace(shared, id=case_id, line=node.line, **said)
         label, key = f"case {quoted(case_id)}", ""
         if messages is None:
             node, key = self.dialect.case(node, label)

@@ -209,7 +209,7 @@ def _check_plain(given: Node, name: str, suite: str, label: str) -> None:
 _WITH_INPUT = {**words.CASE_NAMES, **words.ANSWER_NAMES}
 _SHARED = ("guidelines", "metadata", "execution", "tools")  # by all cases, as an input and vars are
 _OF_PROMPTFOO = frozenset(("vars", "options"))
-_REWRITTEN = frozenset({*words.CASE_NAMES, "input_files", "options", "vars"})
+_KEPT = words.OF_CASES - {*words.CASE_NAMES, "input_files", "options", "vars"}
 
 
 class Dialect:
@@ -270,11 +270,8 @@ class Dialect:
     def check_repeats(self, node: Node) -> None:
         """Refuse a case if the suite has given too many values to its cases by now."""
         keys = node.members
-        if (
-            not self._values_given
-            and not self.variables.messages
-            and words.INPUT_KEYS.isdisjoint(keys)
-        ):
+        has_none = words.INPUT_KEYS.isdisjoint(keys)
+        if has_none and not (self._values_given or self.variables.messages):
             return
         inputs = [keys[key] for key in words.INPUT_KEYS if key in keys]
         if name := self.variables.messages:
@@ -291,9 +288,8 @@ class Dialect:
 
     def is_ours(self, keys: Mapping[str, Node]) -> bool:
         """Return whether a case has only keys of ours, and its suite gives it none of others."""
-        if self._shared or self.variables != Variables() or self._braces.beside:
-            return False
-        return keys.keys() <= words.OF_CASES and _REWRITTEN.isdisjoint(keys)
+        gives = self._shared or self.variables.messages or self.variables.defaults
+        return not (gives or self._braces.beside) and keys.keys() <= _KEPT
 
     def check_texts(self, keys: Mapping[str, Node], label: str, *, has_vars: bool = False) -> None:
         """Refuse what other tools fill in; warn of what AgentV fills in in some versions only."""

@@ -13,6 +13,7 @@ from msgspec import Struct
 from multiturn.documents.node import MAX_VALUES, Mark, Node
 from multiturn.model.case import MAX_CASE_SIZE, MESSAGES_KEYS, TestMessage, segments_in
 from multiturn.model.turns import Role
+from multiturn.suites.keys import value_at
 
 MAX_PLAIN = MAX_CASE_SIZE // 3  # characters of the messages of a case, or of all else in it
 _PATH = re.compile(r"\S*(?:/\S*|\.\w+)")
@@ -61,7 +62,7 @@ _decode = msgspec.json.Decoder(_Line).decode
 
 def plain_line(line: bytes, mark: Mark) -> PlainCase | None:
     """Return the case of a line of JSON; None if it is for the reader of all forms."""
-    if len(line) > MAX_PLAIN or b"\\\\" in line:
+    if len(line) > MAX_PLAIN:
         return None
     try:
         given = _decode(line)
@@ -76,8 +77,10 @@ def plain_line(line: bytes, mark: Mark) -> PlainCase | None:
         texts += 3
         for segment in segments_in(message):
             texts += 1 if isinstance(segment, str) else 4
-    quotes = line.count(b'"') - line.count(b'\\"')
-    return case if quotes == 2 * texts < MAX_VALUES else None
+    escaped = line.count(b'"') - 2 * texts
+    if escaped and (escaped != line.count(b'\\"') or b"\\\\" in line):
+        return None  # a backslash before a quote may be escaped itself
+    return case if 2 * texts < MAX_VALUES else None
 
 
 def plain_mapping(given: Any) -> PlainCase | None:
@@ -91,36 +94,36 @@ def plain_mapping(given: Any) -> PlainCase | None:
 
 
 def plain_messages(keys: Mapping[str, Node]) -> Messages | None:
-    """Return the messages of a case in a suite; None if they are for the reader of all forms."""
-    listed = keys.get("input_messages")
+    """Return the messages of a case in a suite; None if it is for the reader of all forms."""
+    listed, outcome = keys.get("input_messages"), value_at(keys, "outcome")
     if listed is None or not isinstance(listed.children, list):
         return None
     try:
         # A struct takes half of the time that msgspec needs for a list[_Message].
-        written = msgspec.convert({"input_messages": listed.value}, _Line).input_messages
+        line = msgspec.convert({"input_messages": listed.value, "outcome": outcome}, _Line)
     except msgspec.ValidationError:
         return None
-    return _messages(written, "input_messages", listed.mark, listed.children)
+    return _messages(line, "input_messages", listed.mark, listed.children)
 
 
 def _case(line: _Line, mark: Mark) -> PlainCase | None:
     keys = [key for key in MESSAGES_KEYS if getattr(line, key)]
-    is_blank, outcome = line.id is not None and not line.id.strip(), line.outcome or ""
-    if len(keys) != 1 or is_blank or "{{" in outcome or len(outcome) > MAX_PLAIN:
+    is_blank = line.id is not None and not line.id.strip()
+    if len(keys) != 1 or is_blank:
         return None
-    messages = _messages(getattr(line, keys[0]), keys[0], mark)
+    messages = _messages(line, keys[0], mark)
     if messages is None or (keys[0] == "messages" and messages[-1].role == "assistant"):
         return None  # the last message may be an answer
     return PlainCase(line.id, line.outcome, keys[0], messages, mark)
 
 
-def _messages(
-    written: list[_Message], key: str, mark: Mark, nodes: Sequence[Node] = ()
-) -> Messages | None:
+def _messages(given: _Line, key: str, mark: Mark, nodes: Sequence[Node] = ()) -> Messages | None:
     """Return messages at the places of their nodes, or all at one place."""
     found: list[TestMessage] = []
-    size = 0
-    for at, message in enumerate(written):
+    size, outcome = 0, given.outcome or ""
+    if "{{" in outcome or len(outcome) > MAX_PLAIN:
+        return None
+    for at, message in enumerate(getattr(given, key)):
         content = message.content
         if isinstance(content, str):
             if "{{" in content or may_be_path(content):

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, BinaryIO, NamedTuple
 
 import yaml
@@ -29,14 +29,12 @@ class Document(Struct, frozen=True):
     at_margin: bool = True  # whether its keys begin at the margin; those of most suites do
 
 
-@contextmanager
-def open_suite(path: str, name: str) -> Iterator[BinaryIO]:
+def open_suite(path: str, name: str) -> AbstractContextManager[BinaryIO]:
     """Open a suite, or ``-``, for ``read_suite``."""
     if path.lower().endswith(".csv"):
         advice = f'write a suite beside it, with "tests: {os.path.basename(path)}"'
         raise InputError(f"a CSV file is not a suite; {advice}", where=name)
-    with open_rewindable(path, name) as file:
-        yield file
+    return open_rewindable(path, name)
 
 
 def suite_documents(
@@ -217,7 +215,7 @@ def _entries(reader: Reader) -> Iterator[tuple[_Position, _Position, _Position]]
     opened: list[tuple[_Position, _Position, bool]] = []  # collections, and whether they have keys
     key: _Position | None = None
     while (event := reader.event()).__class__ is not yaml.StreamEndEvent:
-        start, end = _position(event.start_mark), _position(event.end_mark)
+        start, end = ((at.line, at.column) for at in (event.start_mark, event.end_mark))
         is_scalar = isinstance(event, yaml.ScalarEvent | yaml.AliasEvent)
         if is_scalar and opened and opened[-1][2] and key is None:
             key = start
@@ -233,7 +231,3 @@ def _entries(reader: Reader) -> Iterator[tuple[_Position, _Position, _Position]]
             if opened:  # the document itself begins where its first key does
                 yield first, start, end
         key = None
-
-
-def _position(mark: Any) -> _Position:
-    return mark.line, mark.column
