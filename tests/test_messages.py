@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,8 +93,19 @@ def texts_in(node: ast.expr, values: dict[str, list[ast.expr]], source: str) -> 
                 yield from texts_in(value, known, source)
     for each in ast.walk(node):
         if isinstance(each, ast.JoinedStr | ast.Constant) and each in literals(node):
-            segment = ast.get_source_segment(source, each) or ""
-            yield "\n".join(literal_lines(segment))
+            yield "\n".join(literal_lines(segment_of(source, each)))
+
+
+@cache
+def lines_of(source: str) -> list[bytes]:
+    return source.encode().splitlines(keepends=True)
+
+
+def segment_of(source: str, node: ast.expr) -> str:
+    """Return an expression as it is written; ``ast.get_source_segment`` splits all each time."""
+    lines = lines_of(source)[node.lineno - 1 : node.end_lineno]
+    rest = len(lines[-1]) - (node.end_col_offset or 0)
+    return b"".join(lines)[node.col_offset : -rest or None].decode()
 
 
 def literals(node: ast.expr) -> list[ast.expr]:
