@@ -189,8 +189,7 @@ REPEATED = {
 JSON = ",".join(['{"role":"user","content":"a"}'] * 800)
 REPEATED["JSON"] = (f"input: '[{JSON}]'\nx: |", "  a\n", "input: b", GIVEN)
 REPEATED["JSON by alias"] = (f"x: &a '[{JSON}]'\ny: |", "  a\n", "input: *a", GIVEN)
-# That whose values take longest to read also at the size at which it takes longest, where the time
-# is limited.
+# The one whose values take longest to read is also tried at the size at which it takes longest.
 SIZES = [(name, 15_000) for name in REPEATED] + [("aliases", 100_000)]
 
 
@@ -201,7 +200,7 @@ def test_what_a_suite_repeats_grows_with_its_length_or_is_an_error(
     before, piece, case, error = REPEATED[name]
     errors: list[MultiturnError] = []
     text = repeated(before, piece, case, size=size)
-    if size < 100_000:  # fewer values in as much less of a suite
+    if size < 100_000:  # a hundredth of the values in a seventh of the length
         monkeypatch.setattr(MOST, 10_000)
     with limited(seconds=10):
         found = cases(text, "x.yaml", on_error=errors.append)

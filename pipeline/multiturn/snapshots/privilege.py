@@ -162,7 +162,9 @@ def privilege_changes(
     after = [message for message in after if not is_definition(message.role)]
     known = _Known(before)
     system = [span for message in after if message.role == "system" for span in message.spans]
-    new_files = {span.path for span in filter(file_of, system) if not known.is_in("system", span)}
+    new_files = {
+        path for span in system if (path := file_of(span)) and not known.is_in("system", span)
+    }
     shown = [span for span in system if span.stage is None or not is_blank(span.text)]
     for span, below in pairwise([*shown, _NOTHING]):
         if is_blank(span.text) or known.is_in("system", span):

@@ -52,6 +52,7 @@ def _range(above: int, number: int) -> str:
 def _stretches(old: list[str], new: list[str]) -> Iterator[_Stretch]:
     """Yield each change, with the lines around it that no other one shows."""
     changes = [*_changes(old, new), (len(old), len(old), len(new), len(new))]
+    # No letter comes before "A": most lines that are indented are not looked at.
     headings = [at for at, line in enumerate(new) if line >= "A" and line[0].isalpha()]
     shown = -1
     for (a, b, c, d), (below, *_) in pairwise(changes):
