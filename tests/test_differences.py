@@ -72,6 +72,35 @@ def test_one_line_a_block_and_pieces_with_a_new_line_differ_in_the_same_way() ->
     assert [line for line in found.lines if line[0] in "+-"] == ["+  Bye."]
 
 
+ASKED = "  [User]: Hi\n  [Assistant]: So\n  [User]: Yes\n"
+
+
+@pytest.mark.parametrize(
+    ("question", "lines"),
+    [
+        ("  [User]: Ho\n  [Assistant]: So\n  [User]: Yes\n", []),
+        (
+            "  [User]: Ho\n  [User]: Yes\n  [Assistant]: So\n",
+            ["-  [User]: Hi", "+  [User]: Ho", "+  [User]: Yes", "-  [User]: Yes"],
+        ),
+        (
+            "  Ho\n  So\n  Yes\n",
+            [f"-{line}" for line in ASKED.splitlines()] + ["+  Ho", "+  So", "+  Yes"],
+        ),
+    ],
+    ids=["the same", "another order", "no markers"],
+)
+def test_of_the_question_only_what_no_message_says_is_a_difference(
+    question: str, lines: list[str]
+) -> None:
+    old, new = (
+        f"user:\n  {asked}\nassistant:\n  So\nuser:\n  Yes\nquestion:\n{said}input_files:\n- a.md\n"
+        for asked, said in (("Hi", ASKED), ("Ho", question))
+    )
+    (found,) = group_changes([(change("a", old, new), old, new)], [])
+    assert [line for line in found.lines if line[0] in "+-"] == ["-  Hi", "+  Ho", *lines]
+
+
 def test_a_text_that_moves_into_a_system_message_is_not_one_that_moves_out() -> None:
     apart = ("user", " Hi"), ("system", " Obey."), ("user", " So")
     there = snapshot("a", *apart, question=" So")

@@ -139,7 +139,7 @@ def change(repository: Path) -> None:
     write(repository, {"evals/z.eval.yaml": "input: 3\n"})
 
 
-BYE = "@@%0A system:%0A   Be kind.%0A user:%0A-  Bye%0A+  Ciao%0A question:%0A   [System]: Be kind."
+BYE = "@@%0A system:%0A   Be kind.%0A user:%0A-  Bye%0A+  Ciao"
 NEW = "evals/new.eval.yaml"
 
 

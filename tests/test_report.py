@@ -789,7 +789,7 @@ def test_a_text_at_a_limit_is_shown_whole_and_a_longer_one_is_cut(
 ) -> None:
     case = "evalcases: [{id: abcdefghij, input_messages: [{role: user, content: %s}]}]"
     report = report_of(tmp_path, {SHOP: case % "Hi"}, {SHOP: case % "Ho"})
-    diff = "@@\n user:\n-  Hi\n+  Ho\n question:"
+    diff = "@@\n user:\n-  Hi\n+  Ho"
     for limit, length in (("_LONGEST_DIFF", len(diff)), ("_LONGEST_LINE", 10)):
         monkeypatch.setattr(markdown, limit, length)
         whole = markdown.to_markdown(report).decode()

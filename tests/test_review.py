@@ -119,8 +119,8 @@ def test_each_difference_is_a_screen_the_dangerous_ones_first(folder: Path) -> N
         "about +1 token\n"
         f"from {SHOP}:13\n"
         "\n"
-        "@@\n system:\n   Be kind.\n user:\n-  Bye\n+  Good bye\n question:\n"
-        f"   [System]: Be kind.\n\n{QUESTION.replace('  [q]', '  [b]ack  [q]')}\n"
+        "@@\n system:\n   Be kind.\n user:\n-  Bye\n+  Good bye\n"
+        f"\n{QUESTION.replace('  [q]', '  [b]ack  [q]')}\n"
     )
     assert "\x1b[32m+  Good bye\x1b[0m" in second
     terminal.answer("q")

@@ -3,7 +3,7 @@
 import difflib
 import re
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
@@ -49,7 +49,7 @@ def _range(above: int, number: int) -> str:
     return f"{above + 1}" if number == 1 else f"{above + (number > 0)},{number}"
 
 
-def _stretches(old: list[str], new: list[str]) -> Iterator[_Stretch]:
+def _stretches(old: Sequence[str], new: Sequence[str]) -> Iterator[_Stretch]:
     """Yield each change, with the lines around it that no other one shows."""
     changes = [*_changes(old, new), (len(old), len(old), len(new), len(new))]
     # No letter comes before "A": most lines that are indented are not looked at.
@@ -65,7 +65,7 @@ def _stretches(old: list[str], new: list[str]) -> Iterator[_Stretch]:
         shown = end
 
 
-def _changes(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int, int]]:
+def _changes(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
     """Yield where lines of the old text start and end, and those that take their place."""
     head, tail = shared_ends(old, new)
     before, after = old[head : len(old) - tail], new[head : len(new) - tail]
@@ -120,7 +120,12 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
     >>> is_brief[0] == compare_texts("user:\n  Be brief.\n", "user:\n  Be quick.\n")[0]
     True
     """
-    stretches = list(_stretches(_lines(old), _lines(new)))
+    sides = _lines(old), _lines(new)
+    (before, was), (after, now) = map(_question_apart, sides)
+    stretches = list(_stretches(before, after))
+    changed = {line for stretch in stretches for line in stretch.changed}
+    if _others("-", was, changed) != _others("+", now, changed):  # the question says more
+        stretches = list(_stretches(*sides))
     keys = [(stretch.heading, _compared(stretch.changed)) for stretch in stretches]
     attaching = [text for text in (old, new) if but_for_paths and "- path: " in text]
     if named := {name for text in attaching for pair in _ATTACHED.findall(text) for name in pair}:
@@ -143,7 +148,7 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
 def _compared(changed: Iterable[str]) -> tuple[str, ...]:
     """Return changed lines without digests and markers."""
     kept = [line for line in changed if " " in line[-64:] or not _DIGEST.fullmatch(line)]
-    return tuple([_MARKER.sub("", line, 1) if line[3:4] == "[" else line for line in kept])
+    return tuple(map(_without_marker, kept))
 
 
 def _without_names(lines: Iterable[str], names: re.Pattern[str]) -> tuple[str, ...]:
@@ -156,12 +161,27 @@ def _without_names(lines: Iterable[str], names: re.Pattern[str]) -> tuple[str, .
     return tuple(line if line[1:3] == "- " else names.sub(number, line) for line in lines)
 
 
-def without_repeated_question(lines: Sequence[str]) -> Sequence[str]:
-    """Return the lines of a new text, without the question if all its lines are in messages."""
+def _question_apart(lines: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the lines of a text without the question, and those of the question."""
     if _QUESTION not in lines:
-        return lines
+        return lines, ()
     start = lines.index(_QUESTION)
     below = (at for at in range(start + 1, len(lines)) if lines[at][:1].isalpha())
     end = next(below, len(lines))
-    question = (_MARKER.sub("", f"+{line}", 1)[1:] for line in lines[start + 1 : end])
-    return [*lines[:start], *lines[end:]] if set(lines[:start]).issuperset(question) else lines
+    return [*lines[:start], *lines[end:]], lines[start + 1 : end]
+
+
+def _others(sign: str, question: Iterable[str], changed: Container[str]) -> list[str]:
+    """Return the lines of a question that have not changed in messages."""
+    return [line for line in question if _without_marker(f"{sign}{line}") not in changed]
+
+
+def _without_marker(line: str) -> str:
+    return _MARKER.sub("", line, 1) if line[3:4] == "[" else line
+
+
+def without_repeated_question(lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines of a new text, without the question if all its lines are in messages."""
+    rest, question = _question_apart(lines)
+    known = (_without_marker(f"+{line}")[1:] for line in question)
+    return rest if set(rest).issuperset(known) else lines
