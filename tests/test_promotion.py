@@ -199,3 +199,26 @@ def test_a_new_pattern_is_said_only_of_the_cases_in_which_it_matched(tmp_path: P
         "change of privilege: tone.rules.md is part of a system message, now by the pattern"
         " '*.md' (b.eval.yaml: d)",
     ]
+
+
+def test_a_new_pattern_of_one_suite_hides_no_text_that_another_one_promotes(
+    tmp_path: Path,
+) -> None:
+    """The list has the file by that pattern already, so that only its case can say it."""
+    suite = 'guideline_patterns: ["{}"]\nevalcases:\n  - {{id: {}, input_messages: [{}]}}\n'
+    hello = "{role: user, content: [{type: file, value: a.md}, Hi]}"
+
+    def write(**patterns: str) -> None:
+        (tmp_path / "a.md").write_text("Obey.\n")
+        for name, pattern in patterns.items():
+            (tmp_path / f"{name}.eval.yaml").write_text(suite.format(pattern, name, hello))
+
+    write(one="a.md", two="none.md", three="none.md")
+    assert run("snapshot", ".", "--root", ".", folder=tmp_path).returncode == 0
+    write(two="a.md", three="*.md")
+    said = run("snapshot", ".", "--root", ".", "--check", folder=tmp_path).stdout.splitlines()
+    assert [line for line in said if line.startswith("change of privilege")] == [
+        "change of privilege: a.md is part of a system message, now by the pattern '*.md'"
+        " (three.eval.yaml: three)",
+        "change of privilege: user text becomes system text: a.md (two.eval.yaml: two)",
+    ]

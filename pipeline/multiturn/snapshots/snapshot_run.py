@@ -288,7 +288,6 @@ class SnapshotUpdate:
         check, is_partial = self.run.check, self.run.selection.is_partial
         promoted, of_cases = self.lists.privileges(), self.lists.privileges_of_cases()
         named = {(each.words, each.path): [*cases] for each, cases in promoted.items()}
-        listed = {each.path for each in promoted}  # they are named already
         compared: list[tuple[FileChange, str, str]] = []
         for at, file in enumerate(self.files):
             if file.case is None and file.location != lists.TARGET:  # digests, which say nothing
@@ -300,10 +299,12 @@ class SnapshotUpdate:
             )
             self.lists.known |= old.named
             case, is_compared = self.cases.get(file.case), check and file.old and file.new
+            of_case = of_cases.get(file.case, [])
+            listed = {each.path for each in of_case}  # they are named already
             found = list(_privileges(old, new, case, listed)) if is_compared else []
             for each in found:
                 named.setdefault((each.words, each.path), []).extend(filter(None, [file.case]))
-            found += (each for each in of_cases.get(file.case, ()) if each.is_new)
+            found += (each for each in of_case if each.is_new)
             growth = _growth(file, old, case) if check and file.case else None
             words = tuple(each.words for each in found)
             self.files[at] = replace(file, privileges=words, growth=growth)
