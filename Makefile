@@ -12,8 +12,10 @@ NEWEST := .venv-newest
 DOCS := .venv-docs
 ANY_VERSION := tests/tools/test_sdks.py tests/providers/test_headers.py tests/providers/test_vendor_failures.py tests/test_batch.py \
 	tests/test_cli.py tests/test_check.py tests/test_defaults.py tests/providers/test_calls.py tests/providers/test_wire.py tests/test_count_tokens.py
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-LOCK := .venv-lock/bin/uv pip compile --quiet --universal --generate-hashes --no-strip-extras --python-version 3.11 \
+PIP := python -m pip install --quiet --disable-pip-version-check
+# A lock has all packages; some versions of pip would look for the newest of those that others need.
+INSTALL := $(PIP) --no-deps
+LOCK := .venv-lock/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--custom-compile-command 'make lock' $(UPGRADE)
 
 # Every process of a test would compile all of multiturn.
@@ -33,7 +35,7 @@ test: $(READY)  ## run every test
 	$(BIN)/pytest --numprocesses auto --dist worksteal
 
 coverage: $(READY)  ## run every test, and list the lines and branches that none of them reaches
-	$(INSTALL) --require-hashes --requirement requirements-coverage.lock
+	$(BIN)/$(INSTALL) --require-hashes --requirement requirements-coverage.lock
 	rm -rf .coverage && mkdir .coverage
 	-$(BIN)/coverage run -m pytest --numprocesses auto --dist worksteal --quiet --tb=no
 	$(BIN)/coverage combine --quiet
@@ -80,7 +82,7 @@ bench: $(READY)  ## measure times and memory against floors
 		PYTHONPATH=tests $(BIN)/python benchmarks/$$question.py || exit 1; done
 
 fuzz: $(READY)  ## look for input that breaks something, FUZZ_SECONDS=20 for each kind
-	$(INSTALL) --require-hashes --requirement requirements-fuzz.lock
+	$(BIN)/$(INSTALL) --require-hashes --requirement requirements-fuzz.lock
 	for kind in suites dialects tables settings pipelines targets patterns defaults states results locks reports traces; do \
 		$(BIN)/python tests/fuzz.py $$kind -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit 1; done
 
@@ -91,7 +93,7 @@ build: $(READY)  ## build the sdist and the wheel into dist, and check them
 
 lock:  ## choose and lock the packages for pyproject.toml; UPGRADE=--upgrade takes the newest
 	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-lock/bin/$(PIP) uv
 	$(LOCK) pyproject.toml --extra dask --extra pytest --extra tokens --extra watch --group dev \
 		--output-file requirements.lock
 	$(LOCK) pyproject.toml --group install --constraint requirements.lock --output-file requirements-demo.lock
@@ -109,48 +111,42 @@ clean:  ## remove everything that was made
 $(DEMO): pyproject.toml requirements-demo.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "multiturn needs Python 3.11 or newer, and $(PYTHON) is older; try: make PYTHON=python3.11 $(MAKECMDGOALS)")'
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --require-hashes --requirement requirements-demo.lock
-	$(INSTALL) --no-deps --no-build-isolation --editable .
+	$(BIN)/$(INSTALL) --require-hashes --requirement requirements-demo.lock
+	$(BIN)/$(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
 $(READY): $(DEMO) requirements.lock
 	@echo "Installing what develops and tests multiturn into $(VENV), once; this takes about two minutes."
-	$(INSTALL) --require-hashes --requirement requirements.lock
+	$(BIN)/$(INSTALL) --require-hashes --requirement requirements.lock
 	@touch $@
 
 $(TOOLS)/ready: pyproject.toml requirements-tools.lock
 	$(PYTHON) -m venv $(TOOLS)
-	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
-		--requirement requirements-tools.lock
-	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-		--editable .
+	$(TOOLS)/bin/$(INSTALL) --require-hashes --requirement requirements-tools.lock
+	$(TOOLS)/bin/$(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
 $(LITELLM)/ready: requirements-litellm.lock
 	$(PYTHON) -m venv $(LITELLM)
-	$(LITELLM)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
-		--requirement requirements-litellm.lock
+	$(LITELLM)/bin/$(INSTALL) --require-hashes --requirement requirements-litellm.lock
 	@touch $@
 
 $(OLDEST)/ready: pyproject.toml requirements-oldest.lock
 	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
-		--requirement requirements-oldest.lock
-	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-		--editable .
+	$(OLDEST)/bin/$(INSTALL) --require-hashes --requirement requirements-oldest.lock
+	$(OLDEST)/bin/$(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
 $(DOCS)/ready: requirements-docs.lock
 	$(PYTHON) -m venv $(DOCS)
-	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
-		--requirement requirements-docs.lock
+	$(DOCS)/bin/$(INSTALL) --require-hashes --requirement requirements-docs.lock
 	@touch $@
 
 # Not locked: a change of an SDK is to be seen on the day it is published.
 .PHONY: newest
 newest:
 	test -d $(NEWEST) || $(PYTHON) -m venv $(NEWEST)
-	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager \
+	$(NEWEST)/bin/$(PIP) --upgrade --upgrade-strategy eager \
 		anthropic editables google-genai hatchling hypothesis openai pillow pytest syrupy
-	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager \
+	$(NEWEST)/bin/$(PIP) --upgrade --upgrade-strategy eager \
 		--no-build-isolation --editable '.[tokens]'
