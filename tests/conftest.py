@@ -53,6 +53,7 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(optionalhook=True)  # some environments have no pytest-xdist
 def pytest_xdist_auto_num_workers() -> int:
     """Return two more than there are cores, as some tests wait; each takes time to start."""
     return min((os.cpu_count() or 1) + 2, 8)

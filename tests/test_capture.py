@@ -12,7 +12,7 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,29 +55,45 @@ CONTENTS = {
 }
 
 
+CLIENTS: list[Any] = []
+
+
+def opened(client: Any) -> Any:
+    CLIENTS.append(client)
+    return client
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """Close the clients: an open one is an error in whatever test runs when it is collected."""
+    yield
+    while CLIENTS:
+        CLIENTS.pop().close()
+
+
 # The SDKs take a second to import, which each worker of pytest would spend.
 def openai() -> Any:
     from openai import OpenAI
 
-    return OpenAI()
+    return opened(OpenAI())
 
 
 def azure() -> Any:
     from openai import AzureOpenAI
 
-    return AzureOpenAI(api_version="2025-01-01")
+    return opened(AzureOpenAI(api_version="2025-01-01"))
 
 
 def anthropic() -> Any:
     from anthropic import Anthropic
 
-    return Anthropic()
+    return opened(Anthropic())
 
 
 def google() -> Any:
     from google.genai import Client
 
-    return Client()
+    return opened(Client())
 
 
 def streamed_response() -> str:
