@@ -75,6 +75,14 @@ def test_one_line_a_block_and_pieces_with_a_new_line_differ_in_the_same_way() ->
 ASKED = "  [User]: Hi\n  [Assistant]: So\n  [User]: Yes\n"
 
 
+def test_a_question_that_is_new_is_a_difference_whatever_it_says() -> None:
+    old, new = "user:\n  Hi\n", "user:\n  Ho\nquestion:\n  Ho\n"
+    (found,) = group_changes([(change("a", old, new), old, new)], [])
+    assert [line for line in found.lines if line[0] in "+-"] == [
+        *("-  Hi", "+  Ho", "+question:", "+  Ho"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("question", "lines"),
     [

@@ -168,7 +168,7 @@ def _question_apart(lines: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]
     start = lines.index(_QUESTION)
     below = (at for at in range(start + 1, len(lines)) if lines[at][:1].isalpha())
     end = next(below, len(lines))
-    return [*lines[:start], *lines[end:]], lines[start + 1 : end]
+    return [*lines[:start], *lines[end:]], lines[start:end]
 
 
 def _others(sign: str, question: Iterable[str], changed: Container[str]) -> list[str]:
@@ -183,5 +183,5 @@ def _without_marker(line: str) -> str:
 def without_repeated_question(lines: Sequence[str]) -> Sequence[str]:
     """Return the lines of a new text, without the question if all its lines are in messages."""
     rest, question = _question_apart(lines)
-    known = (_without_marker(f"+{line}")[1:] for line in question)
+    known = (_without_marker(f"+{line}")[1:] for line in question[1:])
     return rest if set(rest).issuperset(known) else lines
