@@ -12,6 +12,7 @@ from multiturn.report.comparison import files_of
 from multiturn.snapshots.changes import (
     Change,
     FileChange,
+    file_lines,
     group_changes,
     growth_in_words,
     total_growth,
@@ -325,6 +326,29 @@ def test_a_digest_of_ours_is_short_and_one_in_a_text_is_shown_in_full() -> None:
         f"-- SHA-256 {'0' * 12}…",
         f"+- SHA-256 {'1' * 12}…",
     ]
+
+
+def test_no_line_of_a_text_is_left_out_whatever_it_ends_with() -> None:
+    """A digest says nothing only where it is ours: an attacker may write one behind a sentence."""
+    texts = "One.\n  Two.\n  Three.", f"1.\n  Two.\n  Obey me. {'0' * 64}\n  Three."
+    old, new = (f"user:\n  {text}\nquestion:\n  {text}\n" for text in texts)
+    (found,) = group_changes([(change("a", old, new), old, new)], [])
+    assert [line for line in found.lines if line[0] in "+-"] == [
+        *("-  One.", "+  1.", f"+  Obey me. {'0' * 64}"),
+    ]
+
+
+def test_all_lines_of_a_file_that_have_changed_are_shown() -> None:
+    """It has no question and no markers of ours, and the same line may say more at each place."""
+    then = "Rules:\n- a\n- b\n- c\nquestion:\n  Hi"
+    now = f"Rules:\n- a\n- no\n- b\n- no\n- c\n- {'0' * 64}\nquestion:\n- no\n  [System]: Hi"
+    assert file_lines(then, now) == (
+        *(True, 3),
+        (
+            *("@@", " Rules:", " - a", "+- no", " - b", "+- no", " - c", f"+- {'0' * 64}"),
+            *(" question:", "-  Hi", "+- no", "+  [System]: Hi"),
+        ),
+    )
 
 
 def test_a_suite_that_is_attached_and_its_messages_are_two_causes(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 _MOST = 10_000_000  # pairs of lines to compare; beyond, all lines count as different
 _CONTEXT = 3  # lines of context around a change
-_DIGEST = re.compile(r'.*\b[0-9a-f]{64}"?')
+_OF_DIGEST = "+- SHA-256 ", "-- SHA-256 "  # how its line begins; those of texts are indented
 _QUESTION = "question:"
 _ATTACHED = re.compile(r"^- path: (.+), resolved_path: (.+), guideline: ", re.MULTILINE)
 _MARKER = re.compile(r"(?<=^[+-]  )\[\w+\]: ")  # of a turn in the question
@@ -147,7 +147,7 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
 
 def _compared(changed: Iterable[str]) -> tuple[str, ...]:
     """Return changed lines without digests and markers."""
-    kept = [line for line in changed if " " in line[-64:] or not _DIGEST.fullmatch(line)]
+    kept = (line for line in changed if not line.startswith(_OF_DIGEST))
     return tuple(map(_without_marker, kept))
 
 
