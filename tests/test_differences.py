@@ -338,6 +338,19 @@ def test_no_line_of_a_text_is_left_out_whatever_it_ends_with() -> None:
     ]
 
 
+def test_a_line_that_is_new_at_two_places_is_shown_at_both() -> None:
+    """What is forbidden may be allowed below; and no case that has it once is like that one."""
+    old, once, twice = (
+        f"user:\n  Allowed:\n  - a{first}\n  - b\n  Forbidden:\n  - c{second}\n"
+        for first, second in (("", ""), ("", "\n  - no"), ("\n  - no", "\n  - no"))
+    )
+    found = group_changes(
+        [(change("a", old, twice), old, twice), (change("b", old, once), old, once)], []
+    )
+    shown = [[line for line in each.lines if line[0] in "+-"] for each in found]
+    assert sorted(shown) == [["+  - no"], ["+  - no", "+  - no"]]
+
+
 def test_all_lines_of_a_file_that_have_changed_are_shown() -> None:
     """It has no question and no markers of ours, and the same line may say more at each place."""
     then = "Rules:\n- a\n- b\n- c\nquestion:\n  Hi"

@@ -109,10 +109,10 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
     r"""Return what identifies a difference, and the lines of a diff that show it.
 
     Texts that differ in the same way have the same identity: the same lines changed below the same
-    headings (lines that begin with a letter), whatever the context. A change that is made several
-    times counts once, and digests, which follow from a text, do not count beside others. Nor does
-    the question where all its changed lines are changed in a message, too. With ``but_for_paths``,
-    texts may name other attached files.
+    headings (lines that begin with a letter), whatever the context. Digests, which follow from a
+    text, do not count beside others. Nor does the question where all its changed lines are changed
+    in a message, too. With ``but_for_paths``, texts may name other attached files, and more or
+    fewer of them.
 
     >>> is_brief = compare_texts("user:\n  a\n  Be brief.\n", "user:\n  a\n  Be quick.\n")
     >>> is_brief[1]
@@ -133,16 +133,18 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
         names = re.compile(rf"(?<![\w/.-])(?:{longest})(?!\w)")
         keys = [(heading, _without_names(lines, names)) for heading, lines in keys]
     in_messages = {line for heading, lines in keys if heading != _QUESTION for line in lines}
-    found: dict[Hashable, None] = {}
+    found: dict[Hashable, int] = {}  # and how many times; once where files are named
     shown: list[str] = []
     last = -1
     for at, ((heading, lines), stretch) in enumerate(zip(keys, stretches, strict=True)):
         is_repeated = not lines or (heading == _QUESTION and in_messages.issuperset(lines))
-        if keys[at] not in found and not (is_repeated and in_messages):
-            found[keys[at]] = None
-            shown += ["@@"] * (stretch.is_first or last != at - 1) + stretch.lines
-            last = at
-    return tuple(found), shown
+        if is_repeated and in_messages:
+            continue
+        times = 0 if any("\0" in line for line in lines) else found.get(keys[at], 0)
+        found[keys[at]] = times + 1
+        shown += ["@@"] * (stretch.is_first or last != at - 1) + stretch.lines
+        last = at
+    return tuple(found.items()), shown
 
 
 def _compared(changed: Iterable[str]) -> tuple[str, ...]:
