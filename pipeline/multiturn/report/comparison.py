@@ -1,7 +1,7 @@
 """What is different between two sides: case by case with the causes, and each change once."""
 
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Literal, get_args
 
 from msgspec import Struct
@@ -88,11 +88,6 @@ class Report(Struct):
         old = self.then.read(comparison.then) if self.then else None
         return old, self.now.read(comparison.now)
 
-    def image(self, digest: str) -> bytes | None:
-        """Return the bytes of an image of either side; None if they are not known."""
-        found = (side.image(digest) for side in (self.now, self.then) if side is not None)
-        return next(filter(None, found), None)
-
     def privileges(self) -> dict[str, set[int]]:
         """Return each change of privilege once, in words, with the places of the comparisons."""
         changes: dict[object, tuple[list[PrivilegeChange], set[int]]] = {}
@@ -112,12 +107,17 @@ class Report(Struct):
         return found
 
 
+# Takes the texts of a case, as it was and as it is.
+TakeTexts = Callable[[Comparison, ReviewedCase | None, ReviewedCase | None], None]
+
+
 def compare(
     now: ReportSide,
     then: ReportSide | None = None,
     against: str = "",
     pipeline: Pipeline | None = None,
     provider: TargetProvider | None = None,
+    take_texts: TakeTexts | None = None,
 ) -> Report:
     """Compare the cases as they are with those of a revision, or take them as they are.
 
@@ -127,12 +127,13 @@ def compare(
         against: the revision, as it is shown.
         pipeline: which has converted the cases of ``now``; it finds the causes of changes.
         provider: of the target whose prompts are compared; None for those of the pipeline.
+        take_texts: called for each case that has changed, while its texts are in memory.
     """
     if then is None or pipeline is None:
         cases = [Comparison("failed" if c.error else "same", c) for c in now.cases.values()]
         return Report(now, then, against, (), _in_order(cases), list(now.errors))
     undoing = Undoing(pipeline, pipeline_changes(then.pipeline, now.pipeline), provider)
-    sides = _Sides(now, then, undoing, provider)
+    sides = _Sides(now, then, undoing, provider, take_texts)
     comparisons = _in_order([*sides.comparisons()])
     others = [f"at {against}: {each}" for each in then.errors if each not in now.errors]
     words = [change.words for change in undoing.changes]
@@ -165,9 +166,14 @@ class _Sides:
     """What is different between two sides, case by case."""
 
     def __init__(
-        self, now: ReportSide, then: ReportSide, undoing: Undoing, provider: TargetProvider | None
+        self,
+        now: ReportSide,
+        then: ReportSide,
+        undoing: Undoing,
+        provider: TargetProvider | None,
+        take_texts: TakeTexts | None,
     ) -> None:
-        self.now, self.then, self.undoing = now, then, undoing
+        self.now, self.then, self.undoing, self.take_texts = now, then, undoing, take_texts
         self.files = files_of(then, now)
         self.promoted = self.files.privileges_of_cases()
         locks = (snapshot_file.read_snapshot(side.pipeline.lock) for side in (then, now))
@@ -222,18 +228,20 @@ class _Sides:
             self.kept.add(new.suite, before, after)
         why = tuple(each.words for each in found)
         comparison = Comparison(status, now, then, why, tuple(privileges))
-        if (change := self._snapshot_change(comparison, old, new)) is None:
-            return comparison
-        # A file that changed has a change of its own, with its cause and its privilege.
-        changed = [p for p in files if was.get(p) != files[p] or p in paths]
-        others = tuple(each.words for each in found if each.file not in changed)
-        change = replace(
-            change,
-            privileges=tuple(str(e) for e in privileges if e.is_new or e not in promoted),
-            causes=others or why,
-            growth=changes.prompt_growth(before, after, was, {**was, **files}),
-        )
-        return replace(comparison, change=change)
+        if (change := self._snapshot_change(comparison, old, new)) is not None:
+            # A file that changed has a change of its own, with its cause and its privilege.
+            changed = [p for p in files if was.get(p) != files[p] or p in paths]
+            others = tuple(each.words for each in found if each.file not in changed)
+            change = replace(
+                change,
+                privileges=tuple(str(e) for e in privileges if e.is_new or e not in promoted),
+                causes=others or why,
+                growth=changes.prompt_growth(before, after, was, {**was, **files}),
+            )
+            comparison = replace(comparison, change=change)
+        if self.take_texts:
+            self.take_texts(comparison, old, new)
+        return comparison
 
     def _snapshot_change(
         self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
