@@ -59,7 +59,7 @@ def answers_to_html(report: AnswerReport) -> bytes:
             {
                 name: {
                     "roles": [title for title, _ in texts],
-                    "texts": [[], *([lines.number(t), 0, 0] for _, t in texts)],
+                    "texts": [[], *([lines[t], 0, 0] for _, t in texts)],
                     "facts": {t: report.facts(a, texts[: -len(said)]) for t, a in said.items()},
                 }
                 for name, texts, said in sides
@@ -73,37 +73,34 @@ def answers_to_html(report: AnswerReport) -> bytes:
     return _page(lines.ended({"summary": report.summary, "totals": [*report.totals()], **head}))
 
 
-class _Lines:
+class _Lines(dict[str, int]):
     """What the script of a page reads: lines of JSON, compressed.
 
     The last line has the names of the cases and the differences. The others are strings, each of
     them once, and the texts of cases. They have numbers in their order; 0 is the empty string.
+    The number of a string is its value here; it is written when it is first asked for.
     """
 
     def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}  # of strings
-        self.escaped: list[str] = []  # those that have what nobody sees
+        self.escaped: list[str] = []  # strings that have what nobody sees
         self.lines: list[bytes] = []
-        self.number("")
+        self[""] = self.write("")
 
     def write(self, value: Any) -> int:
         """Add a line, and return its number."""
         self.lines.append(to_json(value))
         return len(self.lines) - 1
 
-    def number(self, text: str) -> int:
-        """Return the number of a string, which is written when it is first asked for."""
-        number = self.numbers.get(text)
-        if number is None:
-            number = self.numbers[text] = self.write(text)
-            if b"\\u" in self.lines[-1]:
-                self.escaped.append(text)
+    def __missing__(self, text: str) -> int:
+        number = self[text] = self.write(text)
+        if b"\\u" in self.lines[-1]:
+            self.escaped.append(text)
         return number
 
     def ended(self, head: dict[str, Any]) -> str:
         """Add the last line, and return all lines in base 64."""
         # As a string: with signs that are escaped, the whole line would be searched for others.
-        self.write({"unseen": self.number(unseen(*self.escaped).pattern), **head})
+        self.write({"unseen": self[unseen(*self.escaped).pattern], **head})
         return base64.b64encode(zlib.compress(b"".join(self.lines), _LEVEL)).decode()
 
 
@@ -131,7 +128,7 @@ class Page(_Lines):
             if comparison.case.key not in self.texts and self.is_shown(comparison):
                 self.add(comparison, *report.texts(comparison))
         head = self.head(report)
-        if records := self.images.records(report.media, self.number):
+        if records := self.images.records(report.media, self.__getitem__):
             head["media"] = records
         return self.ended(head)
 
@@ -195,7 +192,7 @@ class Page(_Lines):
             "roles": [message.title for message in (*case.prompt, *case.tools)],
             "lacksChat": case.sent is None and case.chat is None,
             "texts": [
-                [self.number(text) for s in spans for text in (s.text, s.origin, s.path)]
+                [self[text] for s in spans for text in (s.text, s.origin, s.path)]
                 for spans in texts
             ],
             **({"media": media} if media else {}),
