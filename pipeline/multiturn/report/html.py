@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -99,8 +100,8 @@ class _Lines(dict[str, int]):
 
     def ended(self, head: dict[str, Any]) -> str:
         """Add the last line, and return all lines in base 64."""
-        # As a string: with signs that are escaped, the whole line would be searched for others.
-        self.write({"unseen": self[unseen(*self.escaped).pattern], **head})
+        # In ASCII, so that nobody looks for hidden signs in a pattern of them.
+        self.write({"unseen": json.dumps(unseen(*self.escaped).pattern), **head})
         return base64.b64encode(zlib.compress(b"".join(self.lines), _LEVEL)).decode()
 
 

@@ -15,7 +15,7 @@ async function load() {
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
   for (let at = 0, end; (end = bytes.indexOf(10, at)) >= 0; at = end + 1) lines.push(bytes.subarray(at, end));
   data = parse(lines.pop());
-  unseen = new RegExp(`(${string(data.unseen)})`, "u");
+  unseen = new RegExp(`(${JSON.parse(data.unseen)})`, "u");
   completeAnswers();
 }
 
