@@ -105,7 +105,8 @@ def report(
             for error in selection.missing.values():
                 raise error
         page = Page(now, then, all_texts=all_texts or then is None)
-        compared = compare(now, then, name, chosen, provider, page.add if is_page else None)
+        take_texts = [page.add] if is_page else []
+        compared = compare(now, then, name, chosen, provider, *take_texts)
         _write(compared, options.format_, output, page)
 
 

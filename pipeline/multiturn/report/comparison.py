@@ -24,6 +24,7 @@ from multiturn.snapshots.snapshot_file import snapshot_record, snapshot_text
 from multiturn.snapshots.text_diff import compare_texts
 from multiturn.text import number_of
 
+CaseTexts = tuple[ReviewedCase | None, ReviewedCase | None]  # of a case, as it was and as it is
 Status = Literal["failed", "changed", "renamed", "added", "removed", "same"]
 # Shown at once: a browser would need longer to lay out thousands of them than the rest of the page.
 MOST_PRIVILEGES = 20
@@ -83,10 +84,10 @@ class Report(Struct):
         pipeline = self.now.pipeline
         return f"{pipeline.name} for {pipeline.target}" if pipeline.target else pipeline.name
 
-    def texts(self, comparison: Comparison) -> tuple[ReviewedCase | None, ReviewedCase | None]:
-        """Return a case as it was and as it is; None where there is nothing to show of it."""
-        old = self.then.read(comparison.then) if self.then else None
-        return old, self.now.read(comparison.now)
+    def texts(self, comparison: Comparison) -> CaseTexts:
+        """Return a case as it was, if it is another one now, and as it is; None for nothing."""
+        then = comparison.then if comparison.status != "same" else None
+        return self.then.read(then) if self.then else None, self.now.read(comparison.now)
 
     def privileges(self) -> dict[str, set[int]]:
         """Return each change of privilege once, in words, with the places of the comparisons."""
@@ -107,17 +108,13 @@ class Report(Struct):
         return found
 
 
-# Takes the texts of a case, as it was and as it is.
-TakeTexts = Callable[[Comparison, ReviewedCase | None, ReviewedCase | None], None]
-
-
 def compare(
     now: ReportSide,
     then: ReportSide | None = None,
     against: str = "",
     pipeline: Pipeline | None = None,
     provider: TargetProvider | None = None,
-    take_texts: TakeTexts | None = None,
+    take_texts: Callable[[Comparison, CaseTexts], None] = lambda *_: None,
 ) -> Report:
     """Compare the cases as they are with those of a revision, or take them as they are.
 
@@ -133,8 +130,8 @@ def compare(
         cases = [Comparison("failed" if c.error else "same", c) for c in now.cases.values()]
         return Report(now, then, against, (), _in_order(cases), list(now.errors))
     undoing = Undoing(pipeline, pipeline_changes(then.pipeline, now.pipeline), provider)
-    sides = _Sides(now, then, undoing, provider, take_texts)
-    comparisons = _in_order([*sides.comparisons()])
+    sides = _Sides(now, then, undoing, provider)
+    comparisons = _in_order([sides.completed(each, take_texts) for each in sides.comparisons()])
     others = [f"at {against}: {each}" for each in then.errors if each not in now.errors]
     words = [change.words for change in undoing.changes]
     if now.pipeline.name != then.pipeline.name:
@@ -166,14 +163,9 @@ class _Sides:
     """What is different between two sides, case by case."""
 
     def __init__(
-        self,
-        now: ReportSide,
-        then: ReportSide,
-        undoing: Undoing,
-        provider: TargetProvider | None,
-        take_texts: TakeTexts | None,
+        self, now: ReportSide, then: ReportSide, undoing: Undoing, provider: TargetProvider | None
     ) -> None:
-        self.now, self.then, self.undoing, self.take_texts = now, then, undoing, take_texts
+        self.now, self.then, self.undoing = now, then, undoing
         self.files = files_of(then, now)
         self.promoted = self.files.privileges_of_cases()
         locks = (snapshot_file.read_snapshot(side.pipeline.lock) for side in (then, now))
@@ -191,9 +183,9 @@ class _Sides:
             if case.error:
                 yield Comparison("failed", case, was)
             elif key in names:
-                yield self._changed("renamed", case, was)
+                yield Comparison("renamed", case, was)
             elif was is None or case.digest != was.digest:
-                yield self._changed("changed" if was else "added", case, was)
+                yield Comparison("changed" if was else "added", case, was)
             else:
                 yield Comparison("same", case, was)
         renamed = set(names.values())
@@ -202,11 +194,13 @@ class _Sides:
                 if case.suite in now.broken:
                     yield Comparison("failed", replace(case, error=_UNKNOWN), case)
                 else:
-                    yield self._changed("removed", None, case)
+                    yield Comparison("removed", None, case)
 
-    def _changed(
-        self, status: Status, now: CaseSummary | None, then: CaseSummary | None
-    ) -> Comparison:
+    def completed(self, comparison: Comparison, take_texts: Callable[..., None]) -> Comparison:
+        """Return a comparison with what is different in the case, and why; its texts are taken."""
+        now, then = comparison.now, comparison.then
+        if comparison.status in ("failed", "same"):
+            return comparison
         new, old = self.now.read(now), self.then.read(then)
         promoted = self.promoted.get(now.key, []) if now else []
         paths = {each.path for each in promoted}
@@ -227,7 +221,7 @@ class _Sides:
         if old and new and self.kept:
             self.kept.add(new.suite, before, after)
         why = tuple(each.words for each in found)
-        comparison = Comparison(status, now, then, why, tuple(privileges))
+        comparison = replace(comparison, causes=why, privileges=tuple(privileges))
         if (change := self._snapshot_change(comparison, old, new)) is not None:
             # A file that changed has a change of its own, with its cause and its privilege.
             changed = [p for p in files if was.get(p) != files[p] or p in paths]
@@ -239,8 +233,7 @@ class _Sides:
                 growth=changes.prompt_growth(before, after, was, {**was, **files}),
             )
             comparison = replace(comparison, change=change)
-        if self.take_texts:
-            self.take_texts(comparison, old, new)
+        take_texts(comparison, (old, new))
         return comparison
 
     def _snapshot_change(

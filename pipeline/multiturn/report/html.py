@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,9 @@ from msgspec.structs import replace
 from multiturn.explaining.record import to_json
 from multiturn.explaining.spans import Spans, has_media
 from multiturn.report.answers import AnswerReport
-from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, titled
+from multiturn.report.comparison import MOST_PRIVILEGES, CaseTexts, Comparison, Report, titled
 from multiturn.report.images import Images
 from multiturn.report.sides import ReportSide, spans_shown
-from multiturn.snapshots.changes import Change
-from multiturn.snapshots.locations import Key
 from multiturn.snapshots.reviewed_case import ReviewedCase, SentPrompt
 from multiturn.text import unseen
 
@@ -69,23 +66,27 @@ def answers_to_html(report: AnswerReport) -> bytes:
         )
         shown = {name: getattr(case, name) for name in ("suite", "id", "status", "scores")}
         cases.append({"texts": number, **shown})
-    known = hashlib.blake2b(b"".join(lines.lines), digest_size=16).hexdigest()
-    head = {"comparison": f"multiturn {known}", "against": report.before or "", "cases": cases}
+    known = _digest(b"".join(lines.lines))
+    head = {"comparison": known, "against": report.before or "", "cases": cases}
     return _page(lines.ended({"summary": report.summary, "totals": [*report.totals()], **head}))
+
+
+def _digest(compared: bytes) -> str:
+    """Return what tells a comparison from others: a digest of all that is compared."""
+    return f"multiturn {hashlib.blake2b(compared, digest_size=16).hexdigest()}"
 
 
 class _Lines(dict[str, int]):
     """What the script of a page reads: lines of JSON, compressed.
 
-    The last line has the names of the cases and the differences. The others are strings, each of
-    them once, and the texts of cases. They have numbers in their order; 0 is the empty string.
-    The number of a string is its value here; it is written when it is first asked for.
+    The last line has the names of the cases and the differences. The others are the texts of cases,
+    by the numbers of strings, and these, each written when its number is first asked for.
     """
 
     def __init__(self) -> None:
         self.escaped: list[str] = []  # strings that have what nobody sees
         self.lines: list[bytes] = []
-        self[""] = self.write("")
+        self[""] = self.write("")  # no case has the number 0, which is none to the script
 
     def write(self, value: Any) -> int:
         """Add a line, and return its number."""
@@ -111,31 +112,32 @@ class Page(_Lines):
     def __init__(self, *sides: ReportSide | None, all_texts: bool) -> None:
         super().__init__()
         self.all_texts = all_texts
-        self.texts: dict[Key, int] = {}  # the numbers of the lines of cases
+        self.texts: dict[tuple[str, str], int] = {}  # the number of the line of each case
         self.images = Images(*(side.image for side in sides if side is not None))
 
-    def add(
-        self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
-    ) -> None:
-        """Add the texts of a case, as it was and as it is, if the page shows them."""
+    def add(self, comparison: Comparison, texts: CaseTexts) -> None:
+        """Add the texts of a case, if the page shows them."""
         if self.is_shown(comparison):
-            texts = {"then": None if comparison.status == "same" else old, "now": new}
-            sides = {name: self.side(side) for name, side in texts.items() if side}
-            self.texts[comparison.case.key] = self.write(sides)
+            sides = zip(("then", "now"), texts, strict=True)
+            number = self.write({name: self.side(side) for name, side in sides if side})
+            self.texts[comparison.case.key] = number
 
     def packed(self, report: Report) -> str:
         """Return the lines in base 64, with the texts that are not added yet."""
         for comparison in report.comparisons:
             if comparison.case.key not in self.texts and self.is_shown(comparison):
-                self.add(comparison, *report.texts(comparison))
-        head = self.head(report)
-        if records := self.images.records(report.media, self.__getitem__):
-            head["media"] = records
-        return self.ended(head)
+                self.add(comparison, report.texts(comparison))
+        media = self.images.records(report.media, self.__getitem__)
+        return self.ended({**self.head(report), "media": media})
 
     def head(self, report: Report) -> dict[str, Any]:
         """Return what the page knows without the texts."""
         at = {each.case.key: at for at, each in enumerate(report.comparisons)}
+        known = [
+            (c.status, *c.case.key, *(e and (e.digest, e.error) for e in (c.then, c.now)))
+            for c in report.comparisons
+        ]
+        compared = repr((report.shown, report.against, report.pipeline, known)).encode()
         return {
             "pipeline": report.shown,
             "against": report.against,
@@ -147,8 +149,22 @@ class Page(_Lines):
                 for privilege, places in report.privileges().items()
             ],
             "most": MOST_PRIVILEGES,
-            "comparison": _comparison(report),
-            "differences": [_difference(*each, at) for each in titled(report.changes)],
+            "comparison": _digest(compared),
+            "differences": [
+                {
+                    "key": change.key,
+                    "kind": change.kind,
+                    "title": title,
+                    "share": share,
+                    "words": change.words if change.is_compared else "",
+                    "path": change.path,
+                    "cases": [at[case] for case in change.cases],  # the first one is shown
+                    "causes": change.causes,
+                    "privileges": change.privileges,
+                    "growth": change.growth_in_words,
+                }
+                for change, title, share in titled(report.changes)
+            ],
             "growth": report.growth,
             "target": report.now.pipeline.target,
             "cases": list(map(self.case, report.comparisons)),
@@ -199,32 +215,6 @@ class Page(_Lines):
             **({"media": media} if media else {}),
             **({"sent": sent} if sent else {}),
         }
-
-
-def _comparison(report: Report) -> str:
-    """Return what tells this comparison from others: a digest of all that is compared."""
-    known = [
-        (c.status, *c.case.key, *(e and (e.digest, e.error) for e in (c.then, c.now)))
-        for c in report.comparisons
-    ]
-    said = repr((report.shown, report.against, report.pipeline, known)).encode()
-    return f"multiturn {hashlib.blake2b(said, digest_size=16).hexdigest()}"
-
-
-def _difference(change: Change, title: str, share: str, at: Mapping[Key, int]) -> dict[str, Any]:
-    """Return what the page says of a change; it shows the texts of the first case."""
-    return {
-        "key": change.key,
-        "kind": change.kind,
-        "title": title,
-        "share": share,
-        "words": change.words if change.is_compared else "",
-        "path": change.path,
-        "cases": [at[case] for case in change.cases],
-        "causes": change.causes,
-        "privileges": change.privileges,
-        "growth": change.growth_in_words,
-    }
 
 
 def _body(sent: SentPrompt, texts: list[Spans]) -> dict[str, Any]:
