@@ -15,6 +15,7 @@ from multiturn.text import number_of
 
 if TYPE_CHECKING:
     from multiturn.report.comparison import Report
+    from multiturn.report.html import Page
 
 
 @shared.suite_command()
@@ -68,6 +69,7 @@ def report(
     from multiturn.engine.converting import convert_cases
     from multiturn.engine.revision import commit_of, reading_at
     from multiturn.report.comparison import compare
+    from multiturn.report.html import Page
     from multiturn.report.sides import ReportSide, side_items, side_items_at, target_then
 
     is_page = options.format_ == "html"
@@ -102,11 +104,13 @@ def report(
         if then is not None and not now.cases and not then.cases:
             for error in selection.missing.values():
                 raise error
-        compared = compare(now, then, name, chosen, provider)
-        _write(compared, options.format_, output, all_texts=all_texts)
+        page = Page(now, then, all_texts=all_texts or then is None)
+        take_texts = [page.add] if is_page else []
+        compared = compare(now, then, name, chosen, provider, *take_texts)
+        _write(compared, options.format_, output, page)
 
 
-def _write(compared: "Report", format_: str, output: str | None, *, all_texts: bool) -> None:
+def _write(compared: "Report", format_: str, output: str | None, page: "Page") -> None:
     """Write a report, and say how large it is unless it is printed."""
     from multiturn.cli.lines import report_lines
     from multiturn.explaining.record import to_json
@@ -114,7 +118,7 @@ def _write(compared: "Report", format_: str, output: str | None, *, all_texts: b
     from multiturn.report.markdown import to_markdown
 
     if format_ == "html":
-        text = to_html(compared, all_texts=all_texts)
+        text = to_html(compared, page)
     elif format_ == "markdown":
         text = to_markdown(compared)
     else:

@@ -1,7 +1,7 @@
 """What is different between two sides: case by case with the causes, and each change once."""
 
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Literal, get_args
 
 from msgspec import Struct
@@ -24,6 +24,7 @@ from multiturn.snapshots.snapshot_file import snapshot_record, snapshot_text
 from multiturn.snapshots.text_diff import compare_texts
 from multiturn.text import number_of
 
+CaseTexts = tuple[ReviewedCase | None, ReviewedCase | None]  # of a case, as it was and as it is
 Status = Literal["failed", "changed", "renamed", "added", "removed", "same"]
 # Shown at once: a browser would need longer to lay out thousands of them than the rest of the page.
 MOST_PRIVILEGES = 20
@@ -83,15 +84,10 @@ class Report(Struct):
         pipeline = self.now.pipeline
         return f"{pipeline.name} for {pipeline.target}" if pipeline.target else pipeline.name
 
-    def texts(self, comparison: Comparison) -> tuple[ReviewedCase | None, ReviewedCase | None]:
-        """Return a case as it was and as it is; None where there is nothing to show of it."""
-        old = self.then.read(comparison.then) if self.then else None
-        return old, self.now.read(comparison.now)
-
-    def image(self, digest: str) -> bytes | None:
-        """Return the bytes of an image of either side; None if they are not known."""
-        found = (side.image(digest) for side in (self.now, self.then) if side is not None)
-        return next(filter(None, found), None)
+    def texts(self, comparison: Comparison) -> CaseTexts:
+        """Return a case as it was, if it is another one now, and as it is; None for nothing."""
+        then = comparison.then if comparison.status != "same" else None
+        return self.then.read(then) if self.then else None, self.now.read(comparison.now)
 
     def privileges(self) -> dict[str, set[int]]:
         """Return each change of privilege once, in words, with the places of the comparisons."""
@@ -118,6 +114,7 @@ def compare(
     against: str = "",
     pipeline: Pipeline | None = None,
     provider: TargetProvider | None = None,
+    take_texts: Callable[[Comparison, CaseTexts], None] = lambda *_: None,
 ) -> Report:
     """Compare the cases as they are with those of a revision, or take them as they are.
 
@@ -127,13 +124,14 @@ def compare(
         against: the revision, as it is shown.
         pipeline: which has converted the cases of ``now``; it finds the causes of changes.
         provider: of the target whose prompts are compared; None for those of the pipeline.
+        take_texts: called for each case that has changed, while its texts are in memory.
     """
     if then is None or pipeline is None:
         cases = [Comparison("failed" if c.error else "same", c) for c in now.cases.values()]
         return Report(now, then, against, (), _in_order(cases), list(now.errors))
     undoing = Undoing(pipeline, pipeline_changes(then.pipeline, now.pipeline), provider)
     sides = _Sides(now, then, undoing, provider)
-    comparisons = _in_order([*sides.comparisons()])
+    comparisons = _in_order([sides.completed(each, take_texts) for each in sides.comparisons()])
     others = [f"at {against}: {each}" for each in then.errors if each not in now.errors]
     words = [change.words for change in undoing.changes]
     if now.pipeline.name != then.pipeline.name:
@@ -185,9 +183,9 @@ class _Sides:
             if case.error:
                 yield Comparison("failed", case, was)
             elif key in names:
-                yield self._changed("renamed", case, was)
+                yield Comparison("renamed", case, was)
             elif was is None or case.digest != was.digest:
-                yield self._changed("changed" if was else "added", case, was)
+                yield Comparison("changed" if was else "added", case, was)
             else:
                 yield Comparison("same", case, was)
         renamed = set(names.values())
@@ -196,11 +194,13 @@ class _Sides:
                 if case.suite in now.broken:
                     yield Comparison("failed", replace(case, error=_UNKNOWN), case)
                 else:
-                    yield self._changed("removed", None, case)
+                    yield Comparison("removed", None, case)
 
-    def _changed(
-        self, status: Status, now: CaseSummary | None, then: CaseSummary | None
-    ) -> Comparison:
+    def completed(self, comparison: Comparison, take_texts: Callable[..., None]) -> Comparison:
+        """Return a comparison with what is different in the case, and why; its texts are taken."""
+        now, then = comparison.now, comparison.then
+        if comparison.status in ("failed", "same"):
+            return comparison
         new, old = self.now.read(now), self.then.read(then)
         promoted = self.promoted.get(now.key, []) if now else []
         paths = {each.path for each in promoted}
@@ -221,19 +221,20 @@ class _Sides:
         if old and new and self.kept:
             self.kept.add(new.suite, before, after)
         why = tuple(each.words for each in found)
-        comparison = Comparison(status, now, then, why, tuple(privileges))
-        if (change := self._snapshot_change(comparison, old, new)) is None:
-            return comparison
-        # A file that changed has a change of its own, with its cause and its privilege.
-        changed = [p for p in files if was.get(p) != files[p] or p in paths]
-        others = tuple(each.words for each in found if each.file not in changed)
-        change = replace(
-            change,
-            privileges=tuple(str(e) for e in privileges if e.is_new or e not in promoted),
-            causes=others or why,
-            growth=changes.prompt_growth(before, after, was, {**was, **files}),
-        )
-        return replace(comparison, change=change)
+        comparison = replace(comparison, causes=why, privileges=tuple(privileges))
+        if (change := self._snapshot_change(comparison, old, new)) is not None:
+            # A file that changed has a change of its own, with its cause and its privilege.
+            changed = [p for p in files if was.get(p) != files[p] or p in paths]
+            others = tuple(each.words for each in found if each.file not in changed)
+            change = replace(
+                change,
+                privileges=tuple(str(e) for e in privileges if e.is_new or e not in promoted),
+                causes=others or why,
+                growth=changes.prompt_growth(before, after, was, {**was, **files}),
+            )
+            comparison = replace(comparison, change=change)
+        take_texts(comparison, (old, new))
+        return comparison
 
     def _snapshot_change(
         self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None

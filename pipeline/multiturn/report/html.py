@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import zlib
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,9 @@ from msgspec.structs import replace
 from multiturn.explaining.record import to_json
 from multiturn.explaining.spans import Spans, has_media
 from multiturn.report.answers import AnswerReport
-from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, titled
+from multiturn.report.comparison import MOST_PRIVILEGES, CaseTexts, Comparison, Report, titled
 from multiturn.report.images import Images
-from multiturn.report.sides import spans_shown
-from multiturn.snapshots.changes import Change
+from multiturn.report.sides import ReportSide, spans_shown
 from multiturn.snapshots.reviewed_case import ReviewedCase, SentPrompt
 from multiturn.text import unseen
 
@@ -26,9 +26,10 @@ _SCRIPTS = (
 )
 
 
-def to_html(report: Report, *, all_texts: bool = False) -> bytes:
-    """Render a report, with ``all_texts`` also those of cases that are the same."""
-    return _page(_Data(report, all_texts=all_texts or not report.against).packed())
+def to_html(report: Report, page: "Page | None" = None) -> bytes:
+    """Render a report; the page may have the texts of some of its cases already."""
+    page = page or Page(report.now, report.then, all_texts=not report.against)
+    return _page(page.packed(report))
 
 
 def _page(data: str) -> bytes:
@@ -52,11 +53,11 @@ def answers_to_html(report: AnswerReport) -> bytes:
     lines, cases = _Lines(), []
     for case in report.cases:
         sides = ((name, case.texts(at), case.sides[at]) for at, name in enumerate(("then", "now")))
-        lines.write(
+        number = lines.write(
             {
                 name: {
                     "roles": [title for title, _ in texts],
-                    "texts": [[], *([lines.number(t), *[lines.number("")] * 2] for _, t in texts)],
+                    "texts": [[], *([lines[t], 0, 0] for _, t in texts)],
                     "facts": {t: report.facts(a, texts[: -len(said)]) for t, a in said.items()},
                 }
                 for name, texts, said in sides
@@ -64,70 +65,79 @@ def answers_to_html(report: AnswerReport) -> bytes:
             }
         )
         shown = {name: getattr(case, name) for name in ("suite", "id", "status", "scores")}
-        cases.append({"shown": True, **shown})
-    known = hashlib.blake2b(b"".join(lines.lines), digest_size=16).hexdigest()
-    head = {"comparison": f"multiturn {known}", "against": report.before or "", "cases": cases}
+        cases.append({"texts": number, **shown})
+    known = _digest(b"".join(lines.lines))
+    head = {"comparison": known, "against": report.before or "", "cases": cases}
     return _page(lines.ended({"summary": report.summary, "totals": [*report.totals()], **head}))
 
 
-class _Lines:
+def _digest(compared: bytes) -> str:
+    """Return what tells a comparison from others: a digest of all that is compared."""
+    return f"multiturn {hashlib.blake2b(compared, digest_size=16).hexdigest()}"
+
+
+class _Lines(dict[str, int]):
     """What the script of a page reads: lines of JSON, compressed.
 
-    The last line has the names of the cases and the differences. The others are strings, which
-    have numbers in their order and are there once, and the texts of cases, in the order of the
-    cases.
+    The last line has the names of the cases and the differences. The others are the texts of cases,
+    by the numbers of strings, and these, each written when its number is first asked for.
     """
 
     def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}  # of strings
-        self.escaped: list[str] = []  # those that have what nobody sees
+        self.escaped: list[str] = []  # strings that have what nobody sees
         self.lines: list[bytes] = []
+        self[""] = self.write("")  # no case has the number 0, which is none to the script
 
-    def write(self, value: Any) -> None:
-        """Add a line."""
+    def write(self, value: Any) -> int:
+        """Add a line, and return its number."""
         self.lines.append(to_json(value))
+        return len(self.lines) - 1
 
-    def number(self, text: str) -> int:
-        """Return the number of a string, which is written when it is first asked for."""
-        number = self.numbers.get(text)
-        if number is None:
-            number = self.numbers[text] = len(self.numbers)
-            self.write(text)
-            if b"\\u" in self.lines[-1]:
-                self.escaped.append(text)
+    def __missing__(self, text: str) -> int:
+        number = self[text] = self.write(text)
+        if b"\\u" in self.lines[-1]:
+            self.escaped.append(text)
         return number
 
     def ended(self, head: dict[str, Any]) -> str:
         """Add the last line, and return all lines in base 64."""
-        self.write({"unseen": unseen(*self.escaped).pattern, **head})
+        # In ASCII, so that nobody looks for hidden signs in a pattern of them.
+        self.write({"unseen": json.dumps(unseen(*self.escaped).pattern), **head})
         return base64.b64encode(zlib.compress(b"".join(self.lines), _LEVEL)).decode()
 
 
-class _Data(_Lines):
-    """The lines of a report of prompts."""
+class Page(_Lines):
+    """The lines of a report of prompts; with ``all_texts``, also of cases that are the same."""
 
-    def __init__(self, report: Report, *, all_texts: bool) -> None:
+    def __init__(self, *sides: ReportSide | None, all_texts: bool) -> None:
         super().__init__()
-        self.report = report
         self.all_texts = all_texts
-        self.places = {each.case.key: at for at, each in enumerate(report.comparisons)}
-        self.images = Images(report.image)
+        self.texts: dict[tuple[str, str], int] = {}  # the number of the line of each case
+        self.images = Images(*(side.image for side in sides if side is not None))
 
-    def packed(self) -> str:
-        """Return the lines in base 64."""
-        for comparison in self.report.comparisons:
-            if self.is_shown(comparison):
-                old, new = self.report.texts(comparison)
-                texts = {"then": None if comparison.status == "same" else old, "now": new}
-                self.write({name: self.side(side) for name, side in texts.items() if side})
-        head = self.head()
-        if records := self.images.records(self.report.media, self.number):
-            head["media"] = records
-        return self.ended(head)
+    def add(self, comparison: Comparison, texts: CaseTexts) -> None:
+        """Add the texts of a case, if the page shows them."""
+        if self.is_shown(comparison):
+            sides = zip(("then", "now"), texts, strict=True)
+            number = self.write({name: self.side(side) for name, side in sides if side})
+            self.texts[comparison.case.key] = number
 
-    def head(self) -> dict[str, Any]:
+    def packed(self, report: Report) -> str:
+        """Return the lines in base 64, with the texts that are not added yet."""
+        for comparison in report.comparisons:
+            if comparison.case.key not in self.texts and self.is_shown(comparison):
+                self.add(comparison, report.texts(comparison))
+        media = self.images.records(report.media, self.__getitem__)
+        return self.ended({**self.head(report), "media": media})
+
+    def head(self, report: Report) -> dict[str, Any]:
         """Return what the page knows without the texts."""
-        report, target = self.report, self.report.now.pipeline.target
+        at = {each.case.key: at for at, each in enumerate(report.comparisons)}
+        known = [
+            (c.status, *c.case.key, *(e and (e.digest, e.error) for e in (c.then, c.now)))
+            for c in report.comparisons
+        ]
+        compared = repr((report.shown, report.against, report.pipeline, known)).encode()
         return {
             "pipeline": report.shown,
             "against": report.against,
@@ -139,10 +149,24 @@ class _Data(_Lines):
                 for privilege, places in report.privileges().items()
             ],
             "most": MOST_PRIVILEGES,
-            "comparison": self.comparison(),
-            "differences": [self.difference(*each) for each in titled(report.changes)],
+            "comparison": _digest(compared),
+            "differences": [
+                {
+                    "key": change.key,
+                    "kind": change.kind,
+                    "title": title,
+                    "share": share,
+                    "words": change.words if change.is_compared else "",
+                    "path": change.path,
+                    "cases": [at[case] for case in change.cases],  # the first one is shown
+                    "causes": change.causes,
+                    "privileges": change.privileges,
+                    "growth": change.growth_in_words,
+                }
+                for change, title, share in titled(report.changes)
+            ],
             "growth": report.growth,
-            "target": target,
+            "target": report.now.pipeline.target,
             "cases": list(map(self.case, report.comparisons)),
         }
 
@@ -163,34 +187,9 @@ class _Data(_Lines):
             "privileges": list(map(str, comparison.privileges)),
             "error": case.error,
             "was": was.key if was else (),
-            "shown": self.is_shown(comparison),
+            "texts": self.texts.get(case.key),
         }
         return {key: value for key, value in entry.items() if value}
-
-    def comparison(self) -> str:
-        """Return what tells this comparison from others: a digest of all that is compared."""
-        report = self.report
-        known = [
-            (c.status, *c.case.key, *(e and (e.digest, e.error) for e in (c.then, c.now)))
-            for c in report.comparisons
-        ]
-        said = repr((report.shown, report.against, report.pipeline, known)).encode()
-        return f"multiturn {hashlib.blake2b(said, digest_size=16).hexdigest()}"
-
-    def difference(self, change: Change, title: str, share: str) -> dict[str, Any]:
-        """Return what the page says of a change; it shows the texts of the first case."""
-        return {
-            "key": change.key,
-            "kind": change.kind,
-            "title": title,
-            "share": share,
-            "words": change.words if change.is_compared else "",
-            "path": change.path,
-            "cases": [self.places[case] for case in change.cases],
-            "causes": change.causes,
-            "privileges": change.privileges,
-            "growth": change.growth_in_words,
-        }
 
     def side(self, case: ReviewedCase) -> dict[str, Any]:
         """Return the texts of one side of a case: three numbers a span, and what is sent."""
@@ -210,7 +209,7 @@ class _Data(_Lines):
             "roles": [message.title for message in (*case.prompt, *case.tools)],
             "lacksChat": case.sent is None and case.chat is None,
             "texts": [
-                [self.number(text) for s in spans for text in (s.text, s.origin, s.path)]
+                [self[text] for s in spans for text in (s.text, s.origin, s.path)]
                 for spans in texts
             ],
             **({"media": media} if media else {}),

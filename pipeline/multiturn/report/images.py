@@ -27,8 +27,8 @@ def images_in(case: ReviewedCase) -> Iterator[Media]:
 class Images:
     """The media of a page, and which of them it shows."""
 
-    def __init__(self, read: Callable[[str], bytes | None]) -> None:
-        self._read = read  # returns the bytes of an image by its digest; None if not known
+    def __init__(self, *readers: Callable[[str], bytes | None]) -> None:
+        self._readers = readers  # return the bytes of an image by its digest; None if not known
         self._media: dict[tuple[str, str], tuple[int, Media]] = {}  # by digest and name
 
     def number(self, media: Media) -> int:
@@ -63,7 +63,7 @@ class Images:
         if media.size > left:
             most = size_in_words(MOST_BYTES)
             return None, f"Not shown: the images of a page have at most {most}."
-        data = self._read(media.digest)
+        data = next(filter(None, (read(media.digest) for read in self._readers)), None)
         if data is None:
             return None, "Not shown: its bytes are not known, only their digest."
         width, height = pixels_of(data, media.media_type) or (0, 0)

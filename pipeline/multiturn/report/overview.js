@@ -102,7 +102,7 @@ const caseLink = (at) => makeLink(at, visible(data.cases[at].id), make("small", 
 /** Show what differs, in the words of one case; other differences of that case are left out. */
 function showContent(kind, path, at) {
   const entry = data.cases[at];
-  if (!entry.shown) return "";
+  if (!entry.texts) return "";
   const sides = sidesOf(entry);
   if (path) return showFileOf(sides, path);
   const files = new Set(differencesOf[at].map((number) => data.differences[number].path));

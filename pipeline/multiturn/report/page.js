@@ -23,8 +23,8 @@ function showCase() {
       (entry.privileges || []).map((privilege) => make("li", { class: "privilege" }, visible(privilege)))));
   showProgress();
   if (entry.error) article.append(make("p", { class: "error" }, visible(entry.error)));
-  else if (!entry.shown) article.append(make("p", { class: "absent" }, SAME));
-  if (!entry.shown) return;
+  else if (!entry.texts) article.append(make("p", { class: "absent" }, SAME));
+  if (!entry.texts) return;
   steps = 0;
   const sides = sidesOf(entry);
   const tabs = VIEWS.map((name, at) => make("button", {

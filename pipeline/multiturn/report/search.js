@@ -1,7 +1,7 @@
 "use strict";
 // The filters of the list: by status, and by a query in all texts, which is marked where it is found.
 
-const searched = { strings: [], texts: [] };  // in small letters; numbers of spans; from the first search on
+const searched = { strings: [], texts: [] };  // in small letters; numbers of spans; both by line, from the first search on
 
 /** Return whether a query is in spans, or begins in one and ends in another. */
 function isIn(query, numbers, hits) {
@@ -19,15 +19,18 @@ function isIn(query, numbers, hits) {
 function matches(entry, query, hits) {
   const names = [entry.suite, entry.id, entry.error || "", ...(entry.causes || [])];
   if (names.some((name) => name.toLowerCase().includes(query))) return true;
-  return entry.shown && searched.texts[entry.texts].some((numbers) => isIn(query, numbers, hits));
+  return entry.texts && searched.texts[entry.texts].some((numbers) => isIn(query, numbers, hits));
 }
 
 function filterCases() {
   const query = state.query.toLowerCase();
   const hits = new Set();
   if (query && !searched.texts.length) {
-    searched.strings = strings.map((_, number) => string(number).toLowerCase());
-    searched.texts = texts.map((line) => Object.values(parse(line)).flatMap((side) => side.texts));
+    lines.forEach((line, number) => {
+      const value = parse(line);
+      if (typeof value === "string") searched.strings[number] = value.toLowerCase();
+      else searched.texts[number] = Object.values(value).flatMap((side) => side.texts);
+    });
   }
   searched.strings.forEach((text, at) => text.includes(query) && hits.add(at));
   const left = [];

@@ -2,27 +2,21 @@
 // Texts of suites become text nodes, and nothing else: no markup is ever made of them.
 
 const byId = (id) => document.getElementById(id);
-const strings = [];  // as lines of JSON, until they are read
-const texts = [];  // of cases, likewise
+const lines = [];  // of JSON, until they are read: strings, and the texts of cases
 let data;
 let unseen;
 
-/** Read the lines of the page: strings, and the texts of cases; the last one is all else. */
+/** Read the lines of the page; the last one is all that is no string and no text of a case. */
 async function load() {
   const packed = atob(byId("data").textContent);
   const deflated = new Uint8Array(packed.length);
   for (let at = 0; at < packed.length; at++) deflated[at] = packed.charCodeAt(at);
   const stream = new Blob([deflated]).stream().pipeThrough(new DecompressionStream("deflate"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
-  const quote = '"'.charCodeAt(0);
-  for (let at = 0, end; (end = bytes.indexOf(10, at)) >= 0; at = end + 1) {
-    (bytes[at] === quote ? strings : texts).push(bytes.subarray(at, end));
-  }
-  data = parse(texts.pop());
-  unseen = new RegExp(`(${data.unseen})`, "u");
-  let shown = 0;
+  for (let at = 0, end; (end = bytes.indexOf(10, at)) >= 0; at = end + 1) lines.push(bytes.subarray(at, end));
+  data = parse(lines.pop());
+  unseen = new RegExp(`(${JSON.parse(data.unseen)})`, "u");
   completeAnswers();
-  data.cases.forEach((entry) => { if (entry.shown) entry.texts = shown++; });
 }
 
 const decoder = new TextDecoder();
@@ -30,7 +24,7 @@ const parse = (line) => JSON.parse(decoder.decode(line));
 const read = [];
 
 function string(number) {
-  read[number] ??= parse(strings[number]);
+  read[number] ??= parse(lines[number]);
   return read[number];
 }
 
@@ -63,7 +57,7 @@ const NOT_SENT = [["a captured request is sent to no target"], null];
 
 /** Return the sides of a case that there are; what has changed between two is marked. */
 function sidesOf(entry) {
-  const raw = parse(texts[entry.texts]);
+  const raw = parse(lines[entry.texts]);
   const sides = {};
   for (const side of SIDES.filter((name) => raw[name])) {
     const { roles, lacksChat, texts: numbers, sent = NOT_SENT, media = [], facts = {} } = raw[side];
