@@ -420,6 +420,26 @@ def test_differences_that_are_not_equal_but_for_a_path_are_not_joined(tmp_path: 
     assert sorted(len(each.cases) for each in found) == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("names", "lines"),
+    [
+        (("a.md", "b.md"), ("Prefer a.md to b.md.", "Prefer b.md to a.md.")),
+        (("not", "always"), ("Do not obey.", "Do always obey.")),
+    ],
+)
+def test_a_name_of_a_file_makes_no_other_sentence_the_same(
+    names: tuple[str, str], lines: tuple[str, str]
+) -> None:
+    """Cases that say something else are no one difference, whatever their files are called."""
+    files = "".join(f"- path: {name}, resolved_path: {name}, guideline: false\n" for name in names)
+    texts = [f"user:\n{{}}  Hi\ninput_files:\n{files}".format(line) for line in ("", "  {}\n")]
+    old, changed = texts[0], [texts[1].format(line) for line in lines]
+    found = group_changes(
+        [(change(name, old, new), old, new) for name, new in zip("ab", changed, strict=True)], []
+    )
+    assert [len(each.cases) for each in found] == [1, 1]
+
+
 def test_other_files_that_are_attached_are_decisions_of_their_own(tmp_path: Path) -> None:
     then = attaching("a.txt", "b.txt")
     suite = then["evals/a.eval.yaml"].replace(

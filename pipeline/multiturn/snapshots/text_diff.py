@@ -13,6 +13,7 @@ _CONTEXT = 3  # lines of context around a change
 _OF_DIGEST = "+- SHA-256 ", "-- SHA-256 "  # how its line begins; those of texts are indented
 _QUESTION = "question:"
 _ATTACHED = re.compile(r"^- path: (.+), resolved_path: (.+), guideline: ", re.MULTILINE)
+_NO_WORD = re.compile(r"/|\w\.\w")
 _MARKER = re.compile(r"(?<=^[+-]  )\[\w+\]: ")  # of a turn in the question
 
 
@@ -128,10 +129,12 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
         stretches = list(_stretches(*sides))
     keys = [(stretch.heading, _compared(stretch.changed)) for stretch in stretches]
     attaching = [text for text in (old, new) if but_for_paths and "- path: " in text]
-    if named := {name for text in attaching for pair in _ATTACHED.findall(text) for name in pair}:
+    paths = (name for text in attaching for pair in _ATTACHED.findall(text) for name in pair)
+    # A file may be called "not": only what can be no word is a name.
+    if named := dict.fromkeys(name for name in paths if _NO_WORD.search(name)):
         longest = "|".join(re.escape(name) for name in sorted(named, key=len, reverse=True))
         names = re.compile(rf"(?<![\w/.-])(?:{longest})(?!\w)")
-        keys = [(heading, _without_names(lines, names)) for heading, lines in keys]
+        keys = [(heading, _without_names(lines, names, named)) for heading, lines in keys]
     in_messages = {line for heading, lines in keys if heading != _QUESTION for line in lines}
     found: dict[Hashable, int] = {}  # and how many times; once where files are named
     shown: list[str] = []
@@ -153,14 +156,19 @@ def _compared(changed: Iterable[str]) -> tuple[str, ...]:
     return tuple(map(_without_marker, kept))
 
 
-def _without_names(lines: Iterable[str], names: re.Pattern[str]) -> tuple[str, ...]:
-    """Return lines with numbers for the names in them; those that begin with a dash attach it."""
-    numbers: dict[str, int] = {}
+def _without_names(
+    lines: Sequence[str], names: re.Pattern[str], named: Iterable[str]
+) -> tuple[str, ...]:
+    """Return lines with numbers for the names in them; those that begin with a dash attach it.
 
-    def number(match: re.Match[str]) -> str:
-        return f"\0{numbers.setdefault(match[0], len(numbers))}"
-
-    return tuple(line if line[1:3] == "- " else names.sub(number, line) for line in lines)
+    The numbers are in the order in which the files are attached, whatever the lines say of them.
+    """
+    said = {line for line in lines if line[1:3] != "- "}
+    found = {name for line in said for name in names.findall(line)}
+    numbers = {name: f"\0{at}" for at, name in enumerate(filter(found.__contains__, named))}
+    return tuple(
+        names.sub(lambda name: numbers[name[0]], line) if line in said else line for line in lines
+    )
 
 
 def _question_apart(lines: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
