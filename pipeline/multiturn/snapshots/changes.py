@@ -31,7 +31,12 @@ from multiturn.model.tokens import estimated_tokens
 from multiturn.snapshots import snapshot_file
 from multiturn.snapshots.attached_files import Attached, text_to_review
 from multiturn.snapshots.locations import Key, location_of
-from multiturn.snapshots.text_diff import compare_texts, shared_ends, without_repeated_question
+from multiturn.snapshots.text_diff import (
+    changed_stretches,
+    compare_texts,
+    shared_ends,
+    without_repeated_question,
+)
 from multiturn.text import number_of
 
 State = Literal["new", "changed", "renamed", "removed"]
@@ -146,7 +151,7 @@ def file_lines(old: Attached | None, new: Attached) -> tuple[bool, int, tuple[st
         sign = "+" if was is None else " "
         lines = [f"{sign}{line}" for line in written]
     else:
-        _, lines = compare_texts(f"{was}\n", f"{now}\n")
+        lines = changed_stretches(f"{was}\n", f"{now}\n")
         if was is not None and isinstance(new, str):
             first = min(shared_ends(was.split("\n"), written)[0] + 1, len(written))
     if isinstance(new, Media) and not isinstance(old, str):

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 _MOST = 10_000_000  # pairs of lines to compare; beyond, all lines count as different
 _CONTEXT = 3  # lines of context around a change
-_DIGEST = re.compile(r'.*\b[0-9a-f]{64}"?')
+_DIGEST = re.compile("[-+]- SHA-256 [0-9a-f]{64}")  # of an attached file; texts are indented
 _QUESTION = "question:"
 _ATTACHED = re.compile(r"^- path: (.+), resolved_path: (.+), guideline: ", re.MULTILINE)
 _MARKER = re.compile(r"(?<=^[+-]  )\[\w+\]: ")  # of a turn in the question
@@ -105,14 +105,20 @@ def changed_lines(old: str, new: str) -> str:
     return f"line {first}" if first == last else f"lines {first}–{last}"  # noqa: RUF001 - a range
 
 
+def changed_stretches(old: str, new: str) -> list[str]:
+    """Return the lines of a diff that shows each change of a text, without line numbers."""
+    stretches = _stretches(_lines(old), _lines(new))
+    return [line for each in stretches for line in (*["@@"] * each.is_first, *each.lines)]
+
+
 def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[Hashable, list[str]]:
     r"""Return what identifies a difference, and the lines of a diff that show it.
 
     Texts that differ in the same way have the same identity: the same lines changed below the same
-    headings (lines that begin with a letter), whatever the context. A change that is made several
-    times counts once, and digests, which follow from a text, do not count beside others. Nor does
-    the question where all its changed lines are changed in a message, too. With ``but_for_paths``,
-    texts may name other attached files.
+    headings (lines that begin with a letter), whatever the context. Digests, which follow from a
+    text, do not count beside other changes. Nor does the question where all its changed lines are
+    changed in a message, too. With ``but_for_paths``, texts may name other attached files, and a
+    change that is made several times counts once; it is shown once if it names files.
 
     >>> is_brief = compare_texts("user:\n  a\n  Be brief.\n", "user:\n  a\n  Be quick.\n")
     >>> is_brief[1]
@@ -133,22 +139,27 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
         names = re.compile(rf"(?<![\w/.-])(?:{longest})(?!\w)")
         keys = [(heading, _without_names(lines, names)) for heading, lines in keys]
     in_messages = {line for heading, lines in keys if heading != _QUESTION for line in lines}
-    found: dict[Hashable, None] = {}
+    found: list[Hashable] = []
+    known: set[Hashable] = set()
     shown: list[str] = []
     last = -1
     for at, ((heading, lines), stretch) in enumerate(zip(keys, stretches, strict=True)):
-        is_repeated = not lines or (heading == _QUESTION and in_messages.issuperset(lines))
-        if keys[at] not in found and not (is_repeated and in_messages):
-            found[keys[at]] = None
+        is_in_messages = heading == _QUESTION and all(_is_in(line, in_messages) for line in lines)
+        if in_messages and (not lines or is_in_messages):
+            continue
+        is_again = but_for_paths and keys[at] in known
+        if not is_again:
+            known.add(keys[at])
+            found.append(keys[at])
+        if not is_again or not any("\0" in line for line in lines):
             shown += ["@@"] * (stretch.is_first or last != at - 1) + stretch.lines
             last = at
     return tuple(found), shown
 
 
 def _compared(changed: Iterable[str]) -> tuple[str, ...]:
-    """Return changed lines without digests and markers."""
-    kept = [line for line in changed if " " in line[-64:] or not _DIGEST.fullmatch(line)]
-    return tuple(map(_without_marker, kept))
+    """Return changed lines without the digests of attached files."""
+    return tuple(line for line in changed if not _DIGEST.fullmatch(line))
 
 
 def _without_names(lines: Iterable[str], names: re.Pattern[str]) -> tuple[str, ...]:
@@ -173,7 +184,12 @@ def _question_apart(lines: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]
 
 def _others(sign: str, question: Iterable[str], changed: Container[str]) -> list[str]:
     """Return the lines of a question that have not changed in messages."""
-    return [line for line in question if _without_marker(f"{sign}{line}") not in changed]
+    return [line for line in question if not _is_in(f"{sign}{line}", changed)]
+
+
+def _is_in(line: str, changed: Container[str]) -> bool:
+    """Return whether a line of a question, or what is after its marker, has changed in messages."""
+    return line in changed or _without_marker(line) in changed
 
 
 def _without_marker(line: str) -> str:
