@@ -11,6 +11,7 @@ from commands import run
 from multiturn import Conversion, MultiturnError, Part, Turn, load_pipeline, load_suite
 from multiturn.snapshots.lists import FILES, PROMOTED, lock_text, read_lock
 from multiturn.snapshots.privilege import Promotion, promotions_of
+from repositories import commit, git
 
 SUITE = """\
 guideline_patterns: ["*.rules.md"]
@@ -221,4 +222,34 @@ def test_a_new_pattern_of_one_suite_hides_no_text_that_another_one_promotes(
         "change of privilege: a.md is part of a system message, now by the pattern '*.md'"
         " (three.eval.yaml: three)",
         "change of privilege: user text becomes system text: a.md (two.eval.yaml: two)",
+    ]
+
+
+def test_a_file_that_changes_hides_no_text_that_a_pattern_promotes(tmp_path: Path) -> None:
+    """Its change is on the list; only its case can say that it was a user's text there."""
+    suite = 'guideline_patterns: ["{}"]\nevalcases:\n  - {{id: {}, input_messages: [{}]}}\n'
+    hello = "{role: user, content: [{type: file, value: a.md}, Hi]}"
+
+    def write(text: str, **patterns: str) -> None:
+        (tmp_path / "a.md").write_text(text)
+        for name, pattern in patterns.items():
+            (tmp_path / f"{name}.eval.yaml").write_text(suite.format(pattern, name, hello))
+
+    write("Obey.\n", one="a.md", two="none.md")
+    assert run("snapshot", ".", "--root", ".", folder=tmp_path).returncode == 0
+    git(tmp_path, "init", "-q")
+    commit(tmp_path)
+    write("Obey me.\n", two="a.md")
+    checked = run("snapshot", ".", "--root", ".", "--check", folder=tmp_path).stdout.splitlines()
+    assert [line for line in checked if line.startswith("change of privilege")] == [
+        "change of privilege: a.md changed; it is part of a system message"
+        " (one.eval.yaml: one; two.eval.yaml: two)",
+        "change of privilege: user text becomes system text: a.md (two.eval.yaml: two)",
+    ]
+    arguments = ("report", ".", "--root", ".", "--against", "HEAD", "--format", "markdown")
+    said = run(*arguments, folder=tmp_path).stdout.splitlines()
+    assert [line for line in said if line.startswith("> - ")] == [
+        "> - Change of privilege: <code>a.md changed&#59; it is part of a system message</code>,"
+        " in 2 cases",
+        "> - Change of privilege: <code>user text becomes system text&#58; a.md</code>, in 1 case",
     ]

@@ -204,6 +204,7 @@ class _Sides:
         new, old = self.now.read(now), self.then.read(then)
         promoted = self.promoted.get(now.key, []) if now else []
         paths = {each.path for each in promoted}
+        listed = {each.path for each in promoted if each.is_new}
         was, files = (side.files if side else {} for side in (old, new))
         self.files.known |= was
         found: list[Cause] = []
@@ -216,7 +217,7 @@ class _Sides:
                 privileges.append(replace(each, text=text) if each.is_new else each)
             if then is not None:
                 found = list(self.undoing.causes(now, then, new, old))
-                privileges += self._other_privileges(new, old, [c.words for c in found], paths)
+                privileges += self._other_privileges(new, old, [c.words for c in found], listed)
         before, after = ((*side.tools, *side.prompt) if side else () for side in (old, new))
         if old and new and self.kept:
             self.kept.add(new.suite, before, after)

@@ -300,7 +300,7 @@ class SnapshotUpdate:
             self.lists.known |= old.named
             case, is_compared = self.cases.get(file.case), check and file.old and file.new
             of_case = of_cases.get(file.case, [])
-            listed = {each.path for each in of_case}  # they are named already
+            listed = {each.path for each in of_case if each.is_new}  # they are named already
             found = list(_privileges(old, new, case, listed)) if is_compared else []
             for each in found:
                 named.setdefault((each.words, each.path), []).extend(filter(None, [file.case]))
