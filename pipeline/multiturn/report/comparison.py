@@ -95,10 +95,10 @@ class Report(Struct):
 
     def privileges(self) -> dict[str, set[int]]:
         """Return each change of privilege once, in words, with the places of the comparisons."""
-        changes: dict[object, tuple[list[PrivilegeChange], set[int]]] = {}
+        changes: dict[str, tuple[list[PrivilegeChange], set[int]]] = {}
         for at, comparison in enumerate(self.comparisons):
             for change in comparison.privileges:
-                same, places = changes.setdefault(change.identity, ([], set()))
+                same, places = changes.setdefault(change.words, ([], set()))
                 same.append(change)
                 places.add(at)
         found: dict[str, set[int]] = {}
@@ -139,6 +139,7 @@ def compare(
     if now.pipeline.name != then.pipeline.name:
         words.insert(0, f"{now.pipeline.name} in place of {then.pipeline.name}")
     changed = [comparison.change for comparison in comparisons if comparison.change]
+    changed += sides.of_lock
     compared = ((each, each.old, each.new) for each in changed)
     found = changes.group_changes(compared, sides.files.changed_files(changed))
     tokens = changes.total_growth(each.growth for each in found)
@@ -172,6 +173,7 @@ class _Sides:
         self.promoted = self.files.privileges_of_cases()
         locks = (snapshot_file.read_snapshot(side.pipeline.lock) for side in (then, now))
         self.of_target = list(privilege.body_changes(*(e.settings.get("body") for e in locks)))
+        self.of_lock: list[FileChange] = []  # of cases whose snapshots have changed, too
         self.kept = KeptPrefixes(provider) if provider and provider.has_cache else None
 
     def comparisons(self) -> Iterator[Comparison]:
@@ -223,7 +225,17 @@ class _Sides:
             self.kept.add(new.suite, before, after)
         why = tuple(each.words for each in found)
         comparison = Comparison(status, now, then, why, tuple(privileges))
-        if (change := self._snapshot_change(comparison, old, new)) is None:
+        change = self._snapshot_change(comparison, old, new)
+        then_lock, lock = self.then.pipeline.lock, self.now.pipeline.lock
+        if old and new and then_lock != lock and old.sent != new.sent:
+            of_lock = FileChange(TARGET, comparison.case.key, then_lock, lock)
+            if change is None:
+                change = of_lock
+            else:
+                words = f"settings of the target {self.undoing.target}"
+                said = tuple(map(str, self.of_target))
+                self.of_lock.append(replace(of_lock, privileges=said, causes=(words,), growth=0.0))
+        if change is None:
             return comparison
         # A file that changed has a change of its own, with its cause and its privilege.
         changed = [p for p in files if was.get(p) != files[p] or p in paths]
@@ -239,13 +251,11 @@ class _Sides:
     def _snapshot_change(
         self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
     ) -> FileChange | None:
-        """Return how the snapshot of a case, or else ``target.lock``, differs; None if neither."""
+        """Return how the snapshot of a case differs; None if it does not."""
         key, was = comparison.case.key, comparison.was
         records = [case and snapshot_record(case) for case in (old, new)]
         if records[0] == records[1]:
-            then, now = self.then.pipeline.lock, self.now.pipeline.lock
-            is_of_target = then != now and old and new and old.sent != new.sent
-            return FileChange(TARGET, key, then, now) if is_of_target else None
+            return None
         before, after = (snapshot_file.plain_text_of(each) if each else "" for each in records)
         if before == after and was is None:  # only the size of an image or the like
             return None

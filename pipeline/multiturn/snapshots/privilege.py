@@ -51,12 +51,6 @@ class PrivilegeChange(Struct, frozen=True, kw_only=True):
     causes: tuple[str, ...] = ()  # that may have made it; empty where the words say it
 
     @property
-    def identity(self) -> object:
-        """What is equal for one change in several cases."""
-        text = self.text if self.stage is None and not self.path else ""
-        return self.of_list or (self.role, self.was, self.path, self.stage, text)
-
-    @property
     def words(self) -> str:
         """The change in words, without a cause.
 
