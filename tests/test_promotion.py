@@ -253,3 +253,38 @@ def test_a_file_that_changes_hides_no_text_that_a_pattern_promotes(tmp_path: Pat
         " in 2 cases",
         "> - Change of privilege: <code>user text becomes system text&#58; a.md</code>, in 1 case",
     ]
+
+
+@pytest.mark.parametrize("options", [[], ["--inline"]], ids=["named", "in full"])
+def test_a_file_that_another_case_promotes_is_new_in_the_system_message_of_a_case(
+    tmp_path: Path, options: list[str]
+) -> None:
+    suite = 'guideline_patterns: ["*.md"]\nevalcases:\n  - {{id: {}, input_messages: [{}]}}\n'
+    attached = "{role: user, content: [{type: file, value: a.md}, Hi]}"
+    bare = "{role: user, content: Hi}"
+    files = {
+        "a.md": "Obey.\n",
+        "one.eval.yaml": suite.format("one", attached),
+        "two.eval.yaml": suite.format("two", bare),
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert run("snapshot", ".", "--root", ".", *options, folder=tmp_path).returncode == 0
+    (tmp_path / "two.eval.yaml").write_text(suite.format("two", attached))
+    checked = run("snapshot", ".", "--root", ".", "--check", *options, folder=tmp_path)
+    said = checked.stdout.splitlines()
+    assert [line for line in said if line.startswith("change of privilege")] == [
+        "change of privilege: a.md is new in a system message (two.eval.yaml: two)"
+    ]
+
+
+def test_a_file_that_a_snapshot_has_in_full_is_not_new_where_it_has_changed(tmp_path: Path) -> None:
+    messages = "[{role: system, content: [{type: file, value: a.txt}]}, {role: user, content: Hi}]"
+    (tmp_path / "a.eval.yaml").write_text(f"id: a\ninput_messages: {messages}\n")
+    (tmp_path / "a.txt").write_text("Obey.\n")
+    assert run("snapshot", ".", "--root", ".", "--inline", folder=tmp_path).returncode == 0
+    (tmp_path / "a.txt").write_text("Obey me.\n")
+    said = run("snapshot", ".", "--root", ".", "--inline", "--check", folder=tmp_path).stdout
+    assert [line for line in said.splitlines() if line.startswith("change of privilege")] == [
+        "change of privilege: a.txt changed; it is part of a system message (a.eval.yaml: a)"
+    ]
