@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import commands
@@ -108,6 +109,81 @@ def test_of_the_question_only_what_no_message_says_is_a_difference(
     )
     (found,) = group_changes([(change("a", old, new), old, new)], [])
     assert [line for line in found.lines if line[0] in "+-"] == ["-  Hi", "+  Ho", *lines]
+
+
+def said(*lines: str) -> str:
+    """Return a snapshot with the lines of a user, as it is compared."""
+    text = "".join(f"  {line}\n" for line in lines)
+    return f"user:\n{text}question:\n{text}"
+
+
+APART = [f"line {n}" for n in range(8)]
+ZEROS, ONES, TWOS = "0" * 64, "1" * 64, "2" * 64
+
+
+def shown(*compared: tuple[str, str], privileges: tuple[str, ...] = ()) -> list[list[str]]:
+    """Return the changed lines of each difference."""
+    files = [
+        (msgspec.structs.replace(change(str(at), *each), privileges=privileges), *each)
+        for at, each in enumerate(compared)
+    ]
+    found = group_changes(files, [])
+    return [[line for line in each.lines if line[0] in "+-"] for each in found]
+
+
+def test_a_text_that_ends_with_a_digest_is_a_text() -> None:
+    one = (said("Trust", ZEROS, *APART, "Hello"), said("Trust", ONES, *APART, "Hi"))
+    assert shown(one) == [[f"-  {ZEROS}", f"+  {ONES}", "-  Hello", "+  Hi"]]
+    two = said("Trust", ZEROS)
+    assert shown((two, said("Trust", ONES)), (two, said("Trust", TWOS))) == [
+        [f"-  {ZEROS}", f"+  {ONES}"],
+        [f"-  {ZEROS}", f"+  {TWOS}"],
+    ]
+
+
+def test_a_text_that_begins_as_a_turn_does_is_a_text() -> None:
+    low, high = said("[low]: delete", "it"), said("[high]: delete", "it")
+    assert shown((low, high), (high, low)) == [
+        ["-  [low]: delete", "+  [high]: delete"],
+        ["-  [high]: delete", "+  [low]: delete"],
+    ]
+
+
+def test_a_turn_that_gets_another_role_in_a_transcript_is_a_difference_of_its_own() -> None:
+    user, system = (f"question:\n  [{role}]: Obey me.\n" for role in ("User", "System"))
+    assert shown((user, system), (system, user)) == [
+        ["-  [User]: Obey me.", "+  [System]: Obey me."],
+        ["-  [System]: Obey me.", "+  [User]: Obey me."],
+    ]
+
+
+def test_a_change_that_is_made_twice_is_shown_twice() -> None:
+    texts = [("Ask", *APART, "Ask"), ("No", *APART, "Ask"), ("No", *APART, "No")]
+    then, once, twice = (said(*text) for text in texts)
+    lines = ["-  Ask", "+  No"]
+    assert shown((then, twice)) == [[*lines, *lines]]
+    # Of changes of privilege, one that is made twice is another one.
+    both = (then, once), (then, twice)
+    assert shown(*both, privileges=("a",)) == [lines, [*lines, *lines]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        (
+            "Refund:\n# Ask: yes\n\n\n\n# Ask: yes",
+            "Refund:\n# Ask: no\n\n\n\n# Ask: no",
+            ["-# Ask: yes", "+# Ask: no", "-# Ask: yes", "+# Ask: no"],
+        ),
+        ("a\nquestion:\na", "b\nquestion:\nb", ["-a", "+b", "-a", "+b"]),
+        (f"a\n\n{ZEROS}", f"b\n\n{ONES}", ["-a", "+b", f"-{ZEROS}", f"+{ONES}"]),
+    ],
+    ids=["a change made twice", "a question", "a digest"],
+)
+def test_of_an_attached_file_each_line_that_has_changed_is_shown(
+    old: str, new: str, lines: list[str]
+) -> None:
+    assert [line for line in file_lines(old, new)[2] if line[0] in "+-"] == lines
 
 
 def test_a_text_that_moves_into_a_system_message_is_not_one_that_moves_out() -> None:

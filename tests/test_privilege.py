@@ -89,12 +89,12 @@ def changes(before: Sequence[Message], after: Sequence[Message]) -> list[str]:
         ),
         pytest.param(
             [says("system", *SYSTEM.spans, HEADER, BREAK, A, OTHER_HEADER, C), *BEFORE[1:]],
-            [],
+            ["c.md is new in a system message"],
             id="a second file comes, and both have headers",
         ),
         pytest.param(
             [says("system", *SYSTEM.spans, HEADER, BREAK, A, OTHER_HEADER, C, OBEY), *BEFORE[1:]],
-            [ADDED],
+            ["c.md is new in a system message", ADDED],
             id="a stage adds text behind a second file",
         ),
         pytest.param(
@@ -117,7 +117,8 @@ def test_the_heading_of_a_first_file_is_not_named_but_what_else_a_stage_adds() -
 def test_another_heading_of_a_file_that_has_one_is_named_beside_a_new_file() -> None:
     headed = says("system", "=== a.md ===\n", A)
     other = added("Obey all.", path="a.md")
-    assert changes([headed], [says("system", other, BREAK, A, OTHER_HEADER, C)]) == [ADDED]
+    new = "c.md is new in a system message"
+    assert changes([headed], [says("system", other, BREAK, A, OTHER_HEADER, C)]) == [ADDED, new]
 
 
 def test_what_somebody_made_of_a_snapshot_is_compared() -> None:

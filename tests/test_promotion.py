@@ -11,6 +11,7 @@ from commands import run
 from multiturn import Conversion, MultiturnError, Part, Turn, load_pipeline, load_suite
 from multiturn.snapshots.lists import FILES, PROMOTED, lock_text, read_lock
 from multiturn.snapshots.privilege import Promotion, promotions_of
+from repositories import commit, git
 
 SUITE = """\
 guideline_patterns: ["*.rules.md"]
@@ -221,4 +222,69 @@ def test_a_new_pattern_of_one_suite_hides_no_text_that_another_one_promotes(
         "change of privilege: a.md is part of a system message, now by the pattern '*.md'"
         " (three.eval.yaml: three)",
         "change of privilege: user text becomes system text: a.md (two.eval.yaml: two)",
+    ]
+
+
+def test_a_file_that_changes_hides_no_text_that_a_pattern_promotes(tmp_path: Path) -> None:
+    """Its change is on the list; only its case can say that it was a user's text there."""
+    suite = 'guideline_patterns: ["{}"]\nevalcases:\n  - {{id: {}, input_messages: [{}]}}\n'
+    hello = "{role: user, content: [{type: file, value: a.md}, Hi]}"
+
+    def write(text: str, **patterns: str) -> None:
+        (tmp_path / "a.md").write_text(text)
+        for name, pattern in patterns.items():
+            (tmp_path / f"{name}.eval.yaml").write_text(suite.format(pattern, name, hello))
+
+    write("Obey.\n", one="a.md", two="none.md")
+    assert run("snapshot", ".", "--root", ".", folder=tmp_path).returncode == 0
+    git(tmp_path, "init", "-q")
+    commit(tmp_path)
+    write("Obey me.\n", two="a.md")
+    checked = run("snapshot", ".", "--root", ".", "--check", folder=tmp_path).stdout.splitlines()
+    assert [line for line in checked if line.startswith("change of privilege")] == [
+        "change of privilege: a.md changed; it is part of a system message"
+        " (one.eval.yaml: one; two.eval.yaml: two)",
+        "change of privilege: user text becomes system text: a.md (two.eval.yaml: two)",
+    ]
+    arguments = ("report", ".", "--root", ".", "--against", "HEAD", "--format", "markdown")
+    said = run(*arguments, folder=tmp_path).stdout.splitlines()
+    assert [line for line in said if line.startswith("> - ")] == [
+        "> - Change of privilege: <code>a.md changed&#59; it is part of a system message</code>,"
+        " in 2 cases",
+        "> - Change of privilege: <code>user text becomes system text&#58; a.md</code>, in 1 case",
+    ]
+
+
+@pytest.mark.parametrize("options", [[], ["--inline"]], ids=["named", "in full"])
+def test_a_file_that_another_case_promotes_is_new_in_the_system_message_of_a_case(
+    tmp_path: Path, options: list[str]
+) -> None:
+    suite = 'guideline_patterns: ["*.md"]\nevalcases:\n  - {{id: {}, input_messages: [{}]}}\n'
+    attached = "{role: user, content: [{type: file, value: a.md}, Hi]}"
+    bare = "{role: user, content: Hi}"
+    files = {
+        "a.md": "Obey.\n",
+        "one.eval.yaml": suite.format("one", attached),
+        "two.eval.yaml": suite.format("two", bare),
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert run("snapshot", ".", "--root", ".", *options, folder=tmp_path).returncode == 0
+    (tmp_path / "two.eval.yaml").write_text(suite.format("two", attached))
+    checked = run("snapshot", ".", "--root", ".", "--check", *options, folder=tmp_path)
+    said = checked.stdout.splitlines()
+    assert [line for line in said if line.startswith("change of privilege")] == [
+        "change of privilege: a.md is new in a system message (two.eval.yaml: two)"
+    ]
+
+
+def test_a_file_that_a_snapshot_has_in_full_is_not_new_where_it_has_changed(tmp_path: Path) -> None:
+    messages = "[{role: system, content: [{type: file, value: a.txt}]}, {role: user, content: Hi}]"
+    (tmp_path / "a.eval.yaml").write_text(f"id: a\ninput_messages: {messages}\n")
+    (tmp_path / "a.txt").write_text("Obey.\n")
+    assert run("snapshot", ".", "--root", ".", "--inline", folder=tmp_path).returncode == 0
+    (tmp_path / "a.txt").write_text("Obey me.\n")
+    said = run("snapshot", ".", "--root", ".", "--inline", "--check", folder=tmp_path).stdout
+    assert [line for line in said.splitlines() if line.startswith("change of privilege")] == [
+        "change of privilege: a.txt changed; it is part of a system message (a.eval.yaml: a)"
     ]

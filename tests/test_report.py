@@ -15,9 +15,11 @@ from markdown_it import MarkdownIt
 
 import commands
 import standins
-from comparing import data_of, report_of, run, summary, title, without_growth, write
+from comparing import data_of, report_of, run, side, summary, title, without_growth, write
+from multiturn import load_pipeline, load_target
 from multiturn.engine.revision import commit_of
 from multiturn.report import markdown
+from multiturn.report.comparison import compare
 from multiturn.report.html import to_html
 from repositories import FILES, STAGE, SUITE, TONE, commit, git, replace
 from running import wait_for
@@ -671,6 +673,54 @@ def test_a_table_has_a_hundred_cases_and_says_how_many_more(tmp_path: Path) -> N
     assert text.count("\n| c") == 101  # and the heading
     assert "\n\nand 30 more; the HTML report has all\n" in text
     assert "<details>" in text
+
+
+def test_a_setting_of_the_target_is_shown_where_each_case_has_changed_too(tmp_path: Path) -> None:
+    suite = "evalcases:\n  - {id: a, input_messages: [{role: user, content: Hi}]}\n"
+    target = {"name": "m", "provider": "openai", "model": "gpt-4o", "api_key": "none"}
+    sides = []
+    for files, more in (
+        ({SHOP: suite}, {}),
+        ({SHOP: suite.replace("Hi", "Ho")}, {"temperature": 2.0, "body": {"spare": 1}}),
+    ):
+        write(tmp_path, files)
+        sides.append(side(tmp_path, target={**target, **more}))
+    provider = load_target({**target, "temperature": 2.0, "body": {"spare": 1}}, sends=False)
+    then, now = sides
+    found = compare(now, then, "then", load_pipeline("spec"), provider).changes
+    lines = [[line for line in each.lines if line[0] in "+-"] for each in found]
+    assert ["-  Hi", "+  Ho"] in lines
+    (lock,) = (each for each in found if "+  temperature: 2.0" in each.lines)
+    assert lock.causes == ("settings of the target m",)
+    assert lock.cases == ((SHOP, "a"),)
+    assert lock.privileges == ("body adds to the request: 'spare: 1'",)
+
+
+def test_each_text_that_a_stage_adds_to_a_system_message_is_named(tmp_path: Path) -> None:
+    house = """\
+from multiturn import Conversion, Part, Turn, stage
+
+
+def obeying(turns: tuple[Turn, ...], *, whom: str) -> tuple[Turn, ...]:
+    return (Turn("system", (Part("text", f"Obey {whom}."),)), *turns)
+
+
+@stage(requires={"chat"}, provides={"chat"})
+def sign(conversion: Conversion) -> Conversion:
+    \"\"\"Say whom to obey.\"\"\"
+    return conversion.edit_chat(obeying, whom=conversion.case.id)
+"""
+    suite = "evalcases:\n" + "".join(
+        f"  - {{id: {name}, input_messages: [{{role: user, content: Hi}}]}}\n" for name in "ab"
+    )
+    then = {SHOP: suite, "p.yaml": "extends: spec\n", "house.py": house}
+    insert = "insert: [{stage: 'house:sign', after: consolidate_system}]\n"
+    now = {**then, "p.yaml": then["p.yaml"] + insert}
+    text = markdown_of(tmp_path, then, now, pipeline="p.yaml")
+    assert lines_of(text, "> - Change of privilege: ") == [
+        f"sign adds to a system message: 'Obey {name}.', by the stage sign in p.yaml:2, in 1 case"
+        for name in "ab"
+    ]
 
 
 def test_no_change_of_privilege_is_left_out_of_a_summary(tmp_path: Path) -> None:

@@ -91,10 +91,10 @@ class Report(Struct):
 
     def privileges(self) -> dict[str, set[int]]:
         """Return each change of privilege once, in words, with the places of the comparisons."""
-        changes: dict[object, tuple[list[PrivilegeChange], set[int]]] = {}
+        changes: dict[str, tuple[list[PrivilegeChange], set[int]]] = {}
         for at, comparison in enumerate(self.comparisons):
             for change in comparison.privileges:
-                same, places = changes.setdefault(change.identity, ([], set()))
+                same, places = changes.setdefault(change.words, ([], set()))
                 same.append(change)
                 places.add(at)
         found: dict[str, set[int]] = {}
@@ -137,6 +137,7 @@ def compare(
     if now.pipeline.name != then.pipeline.name:
         words.insert(0, f"{now.pipeline.name} in place of {then.pipeline.name}")
     changed = [comparison.change for comparison in comparisons if comparison.change]
+    changed += sides.of_lock
     compared = ((each, each.old, each.new) for each in changed)
     found = changes.group_changes(compared, sides.files.changed_files(changed))
     tokens = changes.total_growth(each.growth for each in found)
@@ -170,6 +171,7 @@ class _Sides:
         self.promoted = self.files.privileges_of_cases()
         locks = (snapshot_file.read_snapshot(side.pipeline.lock) for side in (then, now))
         self.of_target = list(privilege.body_changes(*(e.settings.get("body") for e in locks)))
+        self.of_lock: list[FileChange] = []  # of cases whose snapshots have changed, too
         self.kept = KeptPrefixes(provider) if provider and provider.has_cache else None
 
     def comparisons(self) -> Iterator[Comparison]:
@@ -204,6 +206,7 @@ class _Sides:
         new, old = self.now.read(now), self.then.read(then)
         promoted = self.promoted.get(now.key, []) if now else []
         paths = {each.path for each in promoted}
+        listed = {each.path for each in promoted if each.is_new}
         was, files = (side.files if side else {} for side in (old, new))
         self.files.known |= was
         found: list[Cause] = []
@@ -216,13 +219,23 @@ class _Sides:
                 privileges.append(replace(each, text=text) if each.is_new else each)
             if then is not None:
                 found = list(self.undoing.causes(now, then, new, old))
-                privileges += self._other_privileges(new, old, [c.words for c in found], paths)
+                privileges += self._other_privileges(new, old, [c.words for c in found], listed)
         before, after = ((*side.tools, *side.prompt) if side else () for side in (old, new))
         if old and new and self.kept:
             self.kept.add(new.suite, before, after)
         why = tuple(each.words for each in found)
         comparison = replace(comparison, causes=why, privileges=tuple(privileges))
-        if (change := self._snapshot_change(comparison, old, new)) is not None:
+        change = self._snapshot_change(comparison, old, new)
+        then_lock, lock = self.then.pipeline.lock, self.now.pipeline.lock
+        if old and new and then_lock != lock and old.sent != new.sent:
+            of_lock = FileChange(TARGET, comparison.case.key, then_lock, lock)
+            if change is None:
+                change = of_lock
+            else:
+                words = f"settings of the target {self.undoing.target}"
+                said = tuple(map(str, self.of_target))
+                self.of_lock.append(replace(of_lock, privileges=said, causes=(words,), growth=0.0))
+        if change is not None:
             # A file that changed has a change of its own, with its cause and its privilege.
             changed = [p for p in files if was.get(p) != files[p] or p in paths]
             others = tuple(each.words for each in found if each.file not in changed)
@@ -239,13 +252,11 @@ class _Sides:
     def _snapshot_change(
         self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
     ) -> FileChange | None:
-        """Return how the snapshot of a case, or else ``target.lock``, differs; None if neither."""
+        """Return how the snapshot of a case differs; None if it does not."""
         key, was = comparison.case.key, comparison.was
         records = [case and snapshot_record(case) for case in (old, new)]
         if records[0] == records[1]:
-            then, now = self.then.pipeline.lock, self.now.pipeline.lock
-            is_of_target = then != now and old and new and old.sent != new.sent
-            return FileChange(TARGET, key, then, now) if is_of_target else None
+            return None
         before, after = (snapshot_file.plain_text_of(each) if each else "" for each in records)
         if before == after and was is None:  # only the size of an image or the like
             return None

@@ -51,12 +51,6 @@ class PrivilegeChange(Struct, frozen=True, kw_only=True):
     causes: tuple[str, ...] = ()  # that may have made it; empty where the words say it
 
     @property
-    def identity(self) -> object:
-        """What is equal for one change in several cases."""
-        text = self.text if self.stage is None and not self.path else ""
-        return self.of_list or (self.role, self.was, self.path, self.stage, text)
-
-    @property
     def words(self) -> str:
         """The change in words, without a cause.
 
@@ -72,6 +66,8 @@ class PrivilegeChange(Struct, frozen=True, kw_only=True):
             return f"the definition of the {self.role} {'changed' if self.was else 'is new'}"
         if self.stage is not None:
             return f"{self.stage or 'a stage'} adds to a {self.role} message: {text}"
+        if not self.was and self.path:
+            return f"{self.path} is new in a {self.role} message"
         if not self.was:
             return f"new text in a {self.role} message: {text}"
         return f"{self.was} text becomes {self.role} text: {self.path or text}"
@@ -137,10 +133,10 @@ def privilege_changes(
 ) -> Iterator[PrivilegeChange]:
     r"""Yield the changes of privilege in a case.
 
-    These are texts that were in a message of another role, texts of a suite or a stage that are
-    new in a system message, files that are no longer in one, and definitions of tools that are new
-    or changed. A heading that a stage adds because a file is new there is left out, because the
-    file itself is named. A new heading of a file that already had one is a change.
+    These are texts that were in a message of another role, files and texts of a suite or a stage
+    that are new in a system message, files that are no longer in one, and definitions of tools that
+    are new or changed. A heading that a stage adds because a file is new there is left out, because
+    the file itself is named. A new heading of a file that already had one is a change.
 
     Args:
         before: the messages, in spans. A file's text may be empty: its path stands for it.
@@ -171,7 +167,7 @@ def privilege_changes(
             continue
         if span.stage is None:
             was = next((role for role in known.roles if known.is_in(role, span)), "")
-            if span.path not in listed and (was or (before and not span.path)):
+            if before and span.path not in listed:
                 yield PrivilegeChange(text=span.text, role="system", was=was, path=span.path)
             continue
         is_heading = span.path not in known.headed

@@ -300,7 +300,7 @@ class SnapshotUpdate:
             self.lists.known |= old.named
             case, is_compared = self.cases.get(file.case), check and file.old and file.new
             of_case = of_cases.get(file.case, [])
-            listed = {each.path for each in of_case}  # they are named already
+            listed = {each.path for each in of_case if each.is_new}  # they are named already
             found = list(_privileges(old, new, case, listed)) if is_compared else []
             for each in found:
                 named.setdefault((each.words, each.path), []).extend(filter(None, [file.case]))
@@ -438,8 +438,12 @@ def _privileges(
     """Yield the changes of privilege in a changed case, or in what a target says of all."""
     yield from body_changes(old.settings.get("body"), new.settings.get("body"))
     for each in privilege_changes(old.messages, case.judged if case else (), listed):
-        # An inline snapshot does not say whether a guideline was in a system message.
-        if each.role or each.path not in new.guidelines:
+        # Of a file in full, a snapshot does not say whether it was in a system message.
+        if each.role:
+            is_unknown = each.stage is None and not each.was and each.path in old.in_full
+        else:
+            is_unknown = each.path in new.guidelines
+        if not is_unknown:
             yield each
 
 

@@ -140,8 +140,8 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
     shown: list[str] = []
     last = -1
     for at, ((heading, lines), stretch) in enumerate(zip(keys, stretches, strict=True)):
-        is_repeated = not lines or (heading == _QUESTION and in_messages.issuperset(lines))
-        if is_repeated and in_messages:
+        is_repeated = heading == _QUESTION and all(_is_in(line, in_messages) for line in lines)
+        if in_messages and (is_repeated or not lines):
             continue
         times = 0 if any("\0" in line for line in lines) else found.get(keys[at], 0)
         found[keys[at]] = times + 1
@@ -151,9 +151,8 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
 
 
 def _compared(changed: Iterable[str]) -> tuple[str, ...]:
-    """Return changed lines without digests and markers."""
-    kept = (line for line in changed if not line.startswith(_OF_DIGEST))
-    return tuple(map(_without_marker, kept))
+    """Return changed lines without the digests of attached files."""
+    return tuple([line for line in changed if not line.startswith(_OF_DIGEST)])
 
 
 def _without_names(
@@ -183,7 +182,12 @@ def _question_apart(lines: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]
 
 def _others(sign: str, question: Iterable[str], changed: Container[str]) -> list[str]:
     """Return the lines of a question that have not changed in messages."""
-    return [line for line in question if _without_marker(f"{sign}{line}") not in changed]
+    return [line for line in question if not _is_in(f"{sign}{line}", changed)]
+
+
+def _is_in(line: str, changed: Container[str]) -> bool:
+    """Return whether a line of a question, or what is after its marker, has changed in messages."""
+    return line in changed or _without_marker(line) in changed
 
 
 def _without_marker(line: str) -> str:
