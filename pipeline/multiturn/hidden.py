@@ -20,6 +20,8 @@ _MAY_HIDE = (
 _DIRECTIONS = {"\u200e": {"L"}, "\u200f": {"R", "AL"}, "\u061c": {"R", "AL"}}
 _ASCII = bytes(range(128))
 MOST_HIDDEN = 1_000
+# Compiles a pattern once; this takes less than the cache of ``re``.
+compiled = cache(re.compile)
 _LONGEST = 16  # characters; the longest sequence that has a use is one of ten
 
 
@@ -33,7 +35,7 @@ def hidden_in(text: str) -> tuple[int, ...]:
     """Return the first thousand indexes of what nobody sees in a text, and has no use there."""
     if text.isascii():
         return ()
-    if not re.search(_MAY_HIDE, without(_ASCII, text.encode("utf-8", "surrogatepass"))):
+    if not compiled(_MAY_HIDE).search(without(_ASCII, text.encode("utf-8", "surrogatepass"))):
         return ()
     if all(_has_use(text, at.start()) for at in re.finditer(_MAY_HIDE, text)):
         return ()

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from multiturn.hidden import hidden_in, without
+from multiturn.hidden import compiled, hidden_in, without
 
 _EMOJI = "©®‼⁉™ℹ←-\u27ff\u2900-⯿〰〽㊗㊙\U0001f000-\U0001faff"  # noqa: RUF001 - as they are
 _WIDEST = 88  # of a line of a repr
@@ -38,14 +38,11 @@ _MAY_BE_UNSEEN = (
 UNSEEN = _MAY_BE_UNSEEN + "".join(f"(?<!{seen})" for seen in _SEEN)
 
 
-_compiled = cache(re.compile)  # faster than the cache of ``re``
-
-
 def unseen(*texts: str) -> "re.Pattern[str]":
     """Return UNSEEN compiled, with what is hidden in texts beside an emoji or a letter."""
     hidden = set()
     for text, at in ((each, at) for each in texts for at in hidden_in(each)):
-        if not _compiled(UNSEEN).match(text, at):
+        if not compiled(UNSEEN).match(text, at):
             hidden.add(f"(?<=[{text[at - 1]}]){text[at]}")
     return re.compile("|".join([UNSEEN, *sorted(hidden)]))
 
@@ -59,7 +56,7 @@ def may_have_unseen(text: bytes) -> bool:
     (False, True)
     """
     others = without(_SEEN_ASCII, text)
-    return bool(others) and _compiled(_MAY_BE_UNSEEN).search(others) is not None
+    return bool(others) and compiled(_MAY_BE_UNSEEN).search(others) is not None
 
 
 def utf8(text: str) -> str:

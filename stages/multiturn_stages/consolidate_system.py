@@ -120,8 +120,10 @@ class SystemFirst(Struct, frozen=True):
 
     def _guidelines(self, given: tuple[Part, ...]) -> list[Part]:
         guidelines = [part for part in given if not is_blank(part.text)]
+        if not guidelines:
+            return []
         has_headers = len(guidelines) > 1 or self.single_guideline == "header"
-        parts = [_added(self.guidelines_heading)] if self.guidelines_heading and guidelines else []
+        parts = [_added(self.guidelines_heading)] if self.guidelines_heading else []
         for guideline in guidelines:
             text = guideline.text.rstrip()
             if self.guideline_end == "trim" and text != guideline.text:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn import Conversion, Notice, Part, Turn, stage
@@ -84,19 +85,20 @@ def resolve_segments(
     )
 
 
-class _Reader:
+class _Reader(Struct):
     """Reads the messages of a case; errors of some kinds leave their segment out, with a notice."""
 
-    def __init__(
-        self, case: Case, limits: tuple[int, int], keep: bool, left_out: tuple[type[Exception], ...]
-    ) -> None:
-        self._case, self._limits, self._keep, self._left_out = case, limits, keep, left_out
-        self.notices: list[Notice] = []
-        self._size = self._media_size = 0
+    case: Case
+    limits: tuple[int, int]  # of bytes: of a text, and of media
+    keep: bool  # the newlines at a file's end
+    left_out: tuple[type[Exception], ...]
+    notices: list[Notice] = []
+    size: int = 0  # of what was read so far, in characters
+    media_size: int = 0  # in bytes
 
     def __call__(self, message: TestMessage, index: int) -> Turn:
         """Return a message as a turn."""
-        case = self._case
+        case = self.case
         parts: list[Part] = []
         for number, segment, line in segments_of(message):
             try:
@@ -106,16 +108,19 @@ class _Reader:
                 media = part.media
                 if media is not None:
                     _check_media(media, message.role)
+                    self.media_size += media.size
             except MultiturnError as error:
                 key = f"{case.message_key(index)}.{message.segment_key(number)}"
                 where = case.where(line, key)
-                if not isinstance(error, self._left_out):
+                if not isinstance(error, self.left_out):
                     raise error.at(where, case.id) from None
                 notice = Notice("segment.left_out", where, error.what, index, number)
                 self.notices.append(notice)
                 continue
             parts.append(part)
-            self._count(part, line)
+            self.size += len(part.text)
+            if self.size > MAX_CASE_SIZE or self.media_size > MAX_MEDIA_OF_CASE:
+                raise self._too_large(line)
             if media is not None and segment["type"] == "file" and _is_text(media):
                 what = f"{quoted(media.name)} is attached as {media.kind_in_words},"
                 what += " by its first bytes, though all of it is text"
@@ -125,17 +130,13 @@ class _Reader:
         role, thinking, calls = message.role, message.thinking, message.calls
         return Turn(role, tuple(parts), index, thinking, calls, message.answers, message.is_error)
 
-    def _count(self, part: Part, line: int) -> None:
-        """Raise an InputError if the case is too large with a part."""
-        self._size += len(part.text)
-        if part.media is not None:
-            self._media_size += part.media.size
-        if self._size > MAX_CASE_SIZE or self._media_size > MAX_MEDIA_OF_CASE:
-            limit = f"{MAX_CASE_SIZE:,} characters with its files"
-            if self._media_size > MAX_MEDIA_OF_CASE:
-                limit = f"{MAX_MEDIA_OF_CASE:,} bytes with its images, documents and audio"
-            what = f"the case is larger than {limit}"
-            raise InputError(what).at(self._case.where(line), self._case.id)
+    def _too_large(self, line: int) -> MultiturnError:
+        """Return the error for a case that is too large with the part on a line."""
+        limit = f"{MAX_CASE_SIZE:,} characters with its files"
+        if self.media_size > MAX_MEDIA_OF_CASE:
+            limit = f"{MAX_MEDIA_OF_CASE:,} bytes with its images, documents and audio"
+        what = f"the case is larger than {limit}"
+        return InputError(what).at(self.case.where(line), self.case.id)
 
     def _part(self, segment: Any, message: int, content: int, line: int) -> Part | None:
         """Return a segment as a part at a place; None if it is blank."""
@@ -167,16 +168,16 @@ class _Reader:
 
     def _file(self, segment: Mapping[str, Any], at: Part) -> Part:
         """Return a segment that is a file, media in the suite, or an address of media."""
-        kind, value, files = segment["type"], segment["value"], self._case.files
+        kind, value, files = segment["type"], segment["value"], self.case.files
         detail, name = segment.get("detail"), segment.get("name")
         if is_address(value, kind):
             store = None if files is None else files.store
-            media = given_media(value, kind, name, detail, store, self._limits[1])
+            media = given_media(value, kind, name, detail, store, self.limits[1])
             return replace(at, kind="media", text=media.text, path=media.path, media=media)
         if files is None:
             raise AttachmentError(f"no folder to look for {value!r} in; give the case its files")
         resolved = files.find(value)
-        found = files.attached(resolved, value, *self._limits, self._keep)
+        found = files.attached(resolved, value, *self.limits, self.keep)
         at = replace(at, path=value, resolved_path=resolved)
         if isinstance(found, Media):
             check_kind(found, kind, quoted(value))

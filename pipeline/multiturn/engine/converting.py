@@ -58,8 +58,8 @@ class ConvertedCase(Struct, frozen=True):
         try:
             conversion = convert_case(self.case, pipeline, strict=strict)
         except MultiturnError as error:
-            return structs.replace(self, error=error)
-        return structs.replace(self, conversion=conversion)
+            return ConvertedCase(self.suite, self.case, error=error)
+        return ConvertedCase(self.suite, self.case, conversion)
 
 
 def convert_case(case: Case, pipeline: Convert, *, strict: bool) -> Conversion:

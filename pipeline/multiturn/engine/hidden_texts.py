@@ -4,7 +4,6 @@ import json
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 
 from msgspec import to_builtins
@@ -53,19 +52,21 @@ def warn_of_hidden(conversion: Conversion) -> None:
         warn(Notice("text.hidden_characters", where, why, case_id=owner))
 
 
-def _sent(conversion: Conversion) -> Iterator[Part]:
-    """Yield each text of a prompt, of its tools and of its settings."""
+def _sent(conversion: Conversion) -> list[Part]:
+    """Return each text of a prompt, of its tools and of its settings."""
+    found: list[Part] = []
     # Where nothing has run, as for a list of cases, no text of the case is in the prompt.
     for turn in conversion.sent if conversion.turns or conversion.stage else ():
-        yield from turn.parts
+        found += turn.parts
         if turn.calls or turn.thinking:
-            yield from (*turn.thoughts, *turn.calls_shown)
+            found += (*turn.thoughts, *turn.calls_shown)
     for at, tool in enumerate(conversion.tools):
         text = json.dumps(to_builtins(tool), ensure_ascii=False)
-        yield Part("description", text, line=tool.line, key=f"tools[{at}]")
+        found.append(Part("description", text, line=tool.line, key=f"tools[{at}]"))
     for name, value in conversion.current_settings.said().items():
         text = json.dumps(to_builtins(value), ensure_ascii=False)
-        yield Part("description", text, key=f"execution.{name}")
+        found.append(Part("description", text, key=f"execution.{name}"))
+    return found
 
 
 def _in_suite(place: Place, text: str, at: int) -> Place:

@@ -23,7 +23,7 @@ Record = dict[str, Any]  # what ``multiturn convert`` writes of a case
 
 def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Record:
     """Return what is written of a case: its request, and the notices of its conversion."""
-    record = {
+    record: Record = {
         "suite": utf8(request.suite),
         "id": request.eval_id,
         "question": request.question,
@@ -54,7 +54,10 @@ def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Recor
         "execution": request.execution,
         "notices": warnings or None,
     }
-    return record | {key: value for key, value in others.items() if value is not None}
+    for key, value in others.items():
+        if value is not None:
+            record[key] = value
+    return record
 
 
 def record_for(conversion: Conversion, provider: "TargetProvider | None" = None) -> Record:
@@ -81,7 +84,8 @@ def to_json(record: Any) -> bytes:
         plain = msgspec.to_builtins(record, enc_hook=with_bytes)
         text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
         line = utf8(text).encode() + b"\n"
-    if may_have_unseen(line):
+    # Of ASCII, JSON escapes all that nobody would see but DEL.
+    if (not line.isascii() or b"\x7f" in line) and may_have_unseen(line):
         return unseen(text := line.decode()).sub(lambda it: json.dumps(it[0])[1:-1], text).encode()
     return line
 

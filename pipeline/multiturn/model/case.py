@@ -121,17 +121,19 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     def __post_init__(self) -> None:
         """Refuse a text where a tuple is meant, and messages and settings that no suite has."""
         given = self.input_messages
-        for number, message in enumerate(given if isinstance(given, (tuple, list)) else [None]):
+        for message in given if isinstance(given, (tuple, list)) else [None]:
             if not isinstance(message, TestMessage):
                 raise TypeError(
                     'input_messages is a tuple of TestMessage; write (TestMessage("user", "Hi"),)'
                 )
             if message.role not in ROLES:
                 hint = did_you_mean(str(message.role), ROLES)
-                raise ValueError(f"input_messages[{number}]: no role {message.role!r}; {hint}")
-        if not isinstance(self.settings, RequestSettings):
-            raise TypeError("settings are a RequestSettings; write RequestSettings(temperature=0)")
+                at = f"input_messages[{given.index(message)}]"
+                raise ValueError(f"{at}: no role {message.role!r}; {hint}")
         if self.settings is not NO_SETTINGS:
+            if not isinstance(self.settings, RequestSettings):
+                what = "settings are a RequestSettings; write RequestSettings(temperature=0)"
+                raise TypeError(what)
             self.settings.check()
         tuple_of_texts("guidelines", self.guidelines)
         tuple_of_texts("guideline_patterns", self.guideline_patterns)

@@ -475,13 +475,13 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         return self if edit in self.edits else structs.replace(self, edits=(*self.edits, edit))
 
 
-def parts_of(conversion: Conversion) -> Iterator[Part]:
-    """Yield the parts of a conversion's turns, its guidelines and its system prompt."""
-    for turn in conversion.turns:
-        yield from turn.parts
-    yield from conversion.guidelines
+def parts_of(conversion: Conversion) -> list[Part]:
+    """Return the parts of a conversion's turns, its guidelines and its system prompt."""
+    found = [part for turn in conversion.turns for part in turn.parts]
+    found += conversion.guidelines
     if conversion.system_prompt is not None:
-        yield conversion.system_prompt
+        found.append(conversion.system_prompt)
+    return found
 
 
 def _apart(turns: Sequence[Turn]) -> set[str]:

@@ -110,7 +110,7 @@ def _accounted(before: Conversion, after: Conversion, stage: str) -> Conversion:
 def _signed(before: Conversion, after: Conversion, stage: str) -> Conversion:
     """Return a Conversion with a stage's name on each text that is new."""
     texts = _texts(before)
-    if _texts(after) == texts or not any(texts):  # the first stage reads the suite
+    if not any(texts) or _texts(after) == texts:  # the first stage reads the suite
         return after
     sign, prompt = conversions.signing(conversions.parts_of(before), stage), after.system_prompt
     return replace(

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from multiturn.documents.node import MAX_VALUES, Mark, Node
-from multiturn.model.case import MAX_CASE_SIZE, MESSAGES_KEYS, TestMessage, segments_in
+from multiturn.model.case import MAX_CASE_SIZE, MESSAGES_KEYS, TestMessage
 from multiturn.model.turns import Role
 from multiturn.suites.keys import value_at
 
@@ -75,8 +75,10 @@ def plain_line(line: bytes, mark: Mark) -> PlainCase | None:
     texts = 1 + 2 * (given.id is not None) + 2 * (given.outcome is not None)
     for message in case.messages:
         texts += 3
-        for segment in segments_in(message):
-            texts += 1 if isinstance(segment, str) else 4
+        if isinstance(message.content, str):
+            texts += 1
+        else:
+            texts += sum([1 if isinstance(each, str) else 4 for each in message.content])
     escaped = line.count(b'"') - 2 * texts
     if escaped and (escaped != line.count(b'\\"') or b"\\\\" in line):
         return None  # a backslash before a quote may be escaped itself
@@ -123,30 +125,30 @@ def _messages(given: _Line, key: str, mark: Mark, nodes: Sequence[Node] = ()) ->
     size, outcome = 0, given.outcome or ""
     if "{{" in outcome or len(outcome) > MAX_PLAIN:
         return None
+    line, column = mark.line + 1, mark.column + 1
     for at, message in enumerate(getattr(given, key)):
-        content = message.content
+        content, count = message.content, 1
         if isinstance(content, str):
             if "{{" in content or may_be_path(content):
                 return None  # it may be a template, or the path of a file
             size += len(content)
         else:
             for segment in content:
-                text = segment if isinstance(segment, str) else segment.value
-                is_file = not isinstance(segment, str) and segment.type == "file"
+                if isinstance(segment, str):
+                    text, is_file = segment, False
+                else:
+                    text, is_file = segment.value, segment.type == "file"
                 if "{{" in text or (":" in text if is_file else may_be_path(text)):
                     return None  # the path of a file may be an address
                 size += len(text)
-            content = msgspec.to_builtins(content)
-        count = 1 if isinstance(content, str) else len(content)
-        start, segments = mark, None
+            content, count = msgspec.to_builtins(content), len(content)
+        lines, columns = (line,) * count, (column,) * count
         if nodes:
-            mark, node = nodes[at].mark, nodes[at].children["content"]
-            start, segments = node.mark, node.children
-        lines, columns = (start.line + 1,) * count, (start.column + 1,) * count
-        if segments is not None:
-            lines = tuple([segment.mark.line + 1 for segment in segments])
-            columns = tuple([segment.mark.column + 1 for segment in segments])
+            node, line = nodes[at].children["content"], nodes[at].mark.line + 1
+            lines, columns = (node.mark.line + 1,), (node.mark.column + 1,)
+            if node.children is not None:
+                lines = tuple([segment.mark.line + 1 for segment in node.children])
+                columns = tuple([segment.mark.column + 1 for segment in node.children])
         name = "" if key == "input_messages" else f"{key}[{at}]"
-        role, line = message.role, mark.line + 1
-        found.append(TestMessage(role, content, line, lines, name, content_columns=columns))
+        found.append(TestMessage(message.role, content, line, lines, name, content_columns=columns))
     return tuple(found) if found and size <= MAX_PLAIN else None
