@@ -697,7 +697,7 @@ def test_a_setting_of_the_target_is_shown_where_each_case_has_changed_too(tmp_pa
 
 
 def test_each_text_that_a_stage_adds_to_a_system_message_is_named(tmp_path: Path) -> None:
-    house = """\
+    obeying = """\
 from multiturn import Conversion, Part, Turn, stage
 
 
@@ -713,8 +713,8 @@ def sign(conversion: Conversion) -> Conversion:
     suite = "evalcases:\n" + "".join(
         f"  - {{id: {name}, input_messages: [{{role: user, content: Hi}}]}}\n" for name in "ab"
     )
-    then = {SHOP: suite, "p.yaml": "extends: spec\n", "house.py": house}
-    insert = "insert: [{stage: 'house:sign', after: consolidate_system}]\n"
+    then = {SHOP: suite, "p.yaml": "extends: spec\n", "obeying.py": obeying}
+    insert = "insert: [{stage: 'obeying:sign', after: consolidate_system}]\n"
     now = {**then, "p.yaml": then["p.yaml"] + insert}
     text = markdown_of(tmp_path, then, now, pipeline="p.yaml")
     assert lines_of(text, "> - Change of privilege: ") == [
