@@ -76,14 +76,19 @@ def record_for(conversion: Conversion, provider: "TargetProvider | None" = None)
     return head | {"parameters": preview.parameters, "repairs": preview.repairs} | record
 
 
-def to_json(record: Any) -> bytes:
-    """Render a record, or a result, as one line of JSON; what nobody would see is escaped."""
+def json_line(record: Any) -> bytes:
+    """Render a record as one line of JSON; what JSON need not escape stays as it is."""
     try:
-        line = msgspec.json.encode(record, enc_hook=with_bytes) + b"\n"
+        return msgspec.json.encode(record, enc_hook=with_bytes) + b"\n"
     except UnicodeEncodeError:  # a path may hold any bytes
         plain = msgspec.to_builtins(record, enc_hook=with_bytes)
         text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
-        line = utf8(text).encode() + b"\n"
+        return utf8(text).encode() + b"\n"
+
+
+def to_json(record: Any) -> bytes:
+    """Render a record, or a result, as one line of JSON; what nobody would see is escaped."""
+    line = json_line(record)
     # Of ASCII, JSON escapes all that nobody would see but DEL.
     if (not line.isascii() or b"\x7f" in line) and may_have_unseen(line):
         return unseen(text := line.decode()).sub(lambda it: json.dumps(it[0])[1:-1], text).encode()

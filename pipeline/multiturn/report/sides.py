@@ -10,7 +10,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -21,9 +20,8 @@ from multiturn.engine.revision import Revision, SmallPickler, git
 from multiturn.engine.selection import Selection, one_name
 from multiturn.engine.target import load_target
 from multiturn.errors import MultiturnError
-from multiturn.explaining.record import to_json
+from multiturn.explaining.record import json_line
 from multiturn.explaining.spans import Spans
-from multiturn.files.media import with_bytes
 from multiturn.files.paths import is_below, root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
@@ -55,11 +53,7 @@ def digest_of(case: ReviewedCase) -> bytes:
     del record["suite"], record["id"]
     files = {path: digest(file) for path, file in case.files.items()}
     compared = record, files, case.sent and case.sent.parameters
-    try:  # without a search for what is to be escaped: nobody sees it
-        known = msgspec.json.encode(compared, enc_hook=with_bytes)
-    except UnicodeEncodeError:  # a path may hold any bytes
-        known = to_json(compared)
-    return hashlib.blake2b(known, digest_size=16).digest()
+    return hashlib.blake2b(json_line(compared), digest_size=16).digest()
 
 
 class CaseSummary(Struct, frozen=True):
