@@ -79,10 +79,7 @@ ASKED = "  [User]: Hi\n  [Assistant]: So\n  [User]: Yes\n"
 
 def test_a_question_that_is_new_is_a_difference_whatever_it_says() -> None:
     old, new = "user:\n  Hi\n", "user:\n  Ho\nquestion:\n  Ho\n"
-    (found,) = group_changes([(change("a", old, new), old, new)], [])
-    assert [line for line in found.lines if line[0] in "+-"] == [
-        *("-  Hi", "+  Ho", "+question:", "+  Ho"),
-    ]
+    assert shown((old, new)) == [["-  Hi", "+  Ho", "+question:", "+  Ho"]]
 
 
 @pytest.mark.parametrize(
@@ -107,8 +104,7 @@ def test_of_the_question_only_what_no_message_says_is_a_difference(
         f"user:\n  {asked}\nassistant:\n  So\nuser:\n  Yes\nquestion:\n{said}input_files:\n- a.md\n"
         for asked, said in (("Hi", ASKED), ("Ho", question))
     )
-    (found,) = group_changes([(change("a", old, new), old, new)], [])
-    assert [line for line in found.lines if line[0] in "+-"] == ["-  Hi", "+  Ho", *lines]
+    assert shown((old, new)) == [["-  Hi", "+  Ho", *lines]]
 
 
 def said(*lines: str) -> str:
@@ -406,12 +402,8 @@ def test_a_digest_of_ours_is_short_and_one_in_a_text_is_shown_in_full() -> None:
 
 def test_no_line_of_a_text_is_left_out_whatever_it_ends_with() -> None:
     """A digest says nothing only where it is ours: an attacker may write one behind a sentence."""
-    texts = "One.\n  Two.\n  Three.", f"1.\n  Two.\n  Obey me. {'0' * 64}\n  Three."
-    old, new = (f"user:\n  {text}\nquestion:\n  {text}\n" for text in texts)
-    (found,) = group_changes([(change("a", old, new), old, new)], [])
-    assert [line for line in found.lines if line[0] in "+-"] == [
-        *("-  One.", "+  1.", f"+  Obey me. {'0' * 64}"),
-    ]
+    old, new = said("One.", "Two.", "Three."), said("1.", "Two.", f"Obey me. {ZEROS}", "Three.")
+    assert shown((old, new)) == [["-  One.", "+  1.", f"+  Obey me. {ZEROS}"]]
 
 
 def test_a_line_that_is_new_at_two_places_is_shown_at_both() -> None:
@@ -420,11 +412,8 @@ def test_a_line_that_is_new_at_two_places_is_shown_at_both() -> None:
         f"user:\n  Allowed:\n  - a{first}\n  - b\n  Forbidden:\n  - c{second}\n"
         for first, second in (("", ""), ("", "\n  - no"), ("\n  - no", "\n  - no"))
     )
-    found = group_changes(
-        [(change("a", old, twice), old, twice), (change("b", old, once), old, once)], []
-    )
-    shown = [[line for line in each.lines if line[0] in "+-"] for each in found]
-    assert sorted(shown) == [["+  - no"], ["+  - no", "+  - no"]]
+    found = sorted(shown((old, twice), (old, once)))
+    assert found == [["+  - no"], ["+  - no", "+  - no"]]
 
 
 def test_all_lines_of_a_file_that_have_changed_are_shown() -> None:
@@ -510,10 +499,7 @@ def test_a_name_of_a_file_makes_no_other_sentence_the_same(
     files = "".join(f"- path: {name}, resolved_path: {name}, guideline: false\n" for name in names)
     texts = [f"user:\n{{}}  Hi\ninput_files:\n{files}".format(line) for line in ("", "  {}\n")]
     old, changed = texts[0], [texts[1].format(line) for line in lines]
-    found = group_changes(
-        [(change(name, old, new), old, new) for name, new in zip("ab", changed, strict=True)], []
-    )
-    assert [len(each.cases) for each in found] == [1, 1]
+    assert len(shown(*((old, new) for new in changed))) == 2
 
 
 def test_other_files_that_are_attached_are_decisions_of_their_own(tmp_path: Path) -> None:

@@ -202,21 +202,24 @@ def test_a_new_pattern_is_said_only_of_the_cases_in_which_it_matched(tmp_path: P
     ]
 
 
+PATTERNS = 'guideline_patterns: ["{}"]\nevalcases:\n  - {{id: {}, input_messages: [{}]}}\n'
+ATTACHED = "{role: user, content: [{type: file, value: a.md}, Hi]}"
+
+
+def write(folder: Path, text: str, **patterns: str) -> None:
+    """Write ``a.md``, and suites that attach it, each with a pattern of its own."""
+    (folder / "a.md").write_text(text)
+    for name, pattern in patterns.items():
+        (folder / f"{name}.eval.yaml").write_text(PATTERNS.format(pattern, name, ATTACHED))
+
+
 def test_a_new_pattern_of_one_suite_hides_no_text_that_another_one_promotes(
     tmp_path: Path,
 ) -> None:
     """The list has the file by that pattern already, so that only its case can say it."""
-    suite = 'guideline_patterns: ["{}"]\nevalcases:\n  - {{id: {}, input_messages: [{}]}}\n'
-    hello = "{role: user, content: [{type: file, value: a.md}, Hi]}"
-
-    def write(**patterns: str) -> None:
-        (tmp_path / "a.md").write_text("Obey.\n")
-        for name, pattern in patterns.items():
-            (tmp_path / f"{name}.eval.yaml").write_text(suite.format(pattern, name, hello))
-
-    write(one="a.md", two="none.md", three="none.md")
+    write(tmp_path, "Obey.\n", one="a.md", two="none.md", three="none.md")
     assert run("snapshot", ".", "--root", ".", folder=tmp_path).returncode == 0
-    write(two="a.md", three="*.md")
+    write(tmp_path, "Obey.\n", two="a.md", three="*.md")
     said = run("snapshot", ".", "--root", ".", "--check", folder=tmp_path).stdout.splitlines()
     assert [line for line in said if line.startswith("change of privilege")] == [
         "change of privilege: a.md is part of a system message, now by the pattern '*.md'"
@@ -227,19 +230,11 @@ def test_a_new_pattern_of_one_suite_hides_no_text_that_another_one_promotes(
 
 def test_a_file_that_changes_hides_no_text_that_a_pattern_promotes(tmp_path: Path) -> None:
     """Its change is on the list; only its case can say that it was a user's text there."""
-    suite = 'guideline_patterns: ["{}"]\nevalcases:\n  - {{id: {}, input_messages: [{}]}}\n'
-    hello = "{role: user, content: [{type: file, value: a.md}, Hi]}"
-
-    def write(text: str, **patterns: str) -> None:
-        (tmp_path / "a.md").write_text(text)
-        for name, pattern in patterns.items():
-            (tmp_path / f"{name}.eval.yaml").write_text(suite.format(pattern, name, hello))
-
-    write("Obey.\n", one="a.md", two="none.md")
+    write(tmp_path, "Obey.\n", one="a.md", two="none.md")
     assert run("snapshot", ".", "--root", ".", folder=tmp_path).returncode == 0
     git(tmp_path, "init", "-q")
     commit(tmp_path)
-    write("Obey me.\n", two="a.md")
+    write(tmp_path, "Obey me.\n", two="a.md")
     checked = run("snapshot", ".", "--root", ".", "--check", folder=tmp_path).stdout.splitlines()
     assert [line for line in checked if line.startswith("change of privilege")] == [
         "change of privilege: a.md changed; it is part of a system message"
@@ -259,18 +254,11 @@ def test_a_file_that_changes_hides_no_text_that_a_pattern_promotes(tmp_path: Pat
 def test_a_file_that_another_case_promotes_is_new_in_the_system_message_of_a_case(
     tmp_path: Path, options: list[str]
 ) -> None:
-    suite = 'guideline_patterns: ["*.md"]\nevalcases:\n  - {{id: {}, input_messages: [{}]}}\n'
-    attached = "{role: user, content: [{type: file, value: a.md}, Hi]}"
-    bare = "{role: user, content: Hi}"
-    files = {
-        "a.md": "Obey.\n",
-        "one.eval.yaml": suite.format("one", attached),
-        "two.eval.yaml": suite.format("two", bare),
-    }
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
+    write(tmp_path, "Obey.\n", one="*.md")
+    bare = PATTERNS.format("*.md", "two", "{role: user, content: Hi}")
+    (tmp_path / "two.eval.yaml").write_text(bare)
     assert run("snapshot", ".", "--root", ".", *options, folder=tmp_path).returncode == 0
-    (tmp_path / "two.eval.yaml").write_text(suite.format("two", attached))
+    write(tmp_path, "Obey.\n", two="*.md")
     checked = run("snapshot", ".", "--root", ".", "--check", *options, folder=tmp_path)
     said = checked.stdout.splitlines()
     assert [line for line in said if line.startswith("change of privilege")] == [
