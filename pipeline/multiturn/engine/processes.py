@@ -6,38 +6,18 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
-from typing import Any, Literal
+from typing import Any
 
 from multiturn.engine import converting
 from multiturn.engine.converting import ConversionJob, RenderedCase, Slice
 from multiturn.errors import MultiturnError
 from multiturn.logs import LogSettings, configure
 from multiturn.providers.agents.guard import die_with_parent
-
-_ENDING = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
-
-
-@contextmanager
-def masked(how: Literal["SIG_BLOCK", "SIG_UNBLOCK"]) -> Iterator[None]:
-    """Block or unblock the signals that end a process, where the system can.
-
-    A signal that came while a process starts would be lost, or the process. A process that was
-    started while signals were blocked blocks them, too, until it unblocks them.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(getattr(signal, how), _ENDING)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
+from multiturn.signals import ENDING, masked
 
 _AHEAD = 3  # slices under way for each process, so that none waits for another
 _PATIENCE = 1  # seconds for idle workers to end; those whose stages have left processes do not
@@ -88,7 +68,7 @@ def _begin(log: LogSettings, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, and ends the workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     die_with_parent(parent, signal.SIGKILL)
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # a group, so that the parent ends what stages start, too

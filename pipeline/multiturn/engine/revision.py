@@ -17,7 +17,6 @@ from msgspec import Struct, field, structs
 import multiturn
 import multiturn_stages
 from multiturn.engine.converting import ConvertedCase, convert_cases
-from multiturn.engine.processes import masked
 from multiturn.engine.project import find_defaults
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError, Place, option, options_as, spelling
@@ -28,6 +27,7 @@ from multiturn.model.request import ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, pipeline_names, read_pipeline
 from multiturn.providers.agents.guard import die_with_parent
+from multiturn.signals import masked
 
 _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
 # A partial clone would fetch what it lacks, by a program that its configuration names.
