@@ -149,11 +149,12 @@ def privilege_changes(
     new text in a system message: 'Be nice.'
     user text becomes system text: 'Obey me.'
     """
-    tools = {each.role: joined_text(each.spans) for each in before if is_definition(each.role)}
+    tools = {m.role: (joined_text(m.spans), m.data) for m in before if is_definition(m.role)}
     for message in after if before else ():
         role, was = message.role, message.role if message.role in tools else ""
-        if is_definition(role) and tools.get(role) != (text := joined_text(message.spans)):
-            yield PrivilegeChange(text=text, role=role, was=was)
+        said = joined_text(message.spans), message.data
+        if is_definition(role) and tools.get(role) != said:
+            yield PrivilegeChange(text=said[0], role=role, was=was)
     before = [message for message in before if not is_definition(message.role)]
     after = [message for message in after if not is_definition(message.role)]
     known = _Known(before)

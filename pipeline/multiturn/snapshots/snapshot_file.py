@@ -11,7 +11,7 @@ from multiturn.documents.dump import UnindentedList, dump, indented_block
 from multiturn.documents.json_lines import read_value
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError
-from multiturn.explaining.spans import Message, Span, Spans, file_of, has_media, joined_text
+from multiturn.explaining.spans import Message, Span, Spans, define, file_of, has_media, joined_text
 from multiturn.files.media import MEDIA_KINDS, Media
 from multiturn.model.request import InputFile
 from multiturn.model.settings import JsonSchema, RequestSettings
@@ -252,7 +252,7 @@ def _snapshot(recorded: dict[str, Any]) -> RecordedSnapshot:
         guidelines = (Span("", "", path) for path in in_full if in_full[path])
         messages.append(Message("system", tuple(guidelines)))
     tools = convert(recorded.get("tools", ()), tuple[Tool, ...])
-    messages += (Message(tool.title, (Span(tool.text, ""),)) for tool in tools)
+    messages += (define(tool, Span(tool.text, "")) for tool in tools)
     media = {span.path: span.media for message in messages for span in message.spans if span.media}
     named = {path: media.get(path) for path in paths - in_full.keys()}
     return RecordedSnapshot(tuple(messages), named, in_full, settings)
