@@ -310,6 +310,26 @@ def test_what_body_adds_is_a_matter_of_privilege(folder: Path) -> None:
     assert done.stdout.splitlines()[0] == f"change of privilege: {gone} (a.eval.yaml: case-0)"
 
 
+def test_what_the_body_of_a_new_case_and_of_a_first_target_adds_is_a_matter_of_privilege(
+    folder: Path,
+) -> None:
+    write_all(folder, "openai", {}, [FORM, FORM, {}, {"body": {"own": 1}}])
+    options = ("a.eval.yaml", "--target", "t")
+    done = commands.run("snapshot", *options, "--check", folder=folder)
+    first = "change of privilege: body adds to the request: 'own: 1' (a.eval.yaml: case-3)"
+    assert done.stdout.splitlines()[0] == first
+    (line, *_) = differences(folder)
+    assert (line["kind"], line["what"]) == ("privilege", "body adds to the request: 'own: 1'")
+    report = ("report", *options, "--against", "HEAD", "--format", "markdown")
+    shown = html.unescape(run(folder, *report))
+    said = "Change of privilege: <code>body adds to the request: 'own: 1'</code>"
+    assert shown.count(said) == 2  # also above all
+    (folder / "snapshots/target.lock").unlink()
+    write_all(folder, "openai", {"body": {"own": 2}}, [FORM, FORM, {}])
+    done = commands.run("snapshot", *options, "--check", folder=folder)
+    assert done.stdout.splitlines()[0] == "change of privilege: body adds to the request: 'own: 2'"
+
+
 def test_what_the_body_of_a_target_adds_is_a_matter_of_privilege_once(folder: Path) -> None:
     words = "body adds to the request: 'logit_bias: {\"50256\":-100}'"
     write_all(folder, "openai", {"body": {"logit_bias": {"50256": -100}}}, [FORM, FORM, {}])

@@ -217,6 +217,7 @@ class _Sides:
             for each in promoted:
                 text = attached_files.text_to_review(files.get(each.path, ""))
                 privileges.append(replace(each, text=text) if each.is_new else each)
+            privileges += privilege.body_changes(old and old.settings.body, new.settings.body)
             if then is not None:
                 found = list(self.undoing.causes(now, then, new, old))
                 privileges += self._other_privileges(new, old, [c.words for c in found], listed)
@@ -273,8 +274,6 @@ class _Sides:
         """
         pipeline = self.undoing.changes
         have_changed = pipeline or UNKNOWN_CODE in why
-        if old:
-            yield from privilege.body_changes(old.settings.body, new.settings.body)
         for change in privilege.privilege_changes(old.judged if old else (), new.judged, named):
             if change.stage is None or have_changed:
                 by_stage = {each.words for each in pipeline if each.stage == (change.stage or None)}

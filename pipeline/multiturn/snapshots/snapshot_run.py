@@ -298,10 +298,10 @@ class SnapshotUpdate:
                 for text in file.texts
             )
             self.lists.known |= old.named
-            case, is_compared = self.cases.get(file.case), check and file.old and file.new
+            case = self.cases.get(file.case)
             of_case = of_cases.get(file.case, [])
             listed = {each.path for each in of_case if each.is_new}  # they are named already
-            found = list(_privileges(old, new, case, listed)) if is_compared else []
+            found = list(_privileges(old, new, case, listed)) if check and file.new else []
             for each in found:
                 named.setdefault((each.words, each.path), []).extend(filter(None, [file.case]))
             found += (each for each in of_case if each.is_new)
@@ -435,9 +435,10 @@ class SnapshotUpdate:
 def _privileges(
     old: RecordedSnapshot, new: RecordedSnapshot, case: ReviewedCase | None, listed: Container[str]
 ) -> Iterator[PrivilegeChange]:
-    """Yield the changes of privilege in a changed case, or in what a target says of all."""
+    """Yield the changes of privilege in a case, of a new one the body, or in what a target says."""
     yield from body_changes(old.settings.get("body"), new.settings.get("body"))
-    for each in privilege_changes(old.messages, case.judged if case else (), listed):
+    judged = case.judged if case and old.messages else ()
+    for each in privilege_changes(old.messages, judged, listed):
         # Of a file in full, a snapshot does not say whether it was in a system message.
         if each.role:
             is_unknown = each.stage is None and not each.was and each.path in old.in_full
