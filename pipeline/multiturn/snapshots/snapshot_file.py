@@ -23,7 +23,7 @@ from multiturn.text import CONFLICT, utf8
 
 HEAD_ENDS = "\nchat_prompt:"  # suite and id are above it
 # What reading a snapshot may raise: somebody may have edited it by hand.
-_EDITED = (MultiturnError, ValueError, LookupError, TypeError)
+_EDITED = (MultiturnError, ValueError, LookupError, TypeError, AttributeError)
 _LINE_BREAK = Span("\n", "")
 _parsed = lru_cache(maxsize=1)(read_value)  # many cases have the same JSON Schema
 _DIGEST = re.compile("(SHA-256 [0-9a-f]{12})[0-9a-f]{52}")
@@ -222,7 +222,8 @@ def read_snapshot(text: str) -> RecordedSnapshot:
 
 
 def _snapshot(recorded: dict[str, Any]) -> RecordedSnapshot:
-    settings = recorded.get("settings", {})
+    settings = convert(recorded.get("settings", {}), dict[str, Any])
+    convert(settings.get("body"), dict[str, Any] | None)
     if "chat_prompt" not in recorded:  # target.lock
         return RecordedSnapshot(settings=settings)
     files = [

@@ -36,6 +36,7 @@ from multiturn.text import number_of
 _FOLDER = "snapshots"
 _STATES: tuple[State, ...] = ("new", "changed", "renamed", "removed")
 _ORIGINS = 3  # that are named
+_UNREADABLE = "the recorded snapshot cannot be read, so changes of privilege are not known"
 _NARROWEST = 20  # characters of a line of a folded text
 
 
@@ -302,6 +303,8 @@ class SnapshotUpdate:
             of_case = of_cases.get(file.case, [])
             listed = {each.path for each in of_case if each.is_new}  # they are named already
             found = list(_privileges(old, new, case, listed)) if check and file.new else []
+            if case and file.old and not old.messages:
+                found.append(PrivilegeChange(of_list=_UNREADABLE))
             for each in found:
                 named.setdefault((each.words, each.path), []).extend(filter(None, [file.case]))
             found += (each for each in of_case if each.is_new)
@@ -311,7 +314,7 @@ class SnapshotUpdate:
             compared.append((self.files[at], was, now))
         self.findings = [
             Change(kind="privilege", what=words, cases=tuple(cases), path=path, privileges=(words,))
-            for (words, path), cases in named.items()
+            for (words, path), cases in sorted(named.items(), key=lambda e: e[0][0] != _UNREADABLE)
         ]
         self.findings += self.lists.unrecorded(with_new=is_partial)
         if check:
