@@ -281,6 +281,26 @@ def test_a_snapshot_that_cannot_be_read_is_named_first(tmp_path: Path, old: str,
     ]
 
 
+@pytest.mark.parametrize("question", ["Hi", "Hello"], ids=["the same case", "another text"])
+@pytest.mark.parametrize("left", ["", "---\nz.md:\n  - '0'\n"], ids=["no list", "no entry"])
+def test_a_list_that_somebody_has_removed_hides_no_attached_file(
+    tmp_path: Path, left: str, question: str
+) -> None:
+    write(tmp_path, "Obey.\n", one="none.md")
+    assert run("snapshot", ".", "--root", ".", folder=tmp_path).returncode == 0
+    (tmp_path / "snapshots/files.lock").write_text(left)
+    if not left:
+        (tmp_path / "snapshots/files.lock").unlink()
+    write(tmp_path, "Obey me.\n")
+    suite = tmp_path / "one.eval.yaml"
+    new = "  - {id: new, input_messages: [{role: user, content: [{type: file, value: b.md}]}]}\n"
+    suite.write_text(suite.read_text().replace("Hi", question) + new)
+    (tmp_path / "b.md").write_text("Text B\n")
+    done = run("snapshot", ".", "--root", ".", "--check", folder=tmp_path)
+    assert done.stdout.splitlines()[0] == "a.md is not in files.lock (one.eval.yaml: one)"
+    assert "b.md" not in done.stdout
+
+
 @pytest.mark.parametrize("options", [[], ["--inline"]], ids=["named", "in full"])
 def test_a_file_that_another_case_promotes_is_new_in_the_system_message_of_a_case(
     tmp_path: Path, options: list[str]

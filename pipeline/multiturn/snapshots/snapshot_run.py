@@ -316,7 +316,8 @@ class SnapshotUpdate:
             Change(kind="privilege", what=words, cases=tuple(cases), path=path, privileges=(words,))
             for (words, path), cases in sorted(named.items(), key=lambda e: e[0][0] != _UNREADABLE)
         ]
-        self.findings += self.lists.unrecorded(with_new=is_partial)
+        differing = () if is_partial else {file.case for file in self.files}
+        self.findings += self.lists.unrecorded(differing)
         if check:
             changed = () if is_partial else self.lists.changed_files(self.files)
             self.changes = group_changes(compared, changed)
