@@ -99,6 +99,11 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
     provider: TargetProvider | None = None  # of the target whose prompts are recorded, too
     resolve: bool = False  # write lists anew that have a merge conflict
 
+    @property
+    def judges(self) -> bool:
+        """Whether it names changes of privilege in all cases."""
+        return self.check or self.resolve
+
     def refuse_nothing(self) -> None:
         """Raise the error of a path where no suite is, unless its snapshots are to be removed."""
         missing = self.selection.missing
@@ -208,7 +213,7 @@ class SnapshotUpdate:
         if old.strip() and snapshot_file.recorded_case(old) is None:
             return MultiturnError("this is not a snapshot; move it away", where=shown)
         self.files.append(FileChange(shown, case.key, old, new))
-        if self.run.check:
+        if self.run.judges:
             self.cases[case.key] = case
         return None
 
@@ -227,7 +232,7 @@ class SnapshotUpdate:
             new = lists.target_text(run.provider) if run.provider else ""
             if old != new:
                 self.files.append(FileChange(self.folder.shown(lists.TARGET), None, old, new))
-        if run.check or is_partial:
+        if run.judges or is_partial:
             self._judge()
         self._recorded, self.pending = self.lists.recorded, list(self.changes)
 
@@ -302,7 +307,9 @@ class SnapshotUpdate:
             case = self.cases.get(file.case)
             of_case = of_cases.get(file.case, [])
             listed = {each.path for each in of_case if each.is_new}  # they are named already
-            found = list(_privileges(old, new, case, listed)) if check and file.new else []
+            found = (
+                list(_privileges(old, new, case, listed)) if self.run.judges and file.new else []
+            )
             if case and file.old and not old.messages:
                 found.append(PrivilegeChange(of_list=_UNREADABLE))
             for each in found:
@@ -369,7 +376,7 @@ class SnapshotUpdate:
             changed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
             clauses.append(f"{changed} changed{others}")
         outdated = {lists.PROMOTED if each.privileges else lists.FILES for each in self.findings}
-        if outdated:
+        if outdated and is_partial:
             listed = " and ".join(sorted(outdated, reverse=True))
             clauses.append(f"to update {listed}, run it for all cases")
         return "; ".join(clauses)
