@@ -338,7 +338,9 @@ def test_what_the_body_of_a_target_adds_is_a_matter_of_privilege_once(folder: Pa
     assert [line["what"] for line in found] == [words, None]
     assert found[0]["key"] == found[1]["key"]
     done = commands.run("snapshot", "a.eval.yaml", "--target", "t", "--check", folder=folder)
-    assert done.stdout.splitlines()[0] == f"change of privilege: {words}"
+    said, listed, heading, *_ = done.stdout.splitlines()
+    assert said == f"change of privilege: {words}"
+    assert (listed, heading) == ("changed: snapshots/target.lock", "snapshots/target.lock:")
     options = ("snapshot", "a.eval.yaml", "--target", "t", "--check", "--format", "github")
     done = commands.run(*options, folder=folder)
     (line,) = done.stdout.splitlines()
