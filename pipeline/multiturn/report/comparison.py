@@ -170,7 +170,7 @@ class _Sides:
         self.files = files_of(then, now)
         self.promoted = self.files.privileges_of_cases()
         locks = (snapshot_file.read_snapshot(side.pipeline.lock) for side in (then, now))
-        self.of_target = list(privilege.body_changes(*(e.settings.get("body") for e in locks)))
+        self.of_target = list(privilege.target_changes(*(each.settings for each in locks)))
         self.of_lock: list[FileChange] = []  # ``target.lock``, for each case that it changes
         self.kept = KeptPrefixes(provider) if provider and provider.has_cache else None
 

@@ -374,11 +374,13 @@ def recorded_target(folder: SnapshotFolder) -> str:
 
 def target_text(provider: TargetProvider) -> str:
     """Return the text of ``target.lock``."""
+    role = getattr(provider.settings, "system_role", "system")
     recorded = {
         "target": provider.name,
         "provider": provider.settings.provider,
         **{name: getattr(provider.settings, name, None) for name in _VERSIONS},
         "default_system": getattr(provider, "of_default_system", None),
+        "system_role": role if role != "system" else None,
         **hide({"settings": _settings(provider.settings), **_example(provider)}, provider.secrets),
     }
     return TARGET_COMMENT + utf8(dump({key: each for key, each in recorded.items() if each}))

@@ -23,6 +23,7 @@ from multiturn.suites.guideline_patterns import matching_pattern
 from multiturn.text import utf8
 
 _NOTHING = Span("", "")
+_DEFAULTS = {"default_system": "send", "system_role": "system"}  # of a target
 
 
 class Promotion(Struct, frozen=True):
@@ -197,6 +198,20 @@ def body_changes(before: Any, after: Any) -> Iterator[PrivilegeChange]:
             adds, value = ("adds", now[key]) if key in now else ("no longer adds", was[key])
             said = quoted(f"{key}: {to_json(value).decode().rstrip()}")
             yield PrivilegeChange(of_list=f"body {adds} to the request: {said}")
+
+
+def target_changes(
+    before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[PrivilegeChange]:
+    """Yield what a target adds to each request, or where it sends system messages, as it did not.
+
+    Both are settings; those of a case say only what its body adds.
+    """
+    yield from body_changes(before.get("body"), after.get("body"))
+    for key, default in _DEFAULTS.items():
+        was, now = before.get(key, default), after.get(key, default)
+        if was != now:
+            yield PrivilegeChange(of_list=f"{key} of the target is {now!r}, and was {was!r}")
 
 
 class _Known:

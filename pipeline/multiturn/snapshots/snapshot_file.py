@@ -182,7 +182,7 @@ class RecordedSnapshot(Struct, frozen=True):
             a span without a text; so is a guideline whose text is in full, in a message of its own.
         named: the files that it names; of media what it says, without digests and details.
         in_full: its other files, whose texts, if any, it has in full; whether each is a guideline.
-        settings: by name.
+        settings: by name; with them all else that ``target.lock`` says.
     """
 
     messages: tuple[Message, ...] = ()
@@ -225,7 +225,7 @@ def _snapshot(recorded: dict[str, Any]) -> RecordedSnapshot:
     settings = convert(recorded.get("settings", {}), dict[str, Any])
     convert(settings.get("body"), dict[str, Any] | None)
     if "chat_prompt" not in recorded:  # target.lock
-        return RecordedSnapshot(settings=settings)
+        return RecordedSnapshot(settings={**recorded, **settings})
     files = [
         (str(file["resolved_path"]), "sha256" in file, file.get("guideline") is True)
         for file in recorded.get("input_files", ())

@@ -27,7 +27,7 @@ from multiturn.snapshots import lists, snapshot_file
 from multiturn.snapshots.changes import Change, FileChange, State, group_changes, prompt_growth
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, folder_of, legal_path, location_of, name_in_root
-from multiturn.snapshots.privilege import PrivilegeChange, body_changes, privilege_changes
+from multiturn.snapshots.privilege import PrivilegeChange, privilege_changes, target_changes
 from multiturn.snapshots.renames import renames
 from multiturn.snapshots.reviewed_case import ReviewedCase, review_outcome
 from multiturn.snapshots.snapshot_file import RecordedSnapshot
@@ -447,7 +447,7 @@ def _privileges(
     old: RecordedSnapshot, new: RecordedSnapshot, case: ReviewedCase | None, listed: Container[str]
 ) -> Iterator[PrivilegeChange]:
     """Yield the changes of privilege in a case, of a new one the body, or in what a target says."""
-    yield from body_changes(old.settings.get("body"), new.settings.get("body"))
+    yield from target_changes(old.settings, new.settings)
     judged = case.judged if case and old.messages else ()
     for each in privilege_changes(old.messages, judged, listed):
         # Of a file in full, a snapshot does not say whether it was in a system message.
