@@ -99,11 +99,6 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
     provider: TargetProvider | None = None  # of the target whose prompts are recorded, too
     resolve: bool = False  # write lists anew that have a merge conflict
 
-    @property
-    def judges(self) -> bool:
-        """Whether it names changes of privilege in all cases."""
-        return self.check or self.resolve
-
     def refuse_nothing(self) -> None:
         """Raise the error of a path where no suite is, unless its snapshots are to be removed."""
         missing = self.selection.missing
@@ -213,7 +208,7 @@ class SnapshotUpdate:
         if old.strip() and snapshot_file.recorded_case(old) is None:
             return MultiturnError("this is not a snapshot; move it away", where=shown)
         self.files.append(FileChange(shown, case.key, old, new))
-        if self.run.judges:
+        if self.run.check or self.run.resolve:
             self.cases[case.key] = case
         return None
 
@@ -232,7 +227,7 @@ class SnapshotUpdate:
             new = lists.target_text(run.provider) if run.provider else ""
             if old != new:
                 self.files.append(FileChange(self.folder.shown(lists.TARGET), None, old, new))
-        if run.judges or is_partial:
+        if run.check or run.resolve or is_partial:
             self._judge()
         self._recorded, self.pending = self.lists.recorded, list(self.changes)
 
@@ -307,9 +302,8 @@ class SnapshotUpdate:
             case = self.cases.get(file.case)
             of_case = of_cases.get(file.case, [])
             listed = {each.path for each in of_case if each.is_new}  # they are named already
-            found = (
-                list(_privileges(old, new, case, listed)) if self.run.judges and file.new else []
-            )
+            is_judged = (check or self.run.resolve) and file.new
+            found = list(_privileges(old, new, case, listed)) if is_judged else []
             if case and file.old and not old.messages:
                 found.append(PrivilegeChange(of_list=_UNREADABLE))
             for each in found:
