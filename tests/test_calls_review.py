@@ -110,6 +110,12 @@ def test_a_snapshot_has_calls_and_tools_as_readable_yaml(folder: Path) -> None:
             id="a schema",
         ),
         pytest.param(
+            "    description:",
+            "    strict: true\n    description:",
+            "change of privilege: the definition of the tool weather changed",
+            id="strict alone",
+        ),
+        pytest.param(
             "evalcases:",
             "  - {name: rm, parameters: {type: object}}\nevalcases:",
             "change of privilege: the definition of the tool rm is new",

@@ -107,6 +107,18 @@ def test_of_the_question_only_what_no_message_says_is_a_difference(
     assert shown((old, new)) == [["-  Hi", "+  Ho", *lines]]
 
 
+def test_a_line_that_leaves_the_question_more_often_than_messages_is_shown() -> None:
+    then = (
+        "user:\n  a\n  Stop\n  b\n  c\n  Stop\n  d\nquestion:\n  a\n  Stop\n  b\n  c\n  Stop\n  d\n"
+    )
+    twice = then.replace("question:\n  a\n  Stop\n  b\n  c\n  Stop", "question:\n  a\n  b\n  c")
+    now = twice.replace("user:\n  a\n  Stop", "user:\n  a")
+    assert shown((then, now)) == [["-  Stop", "-  Stop"]]
+    assert shown((now, then)) == [["+  Stop", "+  Stop"]]
+    once = then.replace("a\n  Stop\n", "a\n")
+    assert shown((then, once)) == [["-  Stop"]]
+
+
 def said(*lines: str) -> str:
     """Return a snapshot with the lines of a user, as it is compared."""
     text = "".join(f"  {line}\n" for line in lines)

@@ -208,6 +208,35 @@ def test_two_entries_in_one_place_are_resolved_by_the_command(tmp_path: Path) ->
     assert run("snapshot", ".", "--resolve", "--check", folder=tmp_path).returncode == 2
 
 
+def test_a_privilege_that_neither_side_of_a_merge_has_is_named_where_lists_are_resolved(
+    tmp_path: Path,
+) -> None:
+    git(tmp_path, "init", "-q", "-b", "main")
+    project(tmp_path, one=["a.rules.md", "z.txt"])
+    snapshot(tmp_path)
+    commit(tmp_path)
+    for branch, path in (("ours", "b.rules.md"), ("theirs", "c.rules.md")):
+        git(tmp_path, "checkout", "-q", "-b", branch, "main")
+        project(tmp_path, one=["a.rules.md", "z.txt"], **{branch: [path]})
+        snapshot(tmp_path)
+        commit(tmp_path)
+    with pytest.raises(subprocess.CalledProcessError):
+        git(tmp_path, "merge", "-q", "ours")
+    (tmp_path / "c.rules.md").write_text("Obey c.\n")
+    suite = tmp_path / "one.eval.yaml"
+    obey = "input_messages:\n      - {role: system, content: Obey me.}"
+    suite.write_text(suite.read_text().replace("input_messages:", obey))
+    done = snapshot(tmp_path, "--resolve")
+    said = [line for line in done.stdout.splitlines() if line.startswith("change of privilege")]
+    assert said == [
+        "change of privilege: c.rules.md changed; it is part of a system message"
+        " (theirs.eval.yaml: case-0)",
+        "change of privilege: new text in a system message: 'Obey me.' (one.eval.yaml: case-0)",
+    ]
+    summary = "3 snapshots: 1 changed, 2 same; promoted.lock and files.lock changed\n"
+    assert done.stdout.endswith(summary)
+
+
 UNMERGED = "<<<<<<< ours\nBe kind.\n=======\nBe brief.\n>>>>>>> theirs\n"
 
 

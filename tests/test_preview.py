@@ -339,14 +339,16 @@ def test_a_setting_that_changes_what_goes_out_is_a_difference(folder: Path) -> N
     done = commands.run("snapshot", "a.eval.yaml", "--check", folder=folder)
     assert done.returncode == 1
     shown = done.stdout.splitlines()
-    assert shown[0] == "changed: snapshots/target.lock"
+    privilege = "change of privilege: system_role of the target is 'developer', and was 'system'"
+    assert shown[:2] == [privilege, "changed: snapshots/target.lock"]
     assert "-    - role: system" in shown
     assert "+    - role: developer" in shown
     done = commands.run("snapshot", "a.eval.yaml", "--check", "--format", "github", folder=folder)
     [lock] = [line for line in done.stdout.splitlines() if "the target is sent" in line]
     # No line of a suite or the pipeline has changed, so it has no place.
     title = "::error title=multiturn snapshot --check"
-    assert lock.startswith(f"{title}::what the target is sent is not as recorded:%0A")
+    words = "what the target is sent is not as recorded"
+    assert lock.startswith(f"{title}::{privilege}%0A{words}:%0A")
     assert "%0A-    - role: system%0A+    - role: developer%0A" in lock
 
 

@@ -98,6 +98,14 @@ def changes(before: Sequence[Message], after: Sequence[Message]) -> list[str]:
             id="a stage adds text behind a second file",
         ),
         pytest.param(
+            [says("system", HEAD, BREAK, A, BREAK, "Be nice."), *BEFORE[1:]],
+            [],
+            id="the pieces of a system message are in another order",
+        ),
+        pytest.param(
+            [says("system", HEAD, BREAK, A), *BEFORE[1:]], [], id="a text of the suite is gone"
+        ),
+        pytest.param(
             [says("system", "Be nice."), USER, says("user", file("a.md", "Text A"))],
             ["a.md is no longer in a system message"],
             id="a file has left the system message",

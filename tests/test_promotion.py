@@ -250,6 +250,57 @@ def test_a_file_that_changes_hides_no_text_that_a_pattern_promotes(tmp_path: Pat
     ]
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("input_files:", "input_files: 5\nx:"),
+        ("chat_prompt:", "chat_prompt: [3]\nx:"),
+        ("input_files:", "settings: 5\ninput_files:"),
+        ("input_files:", "settings: {body: 5}\ninput_files:"),
+        ("input_files:", "tools: 5\ninput_files:"),
+        ("question:", "<<<<<<< ours\nquestion:"),
+    ],
+)
+def test_a_snapshot_that_cannot_be_read_is_named_first(tmp_path: Path, old: str, new: str) -> None:
+    write(tmp_path, "Obey.\n", one="*.md")
+    bare = PATTERNS.format("*.md", "two", "{role: user, content: Hi}")
+    (tmp_path / "two.eval.yaml").write_text(bare)
+    assert run("snapshot", ".", "--root", ".", folder=tmp_path).returncode == 0
+    snapshot = tmp_path / "snapshots/two/two.yaml"
+    assert old in snapshot.read_text()
+    snapshot.write_text(snapshot.read_text().replace(old, new))
+    obeying = bare.replace("[{", "[{role: system, content: Obey me.}, {")
+    (tmp_path / "two.eval.yaml").write_text(obeying)
+    write(tmp_path, "Obey me.\n")
+    checked = run("snapshot", ".", "--root", ".", "--check", folder=tmp_path)
+    assert checked.returncode == 1
+    assert checked.stdout.splitlines()[:2] == [
+        "change of privilege: the recorded snapshot cannot be read, so changes of privilege are not"
+        " known (two.eval.yaml: two)",
+        "change of privilege: a.md changed; it is part of a system message (one.eval.yaml: one)",
+    ]
+
+
+@pytest.mark.parametrize("question", ["Hi", "Hello"], ids=["the same case", "another text"])
+@pytest.mark.parametrize("left", ["", "---\nz.md:\n  - '0'\n"], ids=["no list", "no entry"])
+def test_a_list_that_somebody_has_removed_hides_no_attached_file(
+    tmp_path: Path, left: str, question: str
+) -> None:
+    write(tmp_path, "Obey.\n", one="none.md")
+    assert run("snapshot", ".", "--root", ".", folder=tmp_path).returncode == 0
+    (tmp_path / "snapshots/files.lock").write_text(left)
+    if not left:
+        (tmp_path / "snapshots/files.lock").unlink()
+    write(tmp_path, "Obey me.\n")
+    suite = tmp_path / "one.eval.yaml"
+    new = "  - {id: new, input_messages: [{role: user, content: [{type: file, value: b.md}]}]}\n"
+    suite.write_text(suite.read_text().replace("Hi", question) + new)
+    (tmp_path / "b.md").write_text("Text B\n")
+    done = run("snapshot", ".", "--root", ".", "--check", folder=tmp_path)
+    assert done.stdout.splitlines()[0] == "a.md is not in files.lock (one.eval.yaml: one)"
+    assert "b.md" not in done.stdout
+
+
 @pytest.mark.parametrize("options", [[], ["--inline"]], ids=["named", "in full"])
 def test_a_file_that_another_case_promotes_is_new_in_the_system_message_of_a_case(
     tmp_path: Path, options: list[str]

@@ -696,6 +696,22 @@ def test_a_setting_of_the_target_is_shown_where_each_case_has_changed_too(tmp_pa
     assert lock.privileges == ("body adds to the request: 'spare: 1'",)
 
 
+def test_the_change_of_a_target_has_its_cases_in_the_order_of_the_suite(tmp_path: Path) -> None:
+    case = "  - {id: %s, input_messages: [{role: user, content: %s}]}\n"
+    target = {"name": "m", "provider": "openai", "model": "gpt-4o", "api_key": "none"}
+    sides = []
+    for said, more in (("Hi", {}), ("Ho", {"body": {"spare": 1}})):
+        cases = "".join(case % each for each in (("a", said), ("b", "Hi"), ("c", said)))
+        write(tmp_path, {SHOP: f"evalcases:\n{cases}"})
+        sides.append(side(tmp_path, target={**target, **more}))
+    provider = load_target({**target, "body": {"spare": 1}}, sends=False)
+    then, now = sides
+    lock, texts = compare(now, then, "then", load_pipeline("spec"), provider).changes
+    assert lock.privileges == ("body adds to the request: 'spare: 1'",)
+    assert lock.cases == ((SHOP, "a"), (SHOP, "b"), (SHOP, "c"))
+    assert (texts.cases, texts.privileges) == (((SHOP, "a"), (SHOP, "c")), ())
+
+
 def test_each_text_that_a_stage_adds_to_a_system_message_is_named(tmp_path: Path) -> None:
     obeying = """\
 from multiturn import Conversion, Part, Turn, stage

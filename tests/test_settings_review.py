@@ -310,6 +310,26 @@ def test_what_body_adds_is_a_matter_of_privilege(folder: Path) -> None:
     assert done.stdout.splitlines()[0] == f"change of privilege: {gone} (a.eval.yaml: case-0)"
 
 
+def test_what_the_body_of_a_new_case_and_of_a_first_target_adds_is_a_matter_of_privilege(
+    folder: Path,
+) -> None:
+    write_all(folder, "openai", {}, [FORM, FORM, {}, {"body": {"own": 1}}])
+    options = ("a.eval.yaml", "--target", "t")
+    done = commands.run("snapshot", *options, "--check", folder=folder)
+    first = "change of privilege: body adds to the request: 'own: 1' (a.eval.yaml: case-3)"
+    assert done.stdout.splitlines()[0] == first
+    (line, *_) = differences(folder)
+    assert (line["kind"], line["what"]) == ("privilege", "body adds to the request: 'own: 1'")
+    report = ("report", *options, "--against", "HEAD", "--format", "markdown")
+    shown = html.unescape(run(folder, *report))
+    said = "Change of privilege: <code>body adds to the request: 'own: 1'</code>"
+    assert shown.count(said) == 2  # also above all
+    (folder / "snapshots/target.lock").unlink()
+    write_all(folder, "openai", {"body": {"own": 2}}, [FORM, FORM, {}])
+    done = commands.run("snapshot", *options, "--check", folder=folder)
+    assert done.stdout.splitlines()[0] == "change of privilege: body adds to the request: 'own: 2'"
+
+
 def test_what_the_body_of_a_target_adds_is_a_matter_of_privilege_once(folder: Path) -> None:
     words = "body adds to the request: 'logit_bias: {\"50256\":-100}'"
     write_all(folder, "openai", {"body": {"logit_bias": {"50256": -100}}}, [FORM, FORM, {}])
@@ -318,7 +338,9 @@ def test_what_the_body_of_a_target_adds_is_a_matter_of_privilege_once(folder: Pa
     assert [line["what"] for line in found] == [words, None]
     assert found[0]["key"] == found[1]["key"]
     done = commands.run("snapshot", "a.eval.yaml", "--target", "t", "--check", folder=folder)
-    assert done.stdout.splitlines()[0] == f"change of privilege: {words}"
+    said, listed, heading, *_ = done.stdout.splitlines()
+    assert said == f"change of privilege: {words}"
+    assert (listed, heading) == ("changed: snapshots/target.lock", "snapshots/target.lock:")
     options = ("snapshot", "a.eval.yaml", "--target", "t", "--check", "--format", "github")
     done = commands.run(*options, folder=folder)
     (line,) = done.stdout.splitlines()
@@ -329,6 +351,51 @@ def test_what_the_body_of_a_target_adds_is_a_matter_of_privilege_once(folder: Pa
     assert shown.count(f"Change of privilege: <code>{words}</code>") == 2  # also above all
     lines = records(run(folder, *report, "json"))
     assert [line["causes"] for line in lines] == [["settings of the target t"]] * 3
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "words"),
+    [
+        ({}, {"system_role": "user"}, ["system_role of the target is 'user', and was 'system'"]),
+        (
+            {"default_system": "omit"},
+            {"default_system": "omit", "system_role": "developer"},
+            ["system_role of the target is 'developer', and was 'system'"],
+        ),
+        (
+            {"default_system": "omit", "system_role": "user"},
+            {},
+            [
+                "default_system of the target is 'send', and was 'omit'",
+                "system_role of the target is 'system', and was 'user'",
+            ],
+        ),
+    ],
+)
+def test_where_a_target_sends_system_messages_is_a_matter_of_privilege(
+    folder: Path, then: dict[str, str], now: dict[str, str], words: list[str]
+) -> None:
+    write_all(folder, "openai", then, [{}])
+    run(folder, "snapshot", "a.eval.yaml", "--target", "t")
+    commit(folder)
+    write_all(folder, "openai", now, [{}])
+    lines = differences(folder)
+    assert [line["what"] for line in lines if line["kind"] == "privilege"] == words
+    (key,) = {line["key"] for line in lines if line["kind"] == "privilege"}
+    done = commands.run("snapshot", "a.eval.yaml", "--target", "t", "--check", folder=folder)
+    said = done.stdout.splitlines()
+    assert said[: len(words)] == [f"change of privilege: {each}" for each in words]
+    report = ("report", "a.eval.yaml", "--against", "HEAD", "--target", "t", "--format")
+    shown = html.unescape(run(folder, *report, "markdown"))
+    (line,) = records(run(folder, *report, "json"))
+    has_changed = now.get("system_role") != "developer"  # a name of the body, not of a message
+    for each in words:
+        said_twice = shown.count(f"Change of privilege: <code>{each}</code>") == 2  # also above all
+        assert said_twice is has_changed
+    assert line["privilege_changes"] == words * has_changed
+    run(folder, "snapshot", "a.eval.yaml", "--target", "t", "--accept", key)
+    left = differences(folder) if len(lines) > len(words) + 1 else []
+    assert "privilege" not in [line["kind"] for line in left]
 
 
 def test_a_key_in_the_settings_of_a_target_is_hidden(folder: Path) -> None:
@@ -418,7 +485,9 @@ def test_the_default_system_message_is_one_repair_everywhere(tmp_path: Path) -> 
         assert line["repairs"] == [added]
     write_all(tmp_path, "anthropic", {"default_system": "omit"}, [{}])
     # Of the target, and of the prompts that have none now.
-    case, lock = sorted(differences(tmp_path), key=lambda line: line["file"])
+    privilege, *files = differences(tmp_path)
+    assert privilege["what"] == "default_system of the target is 'omit', and was 'send'"
+    case, lock = sorted(files, key=lambda line: line["file"])
     assert "\n-default_system: send\n" in lock["diff"]
     assert "\n+default_system: omit\n" in lock["diff"]
     assert f'-sent:\n-  repairs:\n-    - "{added}"' in case["diff"]

@@ -23,6 +23,7 @@ from multiturn.snapshots.reviewed_case import reviewed_case
 from multiturn.snapshots.snapshot_file import (
     RecordedSnapshot,
     _content,
+    plain_text,
     read_snapshot,
     snapshot_text,
 )
@@ -72,6 +73,11 @@ def hide_digits(conversion: Conversion) -> Conversion:
 )
 def test_a_snapshot_that_somebody_has_broken_has_no_messages_and_no_files(text: str) -> None:
     assert read_snapshot(text) == RecordedSnapshot()
+
+
+def test_a_content_that_somebody_has_broken_is_compared_as_it_is_written() -> None:
+    text = "chat_prompt:\n  - {role: user, content: [[Hi]]}\nquestion: Hi\n"
+    assert plain_text(text) == text
 
 
 def test_only_the_whole_unchanged_text_of_a_file_is_named(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def _as_diff(change: Change) -> Iterator[str]:
         old = new = name = change.path
     else:
         old, new = _names(change.files[0])
-        name = name_cases(change.cases)
+        name = name_cases(change.cases) or new
     yield f"{in_line(name)}{_in_parentheses(change.growth_in_words)}:"
     names = in_line(f"--- {old} · recorded"), in_line(f"+++ {new} · now")
     yield from colored_lines((*names, *change.lines))

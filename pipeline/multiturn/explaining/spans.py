@@ -10,7 +10,7 @@ from multiturn.files.media import Media
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import as_text, message_of, result_in_words
-from multiturn.model.turns import Part, Turn
+from multiturn.model.turns import Part, Tool, Turn
 
 
 class Span(Struct, frozen=True, gc=False):
@@ -94,15 +94,19 @@ def question_spans(conversion: Conversion) -> Spans:
 
 
 def definitions_of(conversion: Conversion) -> tuple[Message, ...]:
-    """Return the definition of each tool as a message for readers; its role is ``tool NAME``."""
+    """Return the definition of each tool, as ``define`` does."""
     case = conversion.case
     suite = Place(case.suite or "the case")
     return tuple(
-        Message(
-            tool.title, (Span(tool.text, f"tools[{at}] of {suite}", place=case.where(tool.line)),)
-        )
+        define(tool, Span(tool.text, f"tools[{at}] of {suite}", place=case.where(tool.line)))
         for at, tool in enumerate(conversion.tools)
     )
+
+
+def define(tool: Tool, span: Span) -> Message:
+    """Return a tool, whose text is in a span, as a message for readers; its role says ``tool``."""
+    data = {} if tool.strict is None else {"strict": tool.strict}
+    return Message(tool.title, (span,), data=data)
 
 
 def in_spans(turns: Iterable[Turn], case: Case) -> tuple[Message, ...]:

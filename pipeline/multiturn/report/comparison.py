@@ -40,7 +40,7 @@ class Comparison(Struct, frozen=True):
     then: CaseSummary | None = None  # None if it was not there, or nothing is compared
     causes: tuple[str, ...] = ()  # what has changed its texts, in words
     privileges: tuple[PrivilegeChange, ...] = ()
-    change: FileChange | None = None  # of its snapshot, or else of ``target.lock``
+    change: FileChange | None = None  # of its snapshot
 
     @property
     def case(self) -> CaseSummary:
@@ -170,8 +170,8 @@ class _Sides:
         self.files = files_of(then, now)
         self.promoted = self.files.privileges_of_cases()
         locks = (snapshot_file.read_snapshot(side.pipeline.lock) for side in (then, now))
-        self.of_target = list(privilege.body_changes(*(e.settings.get("body") for e in locks)))
-        self.of_lock: list[FileChange] = []  # of cases whose snapshots have changed, too
+        self.of_target = list(privilege.target_changes(*(each.settings for each in locks)))
+        self.of_lock: list[FileChange] = []  # ``target.lock``, for each case that it changes
         self.kept = KeptPrefixes(provider) if provider and provider.has_cache else None
 
     def comparisons(self) -> Iterator[Comparison]:
@@ -217,24 +217,26 @@ class _Sides:
             for each in promoted:
                 text = attached_files.text_to_review(files.get(each.path, ""))
                 privileges.append(replace(each, text=text) if each.is_new else each)
+            privileges += privilege.body_changes(old and old.settings.body, new.settings.body)
             if then is not None:
                 found = list(self.undoing.causes(now, then, new, old))
                 privileges += self._other_privileges(new, old, [c.words for c in found], listed)
         before, after = ((*side.tools, *side.prompt) if side else () for side in (old, new))
         if old and new and self.kept:
             self.kept.add(new.suite, before, after)
-        why = tuple(each.words for each in found)
-        comparison = replace(comparison, causes=why, privileges=tuple(privileges))
+        why, of_target = tuple(each.words for each in found), list[PrivilegeChange]()
         change = self._snapshot_change(comparison, old, new)
         then_lock, lock = self.then.pipeline.lock, self.now.pipeline.lock
         if old and new and then_lock != lock and old.sent != new.sent:
-            of_lock = FileChange(TARGET, comparison.case.key, then_lock, lock)
-            if change is None:
-                change = of_lock
-            else:
-                words = f"settings of the target {self.undoing.target}"
-                said = tuple(map(str, self.of_target))
-                self.of_lock.append(replace(of_lock, privileges=said, causes=(words,), growth=0.0))
+            of_target = self.of_target
+            of_lock = FileChange(
+                *(TARGET, comparison.case.key, then_lock, lock),
+                privileges=tuple(map(str, of_target)),
+                causes=(f"settings of the target {self.undoing.target}",),
+                growth=0.0,
+            )
+            self.of_lock.append(of_lock)
+        comparison = replace(comparison, causes=why, privileges=(*privileges, *of_target))
         if change is not None:
             # A file that changed has a change of its own, with its cause and its privilege.
             changed = [p for p in files if was.get(p) != files[p] or p in paths]
@@ -273,15 +275,11 @@ class _Sides:
         """
         pipeline = self.undoing.changes
         have_changed = pipeline or UNKNOWN_CODE in why
-        if old:
-            yield from privilege.body_changes(old.settings.body, new.settings.body)
         for change in privilege.privilege_changes(old.judged if old else (), new.judged, named):
             if change.stage is None or have_changed:
                 by_stage = {each.words for each in pipeline if each.stage == (change.stage or None)}
                 of_stage = (each for each in why if each in by_stage)
                 yield replace(change, causes=tuple(of_stage) or tuple(why))
-        if old and (new.sent and new.sent.parameters) != (old.sent and old.sent.parameters):
-            yield from self.of_target
 
 
 def _renames(now: ReportSide, then: ReportSide) -> dict[Key, Key]:

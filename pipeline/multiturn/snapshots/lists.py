@@ -326,19 +326,21 @@ class Lists(FoundFiles):
         changed = (path for path, now in self.found[FILES].items() if now != before.get(path))
         return set().union(*(others.get((FILES, path), set()) for path in changed))
 
-    def unrecorded(self, *, with_new: bool) -> list[Change]:
+    def unrecorded(self, changed: Container[Key | None]) -> list[Change]:
         """Return each file that snapshots name, whose text is not a recorded one, in words.
 
-        Cases in which it has a change of privilege are left out: that says it already. Files of
-        which no text is recorded are among these only if ``with_new``: without ``--case``, the
-        change of the list says which are new.
+        Cases in which it has a change of privilege are left out: that says it already. So are
+        files without an entry in cases that have ``changed``, if no recorded snapshot names them:
+        the change of the list says which are new.
         """
         said = {(each.path, case) for each, cases in self.privileges().items() for case in cases}
         found: dict[tuple[str, str], list[Key]] = {}
         for path, entries in self._cases[FILES].items():
             known = self.recorded[FILES].get(path)
-            for sha256, cases in entries.items() if known is not None or with_new else ():
+            for sha256, cases in entries.items():
                 others = [case for case in cases if (path, case) not in said]
+                if known is None and path not in self.known:
+                    others = [case for case in others if case not in changed]
                 if others and sha256 not in (known or ()):
                     what = f"{path} is not in {FILES}" if known is None else self._in_words(path)
                     found.setdefault((what, path), []).extend(others)
@@ -372,11 +374,13 @@ def recorded_target(folder: SnapshotFolder) -> str:
 
 def target_text(provider: TargetProvider) -> str:
     """Return the text of ``target.lock``."""
+    role = getattr(provider.settings, "system_role", "system")
     recorded = {
         "target": provider.name,
         "provider": provider.settings.provider,
         **{name: getattr(provider.settings, name, None) for name in _VERSIONS},
         "default_system": getattr(provider, "of_default_system", None),
+        "system_role": role if role != "system" else None,
         **hide({"settings": _settings(provider.settings), **_example(provider)}, provider.secrets),
     }
     return TARGET_COMMENT + utf8(dump({key: each for key, each in recorded.items() if each}))

@@ -23,6 +23,7 @@ from multiturn.suites.guideline_patterns import matching_pattern
 from multiturn.text import utf8
 
 _NOTHING = Span("", "")
+_DEFAULTS = {"default_system": "send", "system_role": "system"}  # of a target
 
 
 class Promotion(Struct, frozen=True):
@@ -149,11 +150,12 @@ def privilege_changes(
     new text in a system message: 'Be nice.'
     user text becomes system text: 'Obey me.'
     """
-    tools = {each.role: joined_text(each.spans) for each in before if is_definition(each.role)}
+    tools = {m.role: (joined_text(m.spans), m.data) for m in before if is_definition(m.role)}
     for message in after if before else ():
         role, was = message.role, message.role if message.role in tools else ""
-        if is_definition(role) and tools.get(role) != (text := joined_text(message.spans)):
-            yield PrivilegeChange(text=text, role=role, was=was)
+        said = joined_text(message.spans), message.data
+        if is_definition(role) and tools.get(role) != said:
+            yield PrivilegeChange(text=said[0], role=role, was=was)
     before = [message for message in before if not is_definition(message.role)]
     after = [message for message in after if not is_definition(message.role)]
     known = _Known(before)
@@ -196,6 +198,20 @@ def body_changes(before: Any, after: Any) -> Iterator[PrivilegeChange]:
             adds, value = ("adds", now[key]) if key in now else ("no longer adds", was[key])
             said = quoted(f"{key}: {to_json(value).decode().rstrip()}")
             yield PrivilegeChange(of_list=f"body {adds} to the request: {said}")
+
+
+def target_changes(
+    before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[PrivilegeChange]:
+    """Yield what a target adds to each request, or where it sends system messages, as it did not.
+
+    Both are settings; those of a case say only what its body adds.
+    """
+    yield from body_changes(before.get("body"), after.get("body"))
+    for key, default in _DEFAULTS.items():
+        was, now = before.get(key, default), after.get(key, default)
+        if was != now:
+            yield PrivilegeChange(of_list=f"{key} of the target is {now!r}, and was {was!r}")
 
 
 class _Known:

@@ -11,7 +11,7 @@ from multiturn.documents.dump import UnindentedList, dump, indented_block
 from multiturn.documents.json_lines import read_value
 from multiturn.documents.yaml_reader import read_documents
 from multiturn.errors import MultiturnError
-from multiturn.explaining.spans import Message, Span, Spans, file_of, has_media, joined_text
+from multiturn.explaining.spans import Message, Span, Spans, define, file_of, has_media, joined_text
 from multiturn.files.media import MEDIA_KINDS, Media
 from multiturn.model.request import InputFile
 from multiturn.model.settings import JsonSchema, RequestSettings
@@ -23,7 +23,7 @@ from multiturn.text import CONFLICT, utf8
 
 HEAD_ENDS = "\nchat_prompt:"  # suite and id are above it
 # What reading a snapshot may raise: somebody may have edited it by hand.
-_EDITED = (MultiturnError, ValueError, LookupError, TypeError)
+_EDITED = (MultiturnError, ValueError, LookupError, TypeError, AttributeError)
 _LINE_BREAK = Span("\n", "")
 _parsed = lru_cache(maxsize=1)(read_value)  # many cases have the same JSON Schema
 _DIGEST = re.compile("(SHA-256 [0-9a-f]{12})[0-9a-f]{52}")
@@ -182,7 +182,7 @@ class RecordedSnapshot(Struct, frozen=True):
             a span without a text; so is a guideline whose text is in full, in a message of its own.
         named: the files that it names; of media what it says, without digests and details.
         in_full: its other files, whose texts, if any, it has in full; whether each is a guideline.
-        settings: by name.
+        settings: by name; with them all else that ``target.lock`` says.
     """
 
     messages: tuple[Message, ...] = ()
@@ -222,9 +222,10 @@ def read_snapshot(text: str) -> RecordedSnapshot:
 
 
 def _snapshot(recorded: dict[str, Any]) -> RecordedSnapshot:
-    settings = recorded.get("settings", {})
+    settings = convert(recorded.get("settings", {}), dict[str, Any])
+    convert(settings.get("body"), dict[str, Any] | None)
     if "chat_prompt" not in recorded:  # target.lock
-        return RecordedSnapshot(settings=settings)
+        return RecordedSnapshot(settings={**recorded, **settings})
     files = [
         (str(file["resolved_path"]), "sha256" in file, file.get("guideline") is True)
         for file in recorded.get("input_files", ())
@@ -252,7 +253,7 @@ def _snapshot(recorded: dict[str, Any]) -> RecordedSnapshot:
         guidelines = (Span("", "", path) for path in in_full if in_full[path])
         messages.append(Message("system", tuple(guidelines)))
     tools = convert(recorded.get("tools", ()), tuple[Tool, ...])
-    messages += (Message(tool.title, (Span(tool.text, ""),)) for tool in tools)
+    messages += (define(tool, Span(tool.text, "")) for tool in tools)
     media = {span.path: span.media for message in messages for span in message.spans if span.media}
     named = {path: media.get(path) for path in paths - in_full.keys()}
     return RecordedSnapshot(tuple(messages), named, in_full, settings)

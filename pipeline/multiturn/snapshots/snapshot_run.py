@@ -27,7 +27,7 @@ from multiturn.snapshots import lists, snapshot_file
 from multiturn.snapshots.changes import Change, FileChange, State, group_changes, prompt_growth
 from multiturn.snapshots.folder import SnapshotFolder
 from multiturn.snapshots.locations import Key, folder_of, legal_path, location_of, name_in_root
-from multiturn.snapshots.privilege import PrivilegeChange, body_changes, privilege_changes
+from multiturn.snapshots.privilege import PrivilegeChange, privilege_changes, target_changes
 from multiturn.snapshots.renames import renames
 from multiturn.snapshots.reviewed_case import ReviewedCase, review_outcome
 from multiturn.snapshots.snapshot_file import RecordedSnapshot
@@ -36,6 +36,7 @@ from multiturn.text import number_of
 _FOLDER = "snapshots"
 _STATES: tuple[State, ...] = ("new", "changed", "renamed", "removed")
 _ORIGINS = 3  # that are named
+_UNREADABLE = "the recorded snapshot cannot be read, so changes of privilege are not known"
 _NARROWEST = 20  # characters of a line of a folded text
 
 
@@ -207,7 +208,7 @@ class SnapshotUpdate:
         if old.strip() and snapshot_file.recorded_case(old) is None:
             return MultiturnError("this is not a snapshot; move it away", where=shown)
         self.files.append(FileChange(shown, case.key, old, new))
-        if self.run.check:
+        if self.run.check or self.run.resolve:
             self.cases[case.key] = case
         return None
 
@@ -226,7 +227,7 @@ class SnapshotUpdate:
             new = lists.target_text(run.provider) if run.provider else ""
             if old != new:
                 self.files.append(FileChange(self.folder.shown(lists.TARGET), None, old, new))
-        if run.check or is_partial:
+        if run.check or run.resolve or is_partial:
             self._judge()
         self._recorded, self.pending = self.lists.recorded, list(self.changes)
 
@@ -298,10 +299,13 @@ class SnapshotUpdate:
                 for text in file.texts
             )
             self.lists.known |= old.named
-            case, is_compared = self.cases.get(file.case), check and file.old and file.new
+            case = self.cases.get(file.case)
             of_case = of_cases.get(file.case, [])
             listed = {each.path for each in of_case if each.is_new}  # they are named already
-            found = list(_privileges(old, new, case, listed)) if is_compared else []
+            is_judged = (check or self.run.resolve) and file.new
+            found = list(_privileges(old, new, case, listed)) if is_judged else []
+            if case and file.old and not old.messages:
+                found.append(PrivilegeChange(of_list=_UNREADABLE))
             for each in found:
                 named.setdefault((each.words, each.path), []).extend(filter(None, [file.case]))
             found += (each for each in of_case if each.is_new)
@@ -311,9 +315,10 @@ class SnapshotUpdate:
             compared.append((self.files[at], was, now))
         self.findings = [
             Change(kind="privilege", what=words, cases=tuple(cases), path=path, privileges=(words,))
-            for (words, path), cases in named.items()
+            for (words, path), cases in sorted(named.items(), key=lambda e: e[0][0] != _UNREADABLE)
         ]
-        self.findings += self.lists.unrecorded(with_new=is_partial)
+        differing = () if is_partial else {file.case for file in self.files}
+        self.findings += self.lists.unrecorded(differing)
         if check:
             changed = () if is_partial else self.lists.changed_files(self.files)
             self.changes = group_changes(compared, changed)
@@ -365,7 +370,7 @@ class SnapshotUpdate:
             changed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
             clauses.append(f"{changed} changed{others}")
         outdated = {lists.PROMOTED if each.privileges else lists.FILES for each in self.findings}
-        if outdated:
+        if outdated and is_partial:
             listed = " and ".join(sorted(outdated, reverse=True))
             clauses.append(f"to update {listed}, run it for all cases")
         return "; ".join(clauses)
@@ -435,9 +440,10 @@ class SnapshotUpdate:
 def _privileges(
     old: RecordedSnapshot, new: RecordedSnapshot, case: ReviewedCase | None, listed: Container[str]
 ) -> Iterator[PrivilegeChange]:
-    """Yield the changes of privilege in a changed case, or in what a target says of all."""
-    yield from body_changes(old.settings.get("body"), new.settings.get("body"))
-    for each in privilege_changes(old.messages, case.judged if case else (), listed):
+    """Yield the changes of privilege in a case, of a new one the body, or in what a target says."""
+    yield from target_changes(old.settings, new.settings)
+    judged = case.judged if case and old.messages else ()
+    for each in privilege_changes(old.messages, judged, listed):
         # Of a file in full, a snapshot does not say whether it was in a system message.
         if each.role:
             is_unknown = each.stage is None and not each.was and each.path in old.in_full

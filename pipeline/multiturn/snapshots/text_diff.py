@@ -3,6 +3,7 @@
 import difflib
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
@@ -124,8 +125,9 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
     sides = _lines(old), _lines(new)
     (before, was), (after, now) = map(_question_apart, sides)
     stretches = list(_stretches(before, after))
-    changed = {line for stretch in stretches for line in stretch.changed}
-    if _others("-", was, changed) != _others("+", now, changed):  # the question says more
+    changed = Counter(line for stretch in stretches for line in stretch.changed)
+    is_more = _says_more("-", was, now, changed) or _says_more("+", now, was, changed)
+    if is_more or _others("-", was, changed) != _others("+", now, changed):
         stretches = list(_stretches(*sides))
     keys = [(stretch.heading, _compared(stretch.changed)) for stretch in stretches]
     attaching = [text for text in (old, new) if but_for_paths and "- path: " in text]
@@ -135,12 +137,15 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
         longest = "|".join(re.escape(name) for name in sorted(named, key=len, reverse=True))
         names = re.compile(rf"(?<![\w/.-])(?:{longest})(?!\w)")
         keys = [(heading, _without_names(lines, names, named)) for heading, lines in keys]
-    in_messages = {line for heading, lines in keys if heading != _QUESTION for line in lines}
+    in_messages = Counter(x for heading, lines in keys if heading != _QUESTION for x in lines)
+    left = in_messages.copy()  # each line hides one of the question
     found: dict[Hashable, int] = {}  # and how many times; once where files are named
     shown: list[str] = []
     last = -1
     for at, ((heading, lines), stretch) in enumerate(zip(keys, stretches, strict=True)):
-        is_repeated = heading == _QUESTION and all(_is_in(line, in_messages) for line in lines)
+        said = Counter(_said(line, in_messages) for line in lines if heading == _QUESTION)
+        if is_repeated := heading == _QUESTION and said <= left:
+            left -= said
         if in_messages and (is_repeated or not lines):
             continue
         times = 0 if any("\0" in line for line in lines) else found.get(keys[at], 0)
@@ -182,12 +187,18 @@ def _question_apart(lines: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]
 
 def _others(sign: str, question: Iterable[str], changed: Container[str]) -> list[str]:
     """Return the lines of a question that have not changed in messages."""
-    return [line for line in question if not _is_in(f"{sign}{line}", changed)]
+    return [line for line in question if _said(f"{sign}{line}", changed) not in changed]
 
 
-def _is_in(line: str, changed: Container[str]) -> bool:
-    """Return whether a line of a question, or what is after its marker, has changed in messages."""
-    return line in changed or _without_marker(line) in changed
+def _says_more(sign: str, old: Sequence[str], new: Sequence[str], changed: Counter[str]) -> bool:
+    """Return whether more lines than in messages are in one question and not in another one."""
+    gone = (Counter(old) - Counter(new)).elements()
+    return not Counter(_said(f"{sign}{line}", changed) for line in gone) <= changed
+
+
+def _said(line: str, changed: Container[str]) -> str:
+    """Return a line of a question, without its marker unless it has changed so in messages."""
+    return line if line in changed else _without_marker(line)
 
 
 def _without_marker(line: str) -> str:
