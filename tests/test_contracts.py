@@ -37,7 +37,7 @@ from multiturn.errors import InputError, ProviderError, StageError
 from multiturn.explaining.spans import joined_text
 from multiturn.model.conversion import parts_of
 from multiturn.model.request import message_of
-from multiturn.model.turns import ROLES
+from multiturn.model.turns import ROLES, Tool
 from multiturn.pipelines.contract import Contract, Stage, contract_of, options_of
 from multiturn.pipelines.ordering import order_errors
 from multiturn.pipelines.pipeline import built_in_case, request_of, try_out
@@ -282,6 +282,21 @@ def test_trimming_and_rendering_give_one_request_at_each_legal_place_and_lose_no
         assert not [fate for fate in explain(found).fates if fate.fate == "lost"]
         spoken = [joined_text(message.spans) for message in explain(found).chat or ()]
         assert spoken == [message_of(turn).text for turn in found.chat or ()]
+
+
+@pytest.mark.parametrize("at", [3, 7], ids=["before filter_empty", "last"])
+def test_definitions_in_a_system_message_are_no_company_for_a_lone_reference(
+    files: Files, at: int
+) -> None:
+    message = TestMessage("user", [{"type": "file", "value": "code.js"}])
+    tools = (Tool("find", "Hello"),)
+    case = Case(id="a", input_messages=(message,), tools=tools, guideline_patterns=("*",))
+    step = Step(render_tools, {"definition": "[Tool {name}]: "})
+    stages = load_pipeline("agentv").steps
+    request = Pipeline([*stages[:at], step, *stages[at:]]).request(replace(case, files=files))
+    roles = [each.role for each in request.chat_prompt or ()]
+    assert roles == ["system", "user"]
+    assert (request.chat_prompt or ())[1].content == "<Attached: code.js>"
 
 
 def plain(given: Conversion) -> Conversion:

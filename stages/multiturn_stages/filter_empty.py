@@ -23,14 +23,16 @@ def filter_empty(
 
     Args:
         references_only: what to do with a turn that holds nothing but guidelines' markers;
-            ``drop_unless_alone`` keeps such turns where the conversation has no other (rule 8).
-            A last user turn that is dropped is a warning.
+            ``drop_unless_alone`` keeps such turns where the conversation has no other (rule 8),
+            but for system turns that stages have added. A last user turn that is dropped is a
+            warning.
     """
     kept = tuple([turn for turn in conversion.turns if turn.has_content])
     if len(kept) == len(conversion.turns):
         return conversion
     asking = tuple(turn for turn in conversion.turns if turn.says_something)
-    if references_only == "keep" or (references_only == "drop_unless_alone" and not kept):
+    is_alone = all(turn.role == "system" and turn.message is None for turn in kept)
+    if references_only == "keep" or (references_only == "drop_unless_alone" and is_alone):
         kept = asking
     notices = conversion.notices
     last = next((turn for turn in reversed(asking) if turn.role == "user"), None)
