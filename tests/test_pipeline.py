@@ -2,7 +2,10 @@
 
 import json
 import pickle
+import signal
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -342,6 +345,19 @@ def test_a_stage_that_fails_is_named_with_its_case(
     assert str(caught.value) == message.replace("LINE", line)
     assert caught.value.case_id == "a"
     assert isinstance(caught.value.__cause__, json.JSONDecodeError) == (broken is stumble)
+
+
+def test_an_interrupt_while_what_a_stage_made_is_checked_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def lose_interrupts(made: Conversion) -> None:  # as C code does that clears errors
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(0)
+
+    monkeypatch.setattr("multiturn.pipelines.step.check_fields", lose_interrupts)
+    with pytest.raises(KeyboardInterrupt):
+        SPEC.insert(plain, after="resolve_segments").request(CASE)
 
 
 @stage(requires={"turns"})
