@@ -46,13 +46,14 @@ def spans_shown(case: ReviewedCase) -> list[Spans]:
 def digest_of(case: ReviewedCase) -> bytes:
     """Return a digest of all that a report compares: cases with the same one are the same.
 
-    It is what the snapshot of a case records beside its name, the attached files, and what else is
-    in the body that a target is sent.
+    It is what the snapshot of a case records beside its name, the attached files, what else is in
+    the body that a target is sent, and what system messages are called there.
     """
     record = snapshot_record(case)
     del record["suite"], record["id"]
     files = {path: digest(file) for path, file in case.files.items()}
-    compared = record, files, case.sent and case.sent.parameters
+    sent = case.sent and (case.sent.parameters, case.sent.system_role)
+    compared = record, files, sent
     return hashlib.blake2b(json_line(compared), digest_size=16).digest()
 
 

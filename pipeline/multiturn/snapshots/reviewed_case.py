@@ -37,6 +37,7 @@ class SentPrompt(Struct, frozen=True):
     repairs: tuple[str, ...]  # what the target's rules required
     shared: tuple[str, ...]  # those that its settings require in every case
     is_as_given: bool  # they are the messages before repairs, ids included, or the transcript
+    system_role: str = ""  # what system messages are called there, if the target says that
 
 
 class ReviewedCase(Struct, frozen=True):
@@ -129,6 +130,7 @@ def sent_to(provider: TargetProvider, conversion: Conversion) -> SentPrompt:
         repairs=preview.repairs,
         shared=_shared_repairs(provider),
         is_as_given=_said(messages) in known,
+        system_role=getattr(provider.settings, "system_role", ""),
     )
 
 
