@@ -22,7 +22,6 @@ SHIPPED = "multiturn_stages."
 
 
 _texts = attrgetter("turns", "guidelines", "system_prompt")
-_changing = attrgetter("turns", "guidelines", "system_prompt", "tools", "settings")
 
 
 def _has_no_files(conversion: Conversion) -> bool:
@@ -167,7 +166,13 @@ class Step(Struct, frozen=True):
                 check_made(conversion, result, stage)
             except ValueError as error:
                 raise StageError(f"the stage {name} {error}").at(case.where(), case.id) from None
-        if result is given or _changing(result) == _changing(conversion):
+        if (
+            result.turns is conversion.turns
+            and result.guidelines is conversion.guidelines
+            and result.system_prompt is conversion.system_prompt
+            and result.tools is conversion.tools
+            and result.settings is conversion.settings
+        ):
             return result
         return _accounted(conversion, _signed(conversion, result, name), name)
 
