@@ -5,7 +5,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from msgspec import Struct
 
@@ -125,9 +125,12 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
     sides = _lines(old), _lines(new)
     (before, was), (after, now) = map(_question_apart, sides)
     stretches = list(_stretches(before, after))
-    changed = Counter(line for stretch in stretches for line in stretch.changed)
-    is_more = _says_more("-", was, now, changed) or _says_more("+", now, was, changed)
-    if is_more or _others("-", was, changed) != _others("+", now, changed):
+    changed = Counter(chain.from_iterable(stretch.changed for stretch in stretches))
+    others, old_lines = _split("-", was, changed)
+    others_now, new_lines = _split("+", now, changed)
+    gone, come = Counter(old_lines) - Counter(new_lines), Counter(new_lines) - Counter(old_lines)
+    signed = *(f"-{line}" for line in gone.elements()), *(f"+{line}" for line in come.elements())
+    if others != others_now or not _take(signed, changed):
         stretches = list(_stretches(*sides))
     keys = [(stretch.heading, _compared(stretch.changed)) for stretch in stretches]
     attaching = [text for text in (old, new) if but_for_paths and "- path: " in text]
@@ -137,16 +140,14 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
         longest = "|".join(re.escape(name) for name in sorted(named, key=len, reverse=True))
         names = re.compile(rf"(?<![\w/.-])(?:{longest})(?!\w)")
         keys = [(heading, _without_names(lines, names, named)) for heading, lines in keys]
-    in_messages = Counter(x for heading, lines in keys if heading != _QUESTION for x in lines)
-    left = in_messages.copy()  # each line hides one of the question
+    # Each line of a message hides one of the question.
+    left = Counter(chain.from_iterable(lines for heading, lines in keys if heading != _QUESTION))
     found: dict[Hashable, int] = {}  # and how many times; once where files are named
     shown: list[str] = []
     last = -1
     for at, ((heading, lines), stretch) in enumerate(zip(keys, stretches, strict=True)):
-        said = Counter(_said(line, in_messages) for line in lines if heading == _QUESTION)
-        if is_repeated := heading == _QUESTION and said <= left:
-            left -= said
-        if in_messages and (is_repeated or not lines):
+        is_repeated = heading == _QUESTION and _take(lines, left)
+        if left and (is_repeated or not lines):
             continue
         times = 0 if any("\0" in line for line in lines) else found.get(keys[at], 0)
         found[keys[at]] = times + 1
@@ -185,15 +186,25 @@ def _question_apart(lines: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]
     return [*lines[:start], *lines[end:]], lines[start:end]
 
 
-def _others(sign: str, question: Iterable[str], changed: Container[str]) -> list[str]:
-    """Return the lines of a question that have not changed in messages."""
-    return [line for line in question if _said(f"{sign}{line}", changed) not in changed]
+def _split(
+    sign: str, question: Iterable[str], changed: Container[str]
+) -> tuple[list[str], list[str]]:
+    """Return the lines of a question that have not changed in messages, and those that have."""
+    others: list[str] = []
+    found: list[str] = []
+    for line in question:
+        is_found = (signed := sign + line) in changed or _without_marker(signed) in changed
+        (found if is_found else others).append(line)
+    return others, found
 
 
-def _says_more(sign: str, old: Sequence[str], new: Sequence[str], changed: Counter[str]) -> bool:
-    """Return whether more lines than in messages are in one question and not in another one."""
-    gone = (Counter(old) - Counter(new)).elements()
-    return not Counter(_said(f"{sign}{line}", changed) for line in gone) <= changed
+def _take(lines: Iterable[str], left: Counter[str]) -> bool:
+    """Take lines of a question from those of messages, if all of them are left there."""
+    said = Counter([_said(line, left) for line in lines])
+    is_left = all(left[line] >= times for line, times in said.items())
+    if is_left:
+        left.subtract(said)
+    return is_left
 
 
 def _said(line: str, changed: Container[str]) -> str:
