@@ -1,7 +1,9 @@
 """Comparing with a revision: repositories of every kind are read as they were, and left alone."""
 
 import gc
+import io
 import os
+import pickle
 import re
 import shutil
 import signal
@@ -15,12 +17,15 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as replace_fields
 
 from comparing import run, run_process, summary, title, write
 from multiturn import Media
 from multiturn.engine import revision
-from multiturn.engine.revision import reading_at, requests_of
+from multiturn.engine.revision import SmallPickler, reading_at, requests_of
 from multiturn.engine.selection import select
+from multiturn.errors import Place
+from multiturn.explaining.spans import Span
 from repositories import FILES, SUITE, TONE, commit, git, replace
 
 SHOP, LIST = "evals/shop.eval.yaml", "evals/list.txt"
@@ -297,3 +302,12 @@ def test_ctrl_c_leaves_nothing_wherever_it_comes(
             number += 3  # of the instructions, each of which takes a third of a second
     assert [str(warning.message) for warning in found] == []
     assert number > 30
+
+
+def test_a_span_is_pickled_without_its_place() -> None:
+    media = Media("image", "image/png", 12, "0" * 64, "a.png")
+    shown = Span("Hi", "a.yaml:3", "a.md", "embed_files", media=media)
+    placed = replace_fields(shown, place=Place("a.yaml", 3), key="content", changed_by="redact")
+    file = io.BytesIO()
+    SmallPickler(file).dump(placed)
+    assert pickle.loads(file.getvalue()) == shown

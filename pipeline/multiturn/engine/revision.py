@@ -20,6 +20,7 @@ from multiturn.engine.converting import ConvertedCase, convert_cases
 from multiturn.engine.project import find_defaults
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError, Place, option, options_as, spelling
+from multiturn.explaining.spans import Span
 from multiturn.files.media import Media
 from multiturn.files.paths import is_below
 from multiturn.logs import LogSettings, configure
@@ -32,14 +33,18 @@ from multiturn.signals import masked
 _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
 # A partial clone would fetch what it lacks, by a program that its configuration names.
 _NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
+_NOWHERE = Place(), "", None  # the place of a span, its key, and what changed it
 
 
 class SmallPickler(pickle.Pickler):
-    """Pickles for our own processes, which need no bytes of media: it leaves them out."""
+    """Pickles for our own processes: without bytes of media, and without places of spans.
+
+    No report reads these; the words for an origin have the line.
+    """
 
     dispatch_table = copyreg.dispatch_table | {
         Media: lambda it: (Media, structs.astuple(it)),
-        Place: lambda it: (Place, tuple(it)),  # faster than as a tuple with names
+        Span: lambda it: (Span, (it.text, it.origin, it.path, it.stage, *_NOWHERE, it.media)),
     }
 
 
