@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli import options as shared
-from multiturn.cli.printing import echo
+from multiturn.cli.printing import echo, echo_lines
 from multiturn.errors import MultiturnError, cut
 from multiturn.text import in_line, number_of
 
@@ -107,13 +107,17 @@ def _show(conversions: "Iterable[Conversion]") -> None:
     """Print the cases below the names of their suites: messages, files, and guidelines last."""
     for suite, cases in groupby(conversions, lambda conversion: conversion.case.suite):
         echo(click.style(in_line(suite), bold=True))
-        for conversion in cases:
-            said = [number_of(len(conversion.case.input_messages), "message")]
-            for file in sorted(conversion.input_files, key=lambda file: file.guideline):
-                kind = "file" if file.media is None else file.media.kind
-                # An address may be of any length.
-                said.append(f"{'guideline' if file.guideline else kind} {cut(file.path)}")
-            echo(in_line(f"  {conversion.case.id}: {', '.join(said)}"))
+        echo_lines(map(_line, cases))
+
+
+def _line(conversion: "Conversion") -> str:
+    """Return what is shown of a case."""
+    said = [number_of(len(conversion.case.input_messages), "message")]
+    for file in sorted(conversion.input_files, key=lambda file: file.guideline):
+        kind = "file" if file.media is None else file.media.kind
+        # An address may be of any length.
+        said.append(f"{'guideline' if file.guideline else kind} {cut(file.path)}")
+    return in_line(f"  {conversion.case.id}: {', '.join(said)}")
 
 
 def _entry(conversion: "Conversion") -> dict[str, object]:

@@ -81,6 +81,13 @@ def echo(text: str | bytes = "", *, nl: bool = True) -> None:
     click.echo(text, file=standard_output(), nl=nl)
 
 
+def echo_lines(lines: Iterable[str]) -> None:
+    """Print many lines on standard output as they come; none has colors."""
+    output = standard_output()
+    output.writelines(f"{line}\n" for line in lines)
+    output.flush()
+
+
 def echo_table(rows: Sequence[Sequence[str]]) -> None:
     """Print rows on standard output, in columns of one width."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
