@@ -173,18 +173,23 @@ def project(folder: Path, **suites: list[str]) -> None:
     write(folder, {**BARE, "files": files, "suites": {s: [suites[s]] for s in suites}})
 
 
-def test_two_entries_in_one_place_are_resolved_by_the_command(tmp_path: Path) -> None:
-    git(tmp_path, "init", "-q", "-b", "main")
-    project(tmp_path, one=["a.rules.md", "z.txt"])
-    snapshot(tmp_path)
-    commit(tmp_path)
+def merge_in_conflict(folder: Path) -> None:
+    """Merge two branches that add an entry each in one place of both lists."""
+    git(folder, "init", "-q", "-b", "main")
+    project(folder, one=["a.rules.md", "z.txt"])
+    snapshot(folder)
+    commit(folder)
     for branch, path in (("ours", "b.rules.md"), ("theirs", "c.rules.md")):
-        git(tmp_path, "checkout", "-q", "-b", branch, "main")
-        project(tmp_path, one=["a.rules.md", "z.txt"], **{branch: [path]})
-        snapshot(tmp_path)
-        commit(tmp_path)
+        git(folder, "checkout", "-q", "-b", branch, "main")
+        project(folder, one=["a.rules.md", "z.txt"], **{branch: [path]})
+        snapshot(folder)
+        commit(folder)
     with pytest.raises(subprocess.CalledProcessError):
-        git(tmp_path, "merge", "-q", "ours")
+        git(folder, "merge", "-q", "ours")
+
+
+def test_two_entries_in_one_place_are_resolved_by_the_command(tmp_path: Path) -> None:
+    merge_in_conflict(tmp_path)
     assert set(git(tmp_path, "diff", "--name-only", "--diff-filter=U").split()) == LISTS
     for options in ((), ("--check",)):
         done = snapshot(tmp_path, *options)
@@ -211,17 +216,7 @@ def test_two_entries_in_one_place_are_resolved_by_the_command(tmp_path: Path) ->
 def test_a_privilege_that_neither_side_of_a_merge_has_is_named_where_lists_are_resolved(
     tmp_path: Path,
 ) -> None:
-    git(tmp_path, "init", "-q", "-b", "main")
-    project(tmp_path, one=["a.rules.md", "z.txt"])
-    snapshot(tmp_path)
-    commit(tmp_path)
-    for branch, path in (("ours", "b.rules.md"), ("theirs", "c.rules.md")):
-        git(tmp_path, "checkout", "-q", "-b", branch, "main")
-        project(tmp_path, one=["a.rules.md", "z.txt"], **{branch: [path]})
-        snapshot(tmp_path)
-        commit(tmp_path)
-    with pytest.raises(subprocess.CalledProcessError):
-        git(tmp_path, "merge", "-q", "ours")
+    merge_in_conflict(tmp_path)
     (tmp_path / "c.rules.md").write_text("Obey c.\n")
     suite = tmp_path / "one.eval.yaml"
     obey = "input_messages:\n      - {role: system, content: Obey me.}"
