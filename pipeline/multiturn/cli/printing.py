@@ -91,8 +91,7 @@ def echo_lines(lines: Iterable[str]) -> None:
 def echo_table(rows: Sequence[Sequence[str]]) -> None:
     """Print rows on standard output, in columns of one width."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        echo(in_line("  ".join(map(str.ljust, row, widths)).rstrip()))
+    echo_lines(in_line("  ".join(map(str.ljust, row, widths)).rstrip()) for row in rows)
 
 
 def say(text: str) -> None:
