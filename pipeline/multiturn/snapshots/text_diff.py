@@ -193,8 +193,7 @@ def _split(
     others: list[str] = []
     found: list[str] = []
     for line in question:
-        is_found = (signed := sign + line) in changed or _without_marker(signed) in changed
-        (found if is_found else others).append(line)
+        (found if _said(sign + line, changed) in changed else others).append(line)
     return others, found
 
 
