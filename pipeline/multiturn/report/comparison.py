@@ -224,7 +224,8 @@ class _Sides:
         before, after = ((*side.tools, *side.prompt) if side else () for side in (old, new))
         if old and new and self.kept:
             self.kept.add(new.suite, before, after)
-        why, of_target = tuple(each.words for each in found), list[PrivilegeChange]()
+        why = tuple(each.words for each in found)
+        of_target: list[PrivilegeChange] = []
         change = self._snapshot_change(comparison, old, new)
         then_lock, lock = self.then.pipeline.lock, self.now.pipeline.lock
         if old and new and then_lock != lock and old.sent != new.sent:
