@@ -267,8 +267,16 @@ class Reader:
         self.values += 1
         if self.values > self.most_values:
             raise self.too_many(event)
-        if kind is ScalarEvent:
-            node = self.scalar(event)
+        if kind is ScalarEvent:  # by the core schema
+            value = text = event.value if self.original is None else self.original(event)
+            if event.tag is not None:
+                self.check_tag(event, "str")
+            elif event.implicit[0]:
+                try:
+                    value = read_plain(text)
+                except ValueError as error:
+                    raise self.error(str(error), event.start_mark) from None
+            node = Node(value, event.start_mark, None if value is text else text)
         else:
             self.depth += 1
             if self.depth > MAX_DEPTH:
@@ -375,20 +383,6 @@ class Reader:
         if name in known:
             raise self.error(f"duplicate key {quoted(name)}; keep one of them", event.start_mark)
         return name
-
-    def scalar(self, event: Any) -> Node:
-        """Read a scalar by the core schema."""
-        text = event.value if self.original is None else self.original(event)
-        if event.tag is not None:
-            self.check_tag(event, "str")
-        elif event.implicit[0]:
-            try:
-                value = read_plain(text)
-            except ValueError as error:
-                raise self.error(str(error), event.start_mark) from None
-            if value is not text:
-                return Node(value, event.start_mark, text)
-        return Node(text, event.start_mark)
 
     def check_tag(self, event: Any, own: str) -> None:
         """Refuse a tag that is not the value's own."""

@@ -1,6 +1,6 @@
 """A case, as its suite has it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from msgspec import Struct, structs
@@ -62,11 +62,11 @@ def segments_in(message: TestMessage) -> list[Any]:
     return message.content if isinstance(message.content, list) else [message.content]
 
 
-def segments_of(message: TestMessage) -> Iterable[tuple[int, Any, int]]:
+def segments_of(message: TestMessage) -> list[tuple[int, Any, int]]:
     """Return the index, the value and the line of each segment of a message's content."""
     segments, first = segments_in(message), message.first_content
     lines = message.content_lines or (message.line,) * len(segments)
-    return zip(range(first, first + len(segments)), segments, lines, strict=True)
+    return [(first + at, segment, lines[at]) for at, segment in enumerate(segments)]
 
 
 class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):

@@ -270,9 +270,6 @@ class Dialect:
     def check_repeats(self, node: Node) -> None:
         """Refuse a case if the suite has given too many values to its cases by now."""
         keys = node.members
-        has_none = words.INPUT_KEYS.isdisjoint(keys)
-        if has_none and not (self._values_given or self.variables.messages):
-            return
         inputs = [keys[key] for key in words.INPUT_KEYS if key in keys]
         if name := self.variables.messages:
             given = members_at(keys, "vars").get(name, self.variables.defaults.get(name))

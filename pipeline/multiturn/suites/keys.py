@@ -276,10 +276,10 @@ class KeyCheck:
         if self._count <= MAX_WARNED:
             self._warnings.append(Notice(event, where, why))
 
-    def warnings(self) -> Iterator[Notice]:
-        """Yield the warnings since the last call."""
-        while self._warnings:
-            yield self._warnings.pop(0)
+    def warnings(self) -> list[Notice]:
+        """Return the warnings since the last call."""
+        found, self._warnings = self._warnings, []
+        return found
 
     def rest(self) -> Iterator[Notice]:
         """Yield, at the end, unknown keys, and how many warnings are not shown."""
