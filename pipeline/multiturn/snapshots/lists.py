@@ -26,7 +26,7 @@ from multiturn.explaining.record import to_json
 from multiturn.explaining.spans import file_of
 from multiturn.files.media import Media
 from multiturn.model.tokens import estimated_tokens
-from multiturn.providers.base import TargetProvider
+from multiturn.providers.base import USUAL_SYSTEM_ROLE, TargetProvider
 from multiturn.providers.secrets import hide
 from multiturn.snapshots import attached_files, changes, privilege
 from multiturn.snapshots.attached_files import Attached
@@ -394,13 +394,13 @@ def recorded_target(folder: SnapshotFolder) -> str:
 
 def target_text(provider: TargetProvider) -> str:
     """Return the text of ``target.lock``."""
-    role = getattr(provider.settings, "system_role", "system")
+    role = getattr(provider.settings, "system_role", USUAL_SYSTEM_ROLE)
     recorded = {
         "target": provider.name,
         "provider": provider.settings.provider,
         **{name: getattr(provider.settings, name, None) for name in _VERSIONS},
         "default_system": getattr(provider, "of_default_system", None),
-        "system_role": role if role != "system" else None,
+        "system_role": role if role != USUAL_SYSTEM_ROLE else None,
         **hide({"settings": _settings(provider.settings), **_example(provider)}, provider.secrets),
     }
     return TARGET_COMMENT + utf8(dump({key: each for key, each in recorded.items() if each}))
