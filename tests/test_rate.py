@@ -1,7 +1,7 @@
 """``run --rate N/min``: no more requests in any minute, retries included, and hardly fewer."""
 
 import asyncio
-from itertools import count, pairwise
+from itertools import count
 from pathlib import Path
 from typing import Any
 
