@@ -69,6 +69,7 @@ class Server(ThreadingHTTPServer):
         # without it, TEXT in the format of whatever vendor is asked.
         self.reply: Callable[[str], Answer] | None = None
         self.requests: list[Request] = []
+        self.waits: Callable[[float], object] = lambda seconds: None  # called before it does so
         self.accepted = 0  # connections
         self.steps: list[Iterator[Step]] = []
         self.changed = threading.Condition()
@@ -195,6 +196,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(head)
             for byte in data:
                 self.wfile.write(bytes([byte]))
+                self.server.waits(step.pause)
                 if self.server.closed.wait(step.pause):
                     return
         elif step.end is None:
@@ -202,6 +204,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             if step.end:
                 self.wfile.write(head + data[: step.end])
+            self.server.waits(step.seconds)
             self.server.closed.wait(step.seconds)
             self.close_connection = True
 

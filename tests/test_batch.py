@@ -312,6 +312,30 @@ def test_an_error_that_ends_a_run_says_how_to_go_on(folder: Path, server: BatchS
     )
 
 
+def test_results_that_always_fail_end_a_run_with_one_line_and_wait_for_the_next(
+    folder: Path, server: BatchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "_FAILURES", 2)
+    write_targets(folder, server, max_retries=0)
+    for _ in range(2):
+        server.trouble("results", 500)
+    done = ask("openai", folder=folder)
+    (name,) = server.batches
+    failed = "HTTP 500: told to (***)"
+    assert (done.returncode, done.stderr.splitlines()[2:]) == (
+        2,
+        [
+            f"{name}: {failed}; asking again in 0.001 s",
+            f"Error: {name} is kept, but 2 checks in a row have failed: {failed}; continue with"
+            " --resume --batch, or cancel with: multiturn batch cancel out.jsonl; to give up what"
+            " was submitted, remove out.jsonl.batch",
+        ],
+    )
+    write_targets(folder, server)
+    assert ask("openai", "--resume", folder=folder).returncode == 0
+    assert (answers(folder), server.sent()) == (ALL, ONCE)
+
+
 def test_status_tells_of_all_batches_though_one_is_gone(
     folder: Path, server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -363,6 +363,35 @@ def test_a_batch_that_is_gone_keeps_no_other_from_being_collected(
     assert (run(), named.sent()) == (ALL, ONCE)
 
 
+def test_a_batch_whose_results_always_fail_ends_the_run_and_is_kept(
+    folder: Path, named: Vendor
+) -> None:
+    write_suite(folder, ["one"])
+    named.trouble("fetch", status=500, times=1000)
+    with pytest.raises(ProviderError) as caught:
+        run()
+    failed = "batch-0 is kept, but 60 checks in a row have failed: told to"
+    assert (str(caught.value), responses()) == (failed, {})
+    named.troubles.clear()
+    assert (run(), named.sent()) == ({"c0": text_for("one")}, {"one": 1})
+
+
+def test_failed_checks_of_a_batch_that_are_not_in_a_row_do_not_end_a_run(
+    folder: Path, named: Vendor
+) -> None:
+    """Every second one fails."""
+    write_suite(folder, ["one"])
+    named.lag, said = 100, list[str]()
+
+    def watch() -> None:
+        if not named.troubles:
+            named.trouble("status_of", status=503)
+
+    named.watch = watch
+    assert run(say=said.append) == {"c0": text_for("one")}
+    assert said.count("batch-0: told to; asking again in 0 s") > 60
+
+
 # What goes on meanwhile
 
 

@@ -138,6 +138,13 @@ def test_what_is_of_another_type_is_said_with_what_to_write(call: Any, words: st
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("of", [tuple, list, iter], ids=["a tuple", "a list", "an iterator"])
+def test_the_texts_of_a_case_are_kept_as_tuples(of: Any) -> None:
+    case = replace(CASE, guidelines=of(["Be brief."]), guideline_patterns=of(["*.md"]))
+    assert (case.guidelines, case.guideline_patterns) == (("Be brief.",), ("*.md",))
+    assert [part.text for part in SPEC(Conversion(case)).guidelines] == ["Be brief."]
+
+
 def test_all_errors_are_found_together_and_pickle() -> None:
     with pytest.raises(PipelineError) as caught:
         Pipeline([Step(embed_files, {"heder": "", "system_header": 1}), *SPEC.steps[:3]])

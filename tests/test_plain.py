@@ -48,7 +48,7 @@ def read(path: Path) -> list[Any]:
 def read_as_all(path: Path) -> list[Any]:
     with (
         patch("multiturn.suites.streaming.plain_line", lambda line, mark: None),
-        patch("multiturn.suites.case_reader.plain_messages", lambda keys: None),
+        patch("multiturn.suites.case_reader.plain_messages", lambda *_: None),
     ):
         return read(path)
 

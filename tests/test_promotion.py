@@ -206,6 +206,17 @@ PATTERNS = 'guideline_patterns: ["{}"]\nevalcases:\n  - {{id: {}, input_messages
 ATTACHED = "{role: user, content: [{type: file, value: a.md}, Hi]}"
 
 
+SHOUT = """\
+from msgspec.structs import replace
+from multiturn import stage
+
+
+@stage(requires={"turns"})
+def shout(conversion):
+    return conversion.map_parts(lambda part: replace(part, text=part.text.upper()))
+"""
+
+
 def write(folder: Path, text: str, **patterns: str) -> None:
     """Write ``a.md``, and suites that attach it, each with a pattern of its own."""
     (folder / "a.md").write_text(text)
@@ -299,6 +310,22 @@ def test_a_list_that_somebody_has_removed_hides_no_attached_file(
     done = run("snapshot", ".", "--root", ".", "--check", folder=tmp_path)
     assert done.stdout.splitlines()[0] == "a.md is not in files.lock (one.eval.yaml: one)"
     assert "b.md" not in done.stdout
+
+
+def test_without_the_list_a_text_that_a_stage_changes_is_as_it_was(tmp_path: Path) -> None:
+    """files.lock has the digest of the file, and promoted.lock that of what is sent."""
+    write(tmp_path, "Obey.\n", one="a.md")
+    (tmp_path / "shout.py").write_text(SHOUT)
+    pipeline = "extends: spec\ninsert: [{stage: shout:shout, after: resolve_segments}]\n"
+    (tmp_path / "shout.yaml").write_text(pipeline)
+    snapshot = ("snapshot", ".", "--root", ".", "--pipeline", "shout.yaml")
+    assert run(*snapshot, folder=tmp_path).returncode == 0
+    (tmp_path / "snapshots/promoted.lock").unlink()
+    assert run(*snapshot, "--check", folder=tmp_path).stdout.startswith("new: ")
+    (tmp_path / "a.md").write_text("Obey me.\n")
+    done = run(*snapshot, "--check", folder=tmp_path)
+    change = "change of privilege: a.md changed; it is part of a system message"
+    assert done.stdout.startswith(change)
 
 
 @pytest.mark.parametrize("options", [[], ["--inline"]], ids=["named", "in full"])

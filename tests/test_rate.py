@@ -1,35 +1,89 @@
 """``run --rate N/min``: no more requests in any minute, retries included, and hardly fewer."""
 
 import asyncio
-import time
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from loopback import Answer, Server, chat_answer
+from multiturn.engine import run as running_cases
 from multiturn.providers import base
+from multiturn.providers.client import Client
 from running import by_id, run, write_suite, write_target
 
-WINDOW = 1.5  # seconds, in place of a minute
-SLACK = 0.3  # in place of a second: a test runs beside others
+
+class Clock:
+    """The time of a test: it stands still while a request is under way or the program works.
+
+    While requests wait for their turns, and nothing else is done, it goes on to the next turn.
+    """
+
+    now = 0.0
+    waiting = 0  # requests that wait for their turns
+    under_way = 0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """An event loop with the time of a test."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.time = clock  # type: ignore[method-assign]
+        selector: Any = self._selector  # type: ignore[attr-defined]
+        select = selector.select
+
+        def wait(timeout: float | None) -> Any:
+            waits = 0 if clock.waiting else timeout
+            events = select(None if clock.under_way and timeout else waits)
+            if not events:
+                clock.now += timeout or 0
+            return events
+
+        selector.select = wait
 
 
 @pytest.fixture(autouse=True)
-def _short_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_PERIOD", WINDOW + SLACK)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock, turn, attempt = Clock(), base.Rate.turn, Client._attempt
+
+    async def counted_turn(rate: base.Rate) -> None:
+        clock.waiting += 1
+        await turn(rate)
+        clock.waiting -= 1
+
+    async def counted_attempt(*given: Any) -> Any:
+        clock.under_way += 1
+        try:
+            return await attempt(*given)
+        finally:
+            clock.under_way -= 1
+
+    monkeypatch.setattr(base.Rate, "turn", counted_turn)
+    monkeypatch.setattr(Client, "_attempt", counted_attempt)
+    monkeypatch.setattr(base, "monotonic", clock)
+    monkeypatch.setattr(running_cases, "perf_counter", clock)
+    monkeypatch.setattr(asyncio.events, "new_event_loop", lambda: Loop(clock))
+    return clock
 
 
-def most_in_a_window(times: list[float]) -> int:
-    return max(sum(start <= each < start + WINDOW for each in times) for start in times)
+def most_in_a_minute(times: list[float]) -> int:
+    return max(sum(start <= each < start + 60 for each in times) for start in times)
 
 
-def test_retries_count_and_a_busy_minute_is_used(tmp_path: Path, server: Server) -> None:
+def test_retries_count_and_a_busy_minute_is_used(
+    tmp_path: Path, server: Server, clock: Clock
+) -> None:
     arrived: list[float] = []
     number = count()
 
     def reply(_: str) -> Answer:
-        arrived.append(time.monotonic())
+        arrived.append(clock.now)
+        clock.now += 0.01  # so long the answer takes
         return chat_answer() if next(number) % 3 else (429, {"error": {"message": "slow down"}})
 
     server.reply = reply
@@ -39,47 +93,45 @@ def test_retries_count_and_a_busy_minute_is_used(tmp_path: Path, server: Server)
     done = run("a.eval.yaml", *options, folder=tmp_path)
     assert (done.returncode, len(by_id(tmp_path / "out.jsonl"))) == (0, 80)
     assert len(arrived) == 120  # every third is refused, and asked again
-    assert most_in_a_window(arrived) <= 50
-    busy = [each for each in arrived if each < arrived[0] + 2 * WINDOW]
-    assert len(busy) >= 2 * 50 * 0.8  # 5/6 of the time, because of the slack
+    assert most_in_a_minute(arrived) <= 50
+    assert arrived[-1] - arrived[0] == pytest.approx(119 * 61 / 50, abs=0.1)
     lines = by_id(tmp_path / "out.jsonl").values()
-    waited = [line["latency_ms"] for line in lines if not line["retries"]]
-    assert sorted(waited)[len(waited) // 2] < 500  # the wait for the first turn is no latency
+    # The wait for the first turn is no latency.
+    assert {line["latency_ms"] for line in lines if not line["retries"]} == {10}
 
 
-def test_each_target_has_its_own_rate(tmp_path: Path, server: Server) -> None:
+def test_each_target_has_its_own_rate(tmp_path: Path, server: Server, clock: Clock) -> None:
     write_target(tmp_path, server)
     text = (tmp_path / "targets.yaml").read_text()
     copy = text[text.index("[") + 1 : text.rindex("]")].replace('"az"', '"b"')
     (tmp_path / "targets.yaml").write_text(text.replace("]", f", {copy}]"))
     write_suite(tmp_path, map(str, range(10)))
-    start = time.monotonic()
     done = run(
         *("a.eval.yaml", "--target=az", "--target=b", "--rate=20/min", "--output=out.jsonl"),
         folder=tmp_path,
     )
-    # 10 of 20 take half of a period; 20 would take a whole one.
     assert (done.returncode, len(server.requests)) == (0, 20)
-    assert time.monotonic() - start < (WINDOW + SLACK) * 0.9
+    # 10 of 20 take half of a minute; 20 would take a whole one.
+    assert clock.now < 31
 
 
-def test_what_comes_late_does_not_add_to_what_comes_then() -> None:
+def test_what_comes_late_does_not_add_to_what_comes_then(clock: Clock) -> None:
     async def main() -> list[float]:
         given, gone = base.Rate(10), []
 
         async def ask() -> None:
             await given.turn()
-            gone.append(time.monotonic())
+            gone.append(clock.now)
 
         async with asyncio.TaskGroup() as tasks:
             for _ in range(25):
                 tasks.create_task(ask())
             await asyncio.sleep(0)
-            time.sleep(WINDOW / 2)  # as a slow stage blocks the event loop
+            clock.now += 30  # as a slow stage blocks the event loop
         return gone
 
     gone = asyncio.run(main())
-    assert (len(gone), most_in_a_window(gone)) == (25, 10)
+    assert (len(gone), most_in_a_minute(gone)) == (25, 10)
 
 
 @pytest.mark.parametrize("text", ["100", "0/min", "5/s", "x/min", "1.5/min", "-1/min"])

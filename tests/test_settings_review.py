@@ -24,6 +24,7 @@ from running import by_id, records, write_target
 from test_one_prompt import PROMPT_KEYS
 
 HI = [{"role": "user", "content": "Hi"}]
+BRIEF = [{"role": "system", "content": "Be brief."}]
 TOOLS = [{"name": "now", "description": "The time.", "parameters": {"type": "object"}}]
 TARGETS: dict[str, dict[str, Any]] = {
     "openai": {"provider": "openai", "model": "gpt-4o", "base_url": "http://127.0.0.1:9/v1"},
@@ -62,12 +63,21 @@ def some(api: str, chance: random.Random) -> dict[str, Any]:
     return {**chosen, **({"body": {"own": {"a": [1]}}} if chance.random() < 0.3 else {})}
 
 
-def write_all(folder: Path, api: str, target: dict[str, Any], cases: list[dict[str, Any]]) -> None:
-    """Write a target with settings, and a suite; the second case has tools."""
+def write_all(
+    folder: Path,
+    api: str,
+    target: dict[str, Any],
+    cases: list[dict[str, Any]],
+    system: tuple[int, ...] = (),
+) -> None:
+    """Write a target with settings, and a suite; the second case has tools.
+
+    The cases in ``system`` have a system message.
+    """
     given = {"name": "t", "api_key": "none-of-these", "model_takes": TAKEN, **TARGETS[api]}
     targets = json.dumps({"targets": [{**given, **target}]})
     evalcases = [
-        {"id": f"case-{at}", "input_messages": HI, "execution": each}
+        {"id": f"case-{at}", "input_messages": BRIEF * (at in system) + HI, "execution": each}
         | ({"tools": TOOLS} if at == 1 else {})
         for at, each in enumerate(cases)
     ]
@@ -354,17 +364,22 @@ def test_what_the_body_of_a_target_adds_is_a_matter_of_privilege_once(folder: Pa
 
 
 @pytest.mark.parametrize(
-    ("then", "now", "words"),
+    ("then", "now", "system", "words"),
     [
-        ({}, {"system_role": "user"}, ["system_role of the target is 'user', and was 'system'"]),
+        (
+            *({}, {"system_role": "user"}, ()),
+            ["system_role of the target is 'user', and was 'system'"],
+        ),
         (
             {"default_system": "omit"},
             {"default_system": "omit", "system_role": "developer"},
+            (0,),
             ["system_role of the target is 'developer', and was 'system'"],
         ),
         (
             {"default_system": "omit", "system_role": "user"},
             {},
+            (),
             [
                 "default_system of the target is 'send', and was 'omit'",
                 "system_role of the target is 'system', and was 'user'",
@@ -373,12 +388,16 @@ def test_what_the_body_of_a_target_adds_is_a_matter_of_privilege_once(folder: Pa
     ],
 )
 def test_where_a_target_sends_system_messages_is_a_matter_of_privilege(
-    folder: Path, then: dict[str, str], now: dict[str, str], words: list[str]
+    folder: Path,
+    then: dict[str, str],
+    now: dict[str, str],
+    system: tuple[int, ...],
+    words: list[str],
 ) -> None:
-    write_all(folder, "openai", then, [{}])
+    write_all(folder, "openai", then, [{}], system)
     run(folder, "snapshot", "a.eval.yaml", "--target", "t")
     commit(folder)
-    write_all(folder, "openai", now, [{}])
+    write_all(folder, "openai", now, [{}], system)
     lines = differences(folder)
     assert [line["what"] for line in lines if line["kind"] == "privilege"] == words
     (key,) = {line["key"] for line in lines if line["kind"] == "privilege"}
@@ -394,6 +413,19 @@ def test_where_a_target_sends_system_messages_is_a_matter_of_privilege(
     run(folder, "snapshot", "a.eval.yaml", "--target", "t", "--accept", key)
     left = differences(folder) if len(lines) > len(words) + 1 else []
     assert "privilege" not in [line["kind"] for line in left]
+
+
+def test_a_case_without_a_system_message_is_the_same_whatever_a_target_calls_them(
+    folder: Path,
+) -> None:
+    target = {"default_system": "omit"}
+    write_all(folder, "openai", target, [{}, {}, {}], system=(2,))
+    commit(folder)
+    write_all(folder, "openai", {**target, "system_role": "developer"}, [{}, {}, {}], system=(2,))
+    report = ("report", "a.eval.yaml", "--against", "HEAD", "--target", "t", "--format", "json")
+    lines = {line["id"]: (line["status"], line["causes"]) for line in records(run(folder, *report))}
+    changed = ("changed", ["settings of the target t"])
+    assert lines == {"case-0": ("same", []), "case-1": ("same", []), "case-2": changed}
 
 
 def test_a_key_in_the_settings_of_a_target_is_hidden(folder: Path) -> None:

@@ -9,7 +9,7 @@ from limits import limited
 from loopback import KEY, Server
 from multiturn import ProviderError
 from multiturn.providers.base import LARGEST_ANSWER
-from multiturn.providers.replies import error_of
+from multiturn.providers.replies import error_of, receive
 from vendors import HELLO, Connect, answer_of, ask, each_vendor, failure, openai
 
 
@@ -90,6 +90,26 @@ def test_a_key_in_a_malformed_answer_is_hidden(connect: Connect) -> None:
     body = {"choices": {KEY: 1}, "content": [{KEY: 1}], "candidates": {KEY: 1}}
     with pytest.raises(ProviderError) as caught:
         connect().answer(json.dumps(body).encode())
+    assert KEY not in everything(caught.value)
+
+
+@each_vendor
+@pytest.mark.parametrize("key", ["choices", "content", "candidates"])
+def test_a_key_that_is_a_word_of_the_vendors_is_hidden_where_an_answer_lacks_it(
+    connect: Connect, key: str
+) -> None:
+    with pytest.raises(ProviderError, match=r"it begins with '\{\}'") as caught:
+        connect(api_key=key).answer(b"{}")
+    assert key not in everything(caught.value)
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyError, IndexError, TypeError, AttributeError])
+def test_a_key_in_what_a_reader_says_of_a_reply_is_hidden(kind: type[Exception]) -> None:
+    def read(reply: dict[str, str]) -> None:
+        raise kind(reply["state"])
+
+    with pytest.raises(ProviderError, match=rf"{kind.__name__}: .*no state is \*\*\*") as caught:
+        receive(json.dumps({"state": f"no state is {KEY}"}).encode(), read, [KEY])
     assert KEY not in everything(caught.value)
 
 

@@ -1,5 +1,6 @@
 """What goes wrong at a vendor, and what becomes of it."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -48,12 +49,12 @@ FAILURES: dict[str, tuple[Callable[[Server], None], dict[str, Any], str, int, st
         *("connection", 0, "check the target's address and the network"),
     ),
     "an answer that stalls is tried again": (
-        lambda server: server.stall(seconds=4, times=None),
+        lambda server: server.stall(seconds=30, times=None),
         {"max_retries": 1, "timeout_seconds": 0.2},
         *("timeout", 1, "no answer within 0.2 s (timeout_seconds)"),
     ),
     "an answer that stalls in the middle": (
-        lambda server: server.stall(20, seconds=4, times=None),
+        lambda server: server.stall(20, seconds=30, times=None),
         {"max_retries": 0, "timeout_seconds": 0.2},
         *("timeout", 0, "no answer within 0.2 s (timeout_seconds)"),
     ),
@@ -75,6 +76,22 @@ FAILURES: dict[str, tuple[Callable[[Server], None], dict[str, Any], str, int, st
 }
 
 
+@pytest.fixture
+def own_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return what has time go on only where the server waits: no request is late before."""
+    now = [0.0]
+
+    def wait(seconds: float) -> None:
+        now[0] += seconds
+
+    def stop() -> None:
+        server.waits = wait
+        monkeypatch.setattr(asyncio.BaseEventLoop, "time", lambda _: now[0])
+        monkeypatch.setattr("multiturn.providers.client._SHORTEST_DELAY", 0)
+
+    return stop
+
+
 @each_vendor
 @pytest.mark.parametrize(
     ("step", "settings", "kind", "retries", "words"), FAILURES.values(), ids=FAILURES
@@ -87,8 +104,11 @@ def test_the_error_says_what_has_failed(
     kind: str,
     retries: int,
     words: str,
+    own_time: Callable[[], None],
 ) -> None:
     step(server)
+    if kind == "timeout":
+        own_time()
     provider = connect(server.url, **settings)
     error = failure(provider)
     assert (error.kind, error.retries, len(server.requests)) == (kind, retries, retries + 1)

@@ -10,6 +10,7 @@ import math
 import os
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
@@ -193,6 +194,7 @@ def check_batches(
 
 _T = TypeVar("_T")
 _CREATIONS = 3  # attempts to create a batch that is not found afterwards
+_FAILURES = 60  # checks of a batch that fail in a row before a run ends without its results
 
 
 class Batches:
@@ -488,7 +490,7 @@ class BatchRun(Batches):
     def _collect(self, wait: bool) -> Iterator[RunCase | None]:
         """Yield the cases of ended batches with their results; an error of one is raised last."""
         parts = self.state.under_way
-        refused = []
+        refused, failed = [], Counter[str]()  # how often in a row, by the tokens of parts
         while parts:
             for part in list(parts):
                 try:
@@ -501,12 +503,17 @@ class BatchRun(Batches):
                             self.run.results.sync()
                         self.state.keep(replace(part, ended=True))
                         parts.remove(part)
+                    failed[part.token] = 0
                 except ProviderError as error:
-                    if may_pass(error):
+                    failed[part.token] += 1
+                    if may_pass(error) and failed[part.token] < _FAILURES:
                         self.say(f"{part.batch}: {error.what}; asking again in {self.poll:g} s")
-                    else:
-                        refused.append(error)
-                        parts.remove(part)
+                        continue
+                    if may_pass(error):
+                        times = f"{_FAILURES} checks in a row have failed"
+                        error.what = f"{part.batch} is kept, but {times}: {error.what}"
+                    refused.append(error)
+                    parts.remove(part)
             yield None
             if not parts or not wait:
                 break

@@ -135,8 +135,10 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
                 what = "settings are a RequestSettings; write RequestSettings(temperature=0)"
                 raise TypeError(what)
             self.settings.check()
-        tuple_of_texts("guidelines", self.guidelines)
-        tuple_of_texts("guideline_patterns", self.guideline_patterns)
+        for name in ("guidelines", "guideline_patterns"):
+            texts = getattr(self, name)
+            if not isinstance(texts, tuple):
+                structs.force_setattr(self, name, tuple_of_texts(name, texts))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Carry the media that were read for this case, and not those of the whole suite."""

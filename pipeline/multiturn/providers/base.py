@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache, partial
 from time import monotonic
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, Self
 
 import msgspec
 from msgspec import Meta, Struct, structs
@@ -45,6 +45,9 @@ def passing() -> tuple[type[BaseException], ...]:
 
 
 Seconds = Annotated[float, Meta(gt=0)]
+# What a target does with system messages unless it, or the project, says otherwise.
+USUAL_DEFAULT_SYSTEM: Final = "send"
+USUAL_SYSTEM_ROLE: Final = "system"
 LARGEST_ANSWER = 16 * 2**20  # bytes, unpacked
 # The server counts: a second more than a minute, for those that take longer to arrive than others.
 _PERIOD = 61.0
@@ -443,7 +446,7 @@ class ChatProvider(TargetProvider, AxProvider):
     @property
     def of_default_system(self) -> str:
         """What becomes of the default system message: the target's word, else the project's."""
-        return self.settings.default_system or self.default_system or "send"
+        return self.settings.default_system or self.default_system or USUAL_DEFAULT_SYSTEM
 
     def address(self) -> tuple[str, ...]:
         """Return what says where requests go; it is part of their digests."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 from toolz import keyfilter, merge_with, valmap
 
 from multiturn.documents.dump import dump
@@ -25,7 +26,7 @@ from multiturn.explaining.record import to_json
 from multiturn.explaining.spans import file_of
 from multiturn.files.media import Media
 from multiturn.model.tokens import estimated_tokens
-from multiturn.providers.base import TargetProvider
+from multiturn.providers.base import USUAL_SYSTEM_ROLE, TargetProvider
 from multiturn.providers.secrets import hide
 from multiturn.snapshots import attached_files, changes, privilege
 from multiturn.snapshots.attached_files import Attached
@@ -188,8 +189,12 @@ class FoundFiles:
         found, promoting = self.found[PROMOTED], self._cases[PROMOTED]
         return {
             change: _each_once(keyfilter(entries.__contains__, promoting[change.path]))
-            for change, entries in privilege.promotion_changes(self.recorded[PROMOTED], found)
+            for change, entries in privilege.promotion_changes(self.promoted_before(), found)
         }
+
+    def promoted_before(self) -> Lock:
+        """Return the files that were in system messages."""
+        return self.recorded[PROMOTED]
 
     def privileges_of_cases(self) -> dict[Key | None, list[PrivilegeChange]]:
         """Return the new or changed files in the system messages of each case."""
@@ -291,9 +296,24 @@ class Lists(FoundFiles):
             locks = [read_lock(name, side, self._folder.shown(name)) for side in sides]
             self.recorded[name] = merge_with(lambda each: in_order(chain(*each)), *locks)
 
-    def privileges(self) -> dict[PrivilegeChange, list[Key]]:
-        """Return each new or changed file in system messages; none if there is no list of them."""
-        return {} if self._texts[PROMOTED] is None else super().privileges()
+    def promoted_before(self) -> Lock:
+        """Return the files that were in system messages.
+
+        Without a list of them, these are the files of now that ``files.lock`` knows, with another
+        text if it has another digest; on a first run, which has no such list either, all of now.
+        """
+        if self._texts[PROMOTED] is not None:
+            return self.recorded[PROMOTED]
+        now, known = self.found[PROMOTED], self.recorded[FILES]
+        if self._texts[FILES] is None:
+            return now
+        before: dict[str, tuple[Any, ...]] = {}
+        for path in now.keys() & known:
+            new = self._new.get(path)
+            # Of the file itself: a stage may change its text before it is sent.
+            is_same = new is None or digest(new.file) in known[path]
+            before[path] = now[path] if is_same else tuple(replace(e, sha256="") for e in now[path])
+        return before
 
     def add(self, case: ReviewedCase, *, inline: bool) -> None:
         """Add the files of a case; if it is not inline, also those that its snapshot may name."""
@@ -374,13 +394,13 @@ def recorded_target(folder: SnapshotFolder) -> str:
 
 def target_text(provider: TargetProvider) -> str:
     """Return the text of ``target.lock``."""
-    role = getattr(provider.settings, "system_role", "system")
+    role = getattr(provider.settings, "system_role", USUAL_SYSTEM_ROLE)
     recorded = {
         "target": provider.name,
         "provider": provider.settings.provider,
         **{name: getattr(provider.settings, name, None) for name in _VERSIONS},
         "default_system": getattr(provider, "of_default_system", None),
-        "system_role": role if role != "system" else None,
+        "system_role": role if role != USUAL_SYSTEM_ROLE else None,
         **hide({"settings": _settings(provider.settings), **_example(provider)}, provider.secrets),
     }
     return TARGET_COMMENT + utf8(dump({key: each for key, each in recorded.items() if each}))

@@ -18,12 +18,13 @@ from multiturn.explaining.record import to_json
 from multiturn.explaining.spans import Message, Span, file_of, joined_text
 from multiturn.model.conversion import Conversion
 from multiturn.model.turns import is_blank
+from multiturn.providers.base import USUAL_DEFAULT_SYSTEM, USUAL_SYSTEM_ROLE
 from multiturn.snapshots.locations import digest
 from multiturn.suites.guideline_patterns import matching_pattern
 from multiturn.text import utf8
 
 _NOTHING = Span("", "")
-_DEFAULTS = {"default_system": "send", "system_role": "system"}  # of a target
+_DEFAULTS = {"default_system": USUAL_DEFAULT_SYSTEM, "system_role": USUAL_SYSTEM_ROLE}
 
 
 class Promotion(Struct, frozen=True):

@@ -37,7 +37,7 @@ class SentPrompt(Struct, frozen=True):
     repairs: tuple[str, ...]  # what the target's rules required
     shared: tuple[str, ...]  # those that its settings require in every case
     is_as_given: bool  # they are the messages before repairs, ids included, or the transcript
-    system_role: str = ""  # what system messages are called there, if the target says that
+    system_role: str = ""  # what its system messages are called there, if the target says that
 
 
 class ReviewedCase(Struct, frozen=True):
@@ -124,13 +124,14 @@ def sent_to(provider: TargetProvider, conversion: Conversion) -> SentPrompt:
     messages = given if preview.messages is None else spans.in_spans(preview.messages, case)
     # An agent that gets nothing but the transcript gets what the snapshot has as the question.
     known: tuple[object, ...] = _said(given), [("user", conversion.question, {})]
+    has_system = any(message.role == "system" for message in messages)
     return SentPrompt(
         messages=messages,
         parameters=preview.parameters,
         repairs=preview.repairs,
         shared=_shared_repairs(provider),
         is_as_given=_said(messages) in known,
-        system_role=getattr(provider.settings, "system_role", ""),
+        system_role=getattr(provider.settings, "system_role", "") if has_system else "",
     )
 
 

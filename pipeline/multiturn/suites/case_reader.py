@@ -70,11 +70,11 @@ class CaseReader:
 
     def case(self, node: Node, case_id: str, shared: Case, *places: str) -> Case:
         """Read one case; it may have the keys of ``places`` besides its own."""
-        keys = node.children
-        messages = plain_messages(keys) if self.dialect.is_ours(keys) else None
+        keys, outcome = node.children, value_at(node.children, "outcome")
+        messages = plain_messages(keys, outcome) if self.dialect.is_ours(keys) else None
         names_tool = isinstance(shared.settings.tool_choice, dict)
         if messages is not None and keys.keys() <= _OF_PLAIN and not names_tool:
-            said = {"input_messages": messages, "outcome": value_at(keys, "outcome")}
+            said = {"input_messages": messages, "outcome": outcome}
             return structs.replace(shared, id=case_id, line=node.line, **said)
         label, key = f"case {quoted(case_id)}", ""
         if messages is None:

@@ -13,7 +13,6 @@ from msgspec import Struct
 from multiturn.documents.node import MAX_VALUES, Mark, Node
 from multiturn.model.case import MAX_CASE_SIZE, MESSAGES_KEYS, TestMessage
 from multiturn.model.turns import Role
-from multiturn.suites.keys import value_at
 
 MAX_PLAIN = MAX_CASE_SIZE // 3  # characters of the messages of a case, or of all else in it
 _PATH = re.compile(r"\S*(?:/\S*|\.\w+)")
@@ -95,9 +94,9 @@ def plain_mapping(given: Any) -> PlainCase | None:
     return _case(line, Mark(-1, -1))
 
 
-def plain_messages(keys: Mapping[str, Node]) -> Messages | None:
+def plain_messages(keys: Mapping[str, Node], outcome: Any) -> Messages | None:
     """Return the messages of a case in a suite; None if it is for the reader of all forms."""
-    listed, outcome = keys.get("input_messages"), value_at(keys, "outcome")
+    listed = keys.get("input_messages")
     if listed is None or not isinstance(listed.children, list):
         return None
     try:

@@ -12,7 +12,7 @@ from msgspec import structs
 from multiturn.errors import MalformedReplyError, RefusedError, provider_error
 from multiturn.files.media import MEDIA_KINDS
 from multiturn.model.request import PreparedRequest, ProviderRequest
-from multiturn.providers.base import ProviderResponse, UpTo2
+from multiturn.providers.base import USUAL_SYSTEM_ROLE, ProviderResponse, UpTo2
 from multiturn.providers.batch_api import BatchApi, BatchPart, BatchStatus
 from multiturn.providers.client import Upload
 from multiturn.providers.http import API_KEY, HttpProvider, HttpSettings
@@ -58,7 +58,7 @@ class OpenAIApiSettings(HttpSettings, frozen=True, kw_only=True):
 
     api: Literal["chat", "responses"] = "chat"
     system_as: Literal["item", "instructions"] = "item"
-    system_role: Literal["system", "developer", "user"] = "system"
+    system_role: Literal["system", "developer", "user"] = USUAL_SYSTEM_ROLE
     roles: Literal["any", "alternate"] | None = None
     later_system: Literal["keep", "merge"] = "keep"
     max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
