@@ -63,10 +63,11 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         """Return ``file:line:column: label``, without what is not known."""
-        numbers = [str(number) for number in (self.line, self.column) if number]
-        file = self.file.replace("\n", "\\n")  # a name forges no line of an error
-        place = ":".join([file, *numbers]) if file else ""
-        return ": ".join(filter(None, (place, self.label)))
+        place = self.file.replace("\n", "\\n")  # a name forges no line of an error
+        for number in (self.line, self.column):
+            if place and number:
+                place += f":{number}"
+        return f"{place}: {self.label}" if place and self.label else place or self.label
 
 
 class MultiturnError(Exception):

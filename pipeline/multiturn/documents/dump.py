@@ -83,7 +83,7 @@ def _block(text: str, indent: str) -> str:
 def indented_block(text: str, indent: str) -> str:
     """Return a text with each line indented, unless it is empty."""
     lines = indent + text.replace("\n", f"\n{indent}")
-    if "\n\n" not in f"\n{text}\n":
+    if f"\n{indent}\n" not in f"\n{lines}\n":
         return lines
     return re.sub(f"^{indent}$", "", lines, flags=re.MULTILINE)
 

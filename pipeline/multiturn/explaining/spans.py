@@ -83,6 +83,8 @@ class Message(Struct, frozen=True, gc=False):
     @property
     def shown(self) -> Spans:
         """All that a reader sees of it: the thinking, the content, and the calls."""
+        if not self.thinking and not self.calls:
+            return self.spans
         pieces = [spans for spans in (self.thinking, self.spans, self.calls) if spans]
         return tuple(span for piece in pieces for span in (_BREAK, *piece))[1:]
 

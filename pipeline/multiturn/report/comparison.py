@@ -238,6 +238,7 @@ class _Sides:
             )
             self.of_lock.append(of_lock)
         comparison = replace(comparison, causes=why, privileges=(*privileges, *of_target))
+        take_texts(comparison, (old, new))  # first: texts that are written need no other UTF-8
         if change is not None:
             # A file that changed has a change of its own, with its cause and its privilege.
             changed = [p for p in files if was.get(p) != files[p] or p in paths]
@@ -249,7 +250,6 @@ class _Sides:
                 growth=changes.prompt_growth(before, after, was, {**was, **files}),
             )
             comparison = replace(comparison, change=change)
-        take_texts(comparison, (old, new))
         return comparison
 
     def _snapshot_change(

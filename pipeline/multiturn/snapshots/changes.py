@@ -14,6 +14,7 @@ the packages that are installed.
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, dropwhile, takewhile
 from operator import itemgetter
@@ -277,16 +278,16 @@ def prompt_growth(
         was: the texts of attached files as they are in ``old``; others are empty.
         files: their texts now.
     """
-    before = sum(map(_size_of_data, old))
+    grown = Counter(span.text for span in _texts(new))
     for span in _texts(old):
         text: Attached | None = span.text
         if file_of(span) and text == was.get(file_of(span), ""):
             text = files.get(file_of(span))
         if not isinstance(text, str):
             return None
-        before += estimated_tokens(text)
-    texts = (estimated_tokens(span.text) for span in _texts(new))
-    return sum(texts) + sum(map(_size_of_data, new)) - before
+        grown[text] -= 1
+    texts = sum(number * estimated_tokens(text) for text, number in grown.items() if number)
+    return texts + sum(map(_size_of_data, new)) - sum(map(_size_of_data, old))
 
 
 def _texts(messages: Iterable[Message]) -> Iterator[Span]:

@@ -12,10 +12,10 @@ from msgspec import Struct
 _MOST = 10_000_000  # pairs of lines to compare; beyond, all lines count as different
 _CONTEXT = 3  # lines of context around a change
 _OF_DIGEST = "+- SHA-256 ", "-- SHA-256 "  # how its line begins; those of texts are indented
-_QUESTION = "question:"
+_QUESTION, _FILES = "question:", "input_files:"
 _ATTACHED = re.compile(r"^- path: (.+), resolved_path: (.+), guideline: ", re.MULTILINE)
 _NO_WORD = re.compile(r"/|\w\.\w")
-_MARKER = re.compile(r"(?<=^[+-]  )\[\w+\]: ")  # of a turn in the question
+_MARKED = re.compile(r"([+-]?  )\[\w+\]: ")  # the first line of a turn in the question
 
 
 class _Stretch(Struct, gc=False):
@@ -23,6 +23,8 @@ class _Stretch(Struct, gc=False):
 
     old: int  # how many lines of the old text are above it
     new: int
+    gone: Sequence[str]
+    come: Sequence[str]
     lines: list[str]
     changed: list[str]  # those of them that have changed
     heading: str  # the last line above it, or its own first, that begins with a letter
@@ -54,17 +56,23 @@ def _range(above: int, number: int) -> str:
 def _stretches(old: Sequence[str], new: Sequence[str]) -> Iterator[_Stretch]:
     """Yield each change, with the lines around it that no other one shows."""
     changes = [*_changes(old, new), (len(old), len(old), len(new), len(new))]
-    # No letter comes before "A": most lines that are indented are not looked at.
-    headings = [at for at, line in enumerate(new) if line >= "A" and line[0].isalpha()]
+    headings = _headings(new)
     shown = -1
     for (a, b, c, d), (below, *_) in pairwise(changes):
         first, end = max(shown, a - _CONTEXT, 0), min(b + _CONTEXT, below)
-        changed = [f"-{line}" for line in old[a:b]] + [f"+{line}" for line in new[c:d]]
+        gone, come = old[a:b], new[c:d]
+        changed = [f"-{line}" for line in gone] + [f"+{line}" for line in come]
         above, under = [f" {line}" for line in old[first:a]], [f" {line}" for line in old[b:end]]
         lines, number = above + changed + under, bisect_left(headings, c + (d > c))
         heading = new[headings[number - 1]] if number else ""
-        yield _Stretch(first, c - (a - first), lines, changed, heading, first > shown)
+        yield _Stretch(first, c - (a - first), gone, come, lines, changed, heading, first > shown)
         shown = end
+
+
+def _headings(lines: Sequence[str]) -> list[int]:
+    """Return which lines begin with a letter."""
+    # No letter comes before "A": most lines that are indented are not looked at.
+    return [at for at, line in enumerate(lines) if line >= "A" and line[0].isalpha()]
 
 
 def _changes(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
@@ -125,15 +133,22 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
     sides = _lines(old), _lines(new)
     (before, was), (after, now) = map(_question_apart, sides)
     stretches = list(_stretches(before, after))
-    changed = Counter(chain.from_iterable(stretch.changed for stretch in stretches))
-    others, old_lines = _split("-", was, changed)
-    others_now, new_lines = _split("+", now, changed)
-    gone, come = Counter(old_lines) - Counter(new_lines), Counter(new_lines) - Counter(old_lines)
-    signed = *(f"-{line}" for line in gone.elements()), *(f"+{line}" for line in come.elements())
-    if others != others_now or not _take(signed, changed):
+    gone = [line for stretch in stretches for line in stretch.gone]
+    come = [line for stretch in stretches for line in stretch.come]
+    others, said = _split(was, set(gone))
+    others_now, said_now = _split(now, set(come))
+    # Mostly, a question says what messages say, and no line has to be counted.
+    if others != others_now or (
+        (said, said_now) != (gone, come)
+        and not (
+            _take((Counter(was) - Counter(now)).elements(), Counter(gone))
+            and _take((Counter(now) - Counter(was)).elements(), Counter(come))
+        )
+    ):
         stretches = list(_stretches(*sides))
     keys = [(stretch.heading, _compared(stretch.changed)) for stretch in stretches]
-    attaching = [text for text in (old, new) if but_for_paths and "- path: " in text]
+    texts = zip((old, new), sides, strict=True)
+    attaching = [text for text, lines in texts if but_for_paths and _FILES in lines]
     paths = (name for text in attaching for pair in _ATTACHED.findall(text) for name in pair)
     # A file may be called "not": only what can be no word is a name.
     if named := dict.fromkeys(name for name in paths if _NO_WORD.search(name)):
@@ -181,19 +196,21 @@ def _question_apart(lines: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]
     if _QUESTION not in lines:
         return lines, ()
     start = lines.index(_QUESTION)
-    below = (at for at in range(start + 1, len(lines)) if lines[at][:1].isalpha())
-    end = next(below, len(lines))
+    below = _headings(lines[start + 1 :])
+    end = start + 1 + below[0] if below else len(lines)
     return [*lines[:start], *lines[end:]], lines[start:end]
 
 
-def _split(
-    sign: str, question: Iterable[str], changed: Container[str]
-) -> tuple[list[str], list[str]]:
+def _split(question: Iterable[str], changed: Container[str]) -> tuple[list[str], list[str]]:
     """Return the lines of a question that have not changed in messages, and those that have."""
     others: list[str] = []
     found: list[str] = []
     for line in question:
-        (found if _said(sign + line, changed) in changed else others).append(line)
+        said = line if line[2:3] != "[" else _said(line, changed)
+        if said in changed:
+            found.append(said)
+        else:
+            others.append(line)
     return others, found
 
 
@@ -212,11 +229,11 @@ def _said(line: str, changed: Container[str]) -> str:
 
 
 def _without_marker(line: str) -> str:
-    return _MARKER.sub("", line, 1) if line[3:4] == "[" else line
+    found = _MARKED.match(line)
+    return found[1] + line[found.end() :] if found else line
 
 
 def without_repeated_question(lines: Sequence[str]) -> Sequence[str]:
     """Return the lines of a new text, without the question if all its lines are in messages."""
     rest, question = _question_apart(lines)
-    known = (_without_marker(f"+{line}")[1:] for line in question[1:])
-    return rest if set(rest).issuperset(known) else lines
+    return rest if set(rest).issuperset(map(_without_marker, question[1:])) else lines
