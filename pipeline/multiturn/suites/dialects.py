@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, structs
 
+from multiturn.documents.json_lines import read_value
 from multiturn.documents.node import Node, Repeats, list_of, measure, with_keys
 from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
 from multiturn.suites import keys as words
@@ -76,6 +77,7 @@ _ENVIRONMENT = re.compile(r"\{\{-?\s*env\s*[.\[].*?\}\}", re.DOTALL)
 _EARLIER = re.compile(r"\$\{\{\s*[A-Za-z_]\w*\s*\}\}", re.ASCII)
 
 
+_LIKE_JSON = r'(?s)\{.*\}|\[\s*(?:["{\[0-9-]|true|false|null).*\]'  # what promptfoo takes for it
 _VARIABLE = r"\s*\{\{-?\s*(?:vars\.)?(\w+)\s*-?\}\}\s*"
 
 
@@ -196,10 +198,21 @@ def _no_prompts(given: Node, suite: str, label: str) -> MultiturnError:
 
 
 def _check_plain(given: Node, name: str, suite: str, label: str) -> None:
-    """Refuse what promptfoo reads from a file, or makes several tests of."""
+    """Refuse what promptfoo reads otherwise: files, chats in YAML, broken JSON, several tests."""
     where = given.place(suite, label)
-    if isinstance(given.scalar, str) and given.scalar.startswith("file://"):
+    text = given.scalar if isinstance(given.scalar, str) else ""
+    if text.startswith("file://"):
         raise InputError(f"vars.{name} is a file; write the text itself", where=where)
+    if text.strip().startswith("- role:"):
+        what = "is text in YAML, which promptfoo reads as messages; write them as a list"
+        raise InputError(f"vars.{name} {what}", where=where)
+    is_other = template_in(text) or rewriting.values_in_text(given)  # both are checked later
+    if not is_other and re.fullmatch(_LIKE_JSON, text.strip()):
+        try:
+            read_value(text)
+        except ValueError as error:
+            what = "is like JSON that is broken; correct it, or write the text as the case's input"
+            raise InputError(f"vars.{name} {what}: {error}", where=where) from None
     listed = given.children if isinstance(given.children, list) else []
     if not all(isinstance(each.children, dict) for each in listed):
         what = "is a list, of which promptfoo makes several tests; write each as a test"
