@@ -12,7 +12,7 @@ from unicodedata import normalize
 from multiturn import errors
 from multiturn.errors import AttachmentError, OutsideRootError, nearly, option, quoted
 from multiturn.files.media import HEAD, TYPES, Media, Store, too_large, type_of
-from multiturn.files.paths import FILE, StrPath, hint_at, is_below, open_below, real_path
+from multiturn.files.paths import FILE, StrPath, above, hint_at, is_below, open_below, real_path
 from multiturn.logs import Notice, warn
 from multiturn.text import CONFLICT, CONTROL
 
@@ -49,14 +49,11 @@ class Files:
         self.warned = self._texts.warned
         self.store = self._texts.store  # of the bytes of media
         self._found: dict[str, str] = {}
-        self._folder = folder_path = real_path(folder)
-        self.folders = []
+        self._folder = real_path(folder)
+        inside = [each for each in above(self._folder) if is_below(each, self.root)]
+        self.folders = inside or [self.root]
         # The path of the suite itself, as ``path_in`` has it; None for one outside the root.
         self.suite: str | None = None
-        while is_below(folder_path, self.root) and folder_path != self.root:
-            self.folders.append(folder_path)
-            folder_path = os.path.dirname(folder_path)
-        self.folders.append(self.root)
 
     def __repr__(self) -> str:
         return f"Files({self.folders[0]!r}, {self.root!r})"
