@@ -94,14 +94,10 @@ class Variables(Struct, frozen=True):
         values = _mapping(own, "vars", check.name, label)
         self._keep_others(values, keys, check, label)
         written = next((key for key in (*words.INPUT_KEYS, "input_messages") if key in keys), "")
-        name = self.messages
-        if not name:
-            given = values.get("input")
-            if given is not None and not written:
-                raise _no_prompts(given, check.name, label)
-            name = "input"
-        else:
-            given = values.get(name, self.defaults.get(name))
+        name = self.messages or "input"
+        given = values.get(name, self.defaults.get(name))
+        if given is not None and not (self.messages or written):
+            raise _no_prompts(given, check.name, label)
         if given is None:
             if not written and self.messages and own is not None:
                 what = f"there is no vars.{name}, which holds the messages; add it"
@@ -392,10 +388,8 @@ class Dialect:
         """Return the keys of a mapping by our names, and an expected answer as messages."""
         keys: dict[str, Node] = {}
         for key, child in written.items():
-            name = names.get(key)
-            if name is None:
-                name = key
-            else:
+            name = names.get(key, key)
+            if key in names:
                 self.read_as[key] = name
                 # A text or a mapping that is an expected answer is one message.
                 if name == "expected_messages" and not isinstance(child.children, list):
