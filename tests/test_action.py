@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,7 +28,7 @@ def test_the_steps_check_report_comment_once_and_compare_snapshots(
     assert codes == {"install": 0, "check": 0, "report": 0, "comment": 0, "snapshot": 1}
     assert f"file={TONE},line=2::change of privilege: {TONE} changed" in said["snapshot"]
     (comment,) = forge.bodies(BOT)
-    assert comment.startswith("<!-- multiturn -->\n## 2 cases changed")
+    assert comment.startswith("<!-- multiturn ./evals -->\n## 2 cases changed")
     assert (repository.parent / "summary").read_text() == comment.partition("\n")[2]
     replace(repository, TONE, "Only two.", "Only three.")
     steps(repository, forge, "report", "comment")
@@ -35,10 +36,49 @@ def test_the_steps_check_report_comment_once_and_compare_snapshots(
     assert "Only three." in comment
 
 
-def steps(repository: Path, forge: Forge, *names: str) -> tuple[dict[str, int], dict[str, str]]:
+def test_each_project_has_a_comment_that_an_app_edits_and_no_imitation(
+    repository: Path, forge: Forge
+) -> None:
+    forge.owner = "an-app[bot]"
+    marker = "<!-- multiturn shop/evals -->"
+    imitations = [(name, f"{marker}\nno change") for name in ("ada", "an-app", BOT)]
+    for name, body in imitations:
+        forge.add(name, body)
+    replace(repository, TONE, "Two.", "Only two.")
+    for name in ("shop", "bank"):
+        shutil.copytree(repository / "evals", repository / name / "evals")
+    commit(repository)
+    for name in ("shop", "bank", "shop"):
+        codes, _ = steps(repository, forge, "report", "comment", folder=name)
+        assert codes == {"report": 0, "comment": 0}
+    assert [(each["user"]["login"], each["body"]) for each in forge.comments[:3]] == imitations
+    shop, bank = forge.bodies("an-app[bot]")
+    assert shop.startswith(f"{marker}\n## 3 cases added")
+    assert "shop/evals" in shop
+    assert bank.startswith("<!-- multiturn bank/evals -->\n## 3 cases added")
+    assert "bank/evals" in bank
+
+
+def test_a_report_that_fails_is_no_comment_of_another_project(
+    repository: Path, forge: Forge
+) -> None:
+    commit(repository)
+    steps(repository, forge, "report", "comment")
+    (comment,) = forge.bodies(BOT)
+    (repository / "bank").mkdir()
+    codes, said = steps(repository, forge, "report", "comment", folder="bank")
+    assert codes == {"report": 1, "comment": 1}
+    assert "no suite" in said["report"]
+    assert forge.bodies(BOT) == [comment]
+
+
+def steps(
+    repository: Path, forge: Forge, *names: str, folder: str = "."
+) -> tuple[dict[str, int], dict[str, str]]:
     """Run each step, or some, and return its exit code and what it says, by name."""
     action = loaded("action.yml")
     known = {f"inputs.{key}": each["default"] for key, each in action["inputs"].items()}
+    known["inputs.folder"] = folder
     known |= {"github.token": "token", "github.event.pull_request.number": "7"}
     scripts = str(Path(sys.executable).parent)
     environment = {
@@ -46,6 +86,7 @@ def steps(repository: Path, forge: Forge, *names: str) -> tuple[dict[str, int], 
         "PATH": os.pathsep.join((scripts, os.environ["PATH"])),
         "GITHUB_ACTION_PATH": str(ROOT),
         "GITHUB_API_URL": forge.url,
+        "GITHUB_GRAPHQL_URL": f"{forge.url}/graphql",
         "GITHUB_REPOSITORY": "g/p",
         "GITHUB_STEP_SUMMARY": str(repository.parent / "summary"),
         "RUNNER_TEMP": str(repository.parent),
@@ -59,10 +100,9 @@ def steps(repository: Path, forge: Forge, *names: str) -> tuple[dict[str, int], 
         if names and step["name"] not in names:
             continue
         given = {key: filled(text, known) for key, text in step.get("env", {}).items()}
-        folder = repository / filled(step.get("working-directory", "."), known)
         done = subprocess.run(
             ("bash", "-e", "-o", "pipefail", "-c", step["run"]),
-            cwd=folder,
+            cwd=repository / filled(step.get("working-directory", "."), known),
             env={**environment, **given},
             capture_output=True,
             text=True,

@@ -159,33 +159,48 @@ def test_an_attached_file_is_listed_by_its_path_from_the_root(folder: Path) -> N
     assert record["guidelines"] == ["pass"]
 
 
+NO_COLOR = {"NO_COLOR": "1"}
+PLAIN = r"^a\.eval\.yaml · one\r\nuser\r\n  Hello"
+
+
 @pytest.mark.parametrize(
-    ("arguments", "no_color", "shown"),
+    ("arguments", "given", "shown"),
     [
-        pytest.param(["convert"], None, r"\x1b\[1ma\.eval\.yaml · one\x1b.*Hello", id="in color"),
-        pytest.param(["convert"], "1", r"^a\.eval\.yaml · one\r\nuser\r\n  Hello", id="NO_COLOR"),
+        pytest.param(["convert"], {}, r"\x1b\[1ma\.eval\.yaml · one\x1b.*Hello", id="in color"),
+        pytest.param(["convert"], NO_COLOR, PLAIN, id="NO_COLOR"),
+        pytest.param(["convert"], {"TERM": "dumb"}, PLAIN, id="a terminal without colors"),
+        pytest.param(
+            ["convert"], {"TERM": "xterm"}, r"^\x1b\[1ma\.eval\.yaml", id="one with colors"
+        ),
+        pytest.param(["list"], {"TERM": "dumb"}, r"^a\.eval\.yaml\r\n  one", id="a list there"),
         pytest.param(
             ["run"],
-            "1",
+            {"TERM": "dumb"},
+            r"^a\.eval\.yaml · one · echo\r\n  repaired C9: [^\n]*\nsystem\r\n",
+            id="answers there",
+        ),
+        pytest.param(
+            ["run"],
+            NO_COLOR,
             r"^a\.eval\.yaml · one · echo\r\n  repaired C9: [^\n]*\n"
             r"system\r\n  You are [^\n]*\nuser\r\n  Hello",
             id="answers of echo",
         ),
         pytest.param(
             ["run", "--dry-run", "--output", "o"],
-            "1",
+            NO_COLOR,
             r"^case .*\r\none  .*\r\n2 requests ",
             id="a table",
         ),
-        pytest.param(["convert", "--output", "out"], None, "^$", id="to a file"),
-        pytest.param(["list"], "1", r"^a\.eval\.yaml\r\n  one", id="a list, with NO_COLOR"),
+        pytest.param(["convert", "--output", "out"], {}, "^$", id="to a file"),
+        pytest.param(["list"], NO_COLOR, r"^a\.eval\.yaml\r\n  one", id="a list, with NO_COLOR"),
     ],
 )
 def test_on_a_terminal_text_is_the_default(
-    folder: Path, arguments: list[str], no_color: str | None, shown: str
+    folder: Path, arguments: list[str], given: dict[str, str], shown: str
 ) -> None:
-    env = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
-    env |= {} if no_color is None else {"NO_COLOR": no_color}
+    env = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "TERM")}
+    env |= given
     found = read_terminal(*arguments, "a.eval.yaml", folder=folder, stream="stdout", env=env)
     assert re.search(shown, found, re.DOTALL)
     if "out" in arguments:

@@ -188,6 +188,14 @@ def test_a_variable_that_is_no_text_is_as_it_is_written() -> None:
     assert written == [[("user", "2024")], [("user", "true")], [("user", "1.50")]]
 
 
+@pytest.mark.parametrize(
+    "text", ["[INST] Hi [/INST]", '[{"role": "user"', '{"a": 1}', "[1, 2]", "{a} or", "-role: x"]
+)
+def test_text_that_promptfoo_takes_for_text_stays_text(text: str) -> None:
+    suite = json.dumps({"prompts": ["{{q}}"], "tests": [{"id": "a", "vars": {"q": text}}]})
+    assert [messages(case) for case in cases(suite)] == [[("user", text)]]
+
+
 def test_a_test_of_promptfoo_needs_no_id() -> None:
     suite = """\
         prompts: ["{{query}}"]

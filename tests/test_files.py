@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from inspect import signature
 from pathlib import Path
@@ -94,6 +95,28 @@ def test_a_name_is_taken_to_the_letter(root: Path, files: Files, name: str) -> N
     write(root, {f"evals/{name}": "odd"})
     assert files.find(name) == f"evals/{name}"
     assert files.read(f"evals/{name}", LIMIT) == "odd"
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="both names are one there")
+@pytest.mark.parametrize(
+    ("form", "other", "folder", "others"),
+    [
+        pytest.param("\u00e9.txt", "e\u0301.txt", "", 0, id="a short name"),
+        pytest.param("e\u0301.txt", "\u00e9.txt", "deep/", 0, id="in a folder"),
+        pytest.param("\ud55c\uae00", "\u1112\u1161\u11ab\u1100\u1173\u11af", "/", 0, id="Korean"),
+        pytest.param("\u00e9.txt", "e\u0301.txt", "", 200, id="among many names"),
+    ],
+)
+def test_a_name_in_another_unicode_form_is_said_to_look_the_same(
+    root: Path, files: Files, form: str, other: str, folder: str, others: int
+) -> None:
+    names = [other, *(f"{number}.txt" for number in range(others))]
+    write(root, {f"evals/{folder}{name}": "" for name in names})
+    with pytest.raises(AttachmentError) as caught:
+        files.find(folder + form)
+    assert str(caught.value).startswith(f"no file '{folder}{form}'. Looked in ")
+    what = "a name there looks the same, in another Unicode form (NFC or NFD); copy or change it"
+    assert str(caught.value).endswith(f"; {what}")
 
 
 # What is outside the root, or not there

@@ -16,7 +16,7 @@ from comparing import write
 from layout import laid_out
 from loading import HI, cases, cases_and_errors, messages
 from multiturn import MultiturnError, TestMessage, load_suite
-from multiturn.errors import OutsideRootError
+from multiturn.errors import InputError, OutsideRootError
 from multiturn.model.settings import RequestSettings
 from multiturn.suites.discovery import find_suites
 
@@ -228,7 +228,8 @@ def test_with_a_handler_the_other_cases_are_read() -> None:
     [
         ("no.eval.yaml", {}, "there is no suite 'no.eval.yaml'"),
         ("b.eval.yaml", {}, "there is no suite 'b.eval.yaml'; did you mean 'a.eval.yaml'?"),
-        ("loop.eval.yaml", {}, "there is no suite 'loop.eval.yaml'"),
+        ("loop.eval.yaml", {}, "there is no suite 'loop.eval.yaml'; the link leads nowhere"),
+        ("gone.eval.yaml", {}, "there is no suite 'gone.eval.yaml'; the link leads nowhere"),
         ("empty", {}, "there is no *.eval.yaml, *.eval.yml, *.eval.json or *.eval.jsonl below"),
         (".", {"root": "no"}, "the root 'no' is not a folder"),
         (".", {"root": "a.eval.yaml"}, "the root 'a.eval.yaml' is not a folder"),
@@ -241,9 +242,20 @@ def test_what_is_wrong_with_the_call_is_raised_by_the_call(
 ) -> None:
     write(Path(), {"a.eval.yaml": HI, "empty/x": ""})
     Path("loop.eval.yaml").symlink_to("loop.eval.yaml")
+    Path("gone.eval.yaml").symlink_to("no.yaml")
     with pytest.raises((MultiturnError, TypeError)) as caught:
         load_suite(source, **options)
     assert str(caught.value).startswith(error)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="both names are one there")
+def test_a_name_in_another_unicode_form_is_said_to_look_the_same() -> None:
+    one, other = "\u00e9.eval.yaml", "e\u0301.eval.yaml"
+    write(Path(), {other: HI})
+    what = "a name there looks the same, in another Unicode form (NFC or NFD); copy or change it"
+    with pytest.raises(InputError) as caught:
+        load_suite(one)
+    assert str(caught.value) == f"there is no suite '{one}'; {what}"
 
 
 def test_a_folder_stands_for_its_suites_and_cases_can_be_selected(root: Path) -> None:

@@ -122,12 +122,10 @@ class _Findings(Failures):
         from multiturn.explaining.record import to_json
 
         where, what = error.where, message_without_place(error)
-        if self.format == "github" and not self.is_example(severity, error.what):
-            return
         if self.format == "json":
             place = where.file or None, where.line or None, where.column or None
             echo(to_json(CheckLine(severity, *place, error.case_id, what)), nl=False)
-        else:
+        elif self.is_example(severity, error.what):
             echo(annotation(where, what, title="multiturn check", severity=severity))
 
 

@@ -129,7 +129,8 @@ def command_line(context: click.Context) -> None:
     from multiturn.logs import LogSettings, configure
 
     configure(LogSettings())
-    context.color = False if "NO_COLOR" in os.environ else None  # None: if it is a terminal
+    is_plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    context.color = False if is_plain else None  # None: if it is a terminal
     found, context.obj = find_defaults()
     values = {key: value for key, value in asdict(found).items() if value}
     context.default_map = dict.fromkeys(_COMMANDS, values)

@@ -48,10 +48,7 @@ def init() -> None:
     if "${{" in folder or re.search(CONTROL, folder):
         raise AccessError(f"a workflow cannot name the folder {folder!a}; rename it")
     _check_inside(Path("evals"), top)  # before anything is looked for there
-    targets = [
-        Path(os.path.relpath(top)) / name if name in (_WORKFLOW, _HOOK) else Path(name)
-        for name in _wanted()
-    ]
+    targets = [Path(name) for name in _wanted(os.path.relpath(top))]
     for target in targets:
         _check_inside(target.parent, top)
     must_fill_in = ""
@@ -109,7 +106,7 @@ def _address() -> str | None:
     return f"git+{note['url']}@{commit}" if commit else None
 
 
-def _wanted() -> Iterator[str]:
+def _wanted(top: str) -> Iterator[str]:
     """Yield each file that a project wants; suites and defaults only if there are none."""
     from multiturn.engine.project import find_defaults
 
@@ -123,5 +120,5 @@ def _wanted() -> Iterator[str]:
         echo(f"kept  {in_line(defaults)}")
     else:
         yield _DEFAULTS
-    yield _WORKFLOW
-    yield _HOOK
+    yield os.path.join(top, _WORKFLOW)
+    yield os.path.join(top, _HOOK)

@@ -439,4 +439,4 @@ def refuse_output(output: str | None, selection: "Selection") -> None:
 
 def on_terminal() -> bool:
     """Whether standard output is a terminal that wants color."""
-    return standard_output().isatty() and "NO_COLOR" not in os.environ
+    return standard_output().isatty() and click.get_current_context().color is None

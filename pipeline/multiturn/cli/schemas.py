@@ -5,7 +5,6 @@ import re
 import sys
 from collections.abc import Callable
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import msgspec
@@ -51,10 +50,10 @@ def line_schema(command: str, type_: type[Struct]) -> Schema:
 
 def _with_descriptions(schema: Schema, type_: type[Struct]) -> Schema:
     """Return the schema of a struct with what its docstring says of it, and of each field."""
-    said = [_described(each.__doc__, "Attributes").items() for each in type_.__mro__]
-    for field, text in chain.from_iterable(said):
-        name = type_.__struct_encode_fields__[type_.__struct_fields__.index(field)]
-        schema["properties"][name] = {"description": text, **schema["properties"][name]}
+    for each in type_.__mro__:
+        for field, text in _described(each.__doc__, "Attributes").items():
+            name = type_.__struct_encode_fields__[type_.__struct_fields__.index(field)]
+            schema["properties"][name] = {"description": text, **schema["properties"][name]}
     return {**schema, "description": inspect.cleandoc(type_.__doc__ or "").partition("\n\n")[0]}
 
 

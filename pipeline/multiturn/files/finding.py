@@ -7,11 +7,12 @@ import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
+from unicodedata import normalize
 
 from multiturn import errors
 from multiturn.errors import AttachmentError, OutsideRootError, nearly, option, quoted
 from multiturn.files.media import HEAD, TYPES, Media, Store, too_large, type_of
-from multiturn.files.paths import FILE, StrPath, is_below, open_below, real_path
+from multiturn.files.paths import FILE, StrPath, above, hint_at, is_below, open_below, real_path
 from multiturn.logs import Notice, warn
 from multiturn.text import CONFLICT, CONTROL
 
@@ -48,14 +49,11 @@ class Files:
         self.warned = self._texts.warned
         self.store = self._texts.store  # of the bytes of media
         self._found: dict[str, str] = {}
-        self._folder = folder_path = real_path(folder)
-        self.folders = []
+        self._folder = real_path(folder)
+        inside = [each for each in above(self._folder) if is_below(each, self.root)]
+        self.folders = inside or [self.root]
         # The path of the suite itself, as ``path_in`` has it; None for one outside the root.
         self.suite: str | None = None
-        while is_below(folder_path, self.root) and folder_path != self.root:
-            self.folders.append(folder_path)
-            folder_path = os.path.dirname(folder_path)
-        self.folders.append(self.root)
 
     def __repr__(self) -> str:
         return f"Files({self.folders[0]!r}, {self.root!r})"
@@ -210,7 +208,7 @@ class Files:
         if re.search(r"://|[\\*?\[{]", written):
             hint = "; name one file, with / after each folder"
         elif near := self._near(written, folders):
-            hint = f"; did you mean {quoted(near)}?"
+            hint = hint_at(near, written)
         elif self.folders == [self.root] and not os.path.exists(os.path.join(self.root, ".git")):
             hint = f", the root; for another root, use {option('root')}"
         return f"Looked in {looked}{hint}"
@@ -218,14 +216,17 @@ class Files:
     def _near(self, written: str, folders: list[str]) -> str | None:
         """Return the path of a file with a similar name, if there is one in a folder looked in."""
         inner, name = os.path.split(written)
+        name = normalize("NFC", name)
         for folder in folders:
             beside = os.path.realpath(os.path.join(folder, inner.lstrip("/")))
-            names: list[str] = []
+            names: dict[str, str] = {}
             if is_below(beside, self.root):  # what is outside is not shown
                 with suppress(OSError):
-                    names = os.listdir(beside)
-            near = errors.nearest(name, names) if len(names) <= _MOST_COMPARED else None
+                    names = {normalize("NFC", each): each for each in os.listdir(beside)}
+            known = names if len(names) <= _MOST_COMPARED else names.keys() & {name}
+            near = errors.nearest(name, known)
             if near and nearly(name, [near]):
+                near = names[near]
                 real = os.path.realpath(os.path.join(beside, near))
                 may_attach = is_below(real, self.root) and os.path.isfile(real)
                 if may_attach and not any(re.fullmatch(_PRIVATE, n) for n in self._names(real)):

@@ -6,8 +6,9 @@ import stat
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import or_
+from unicodedata import normalize
 
-from multiturn.errors import AccessError
+from multiturn.errors import AccessError, quoted
 from multiturn.text import utf8
 
 StrPath = str | os.PathLike[str]
@@ -41,6 +42,14 @@ def above(folder: str) -> Iterator[str]:
 def names_in(folder: str, ending: str) -> list[str]:
     """Return the names of a folder's files with an ending, without it, in alphabetical order."""
     return sorted(name for name, end in map(os.path.splitext, os.listdir(folder)) if end == ending)
+
+
+def hint_at(near: str, path: str) -> str:
+    """Return the end of an error of a missing path, which names a similar one that is there."""
+    if normalize("NFC", near) != normalize("NFC", path):
+        return f"; did you mean {quoted(near)}?"
+    what = "a name there looks the same, in another Unicode form (NFC or NFD)"
+    return f"; {what}; copy or change it"
 
 
 def is_below(path: str, folder: str) -> bool:

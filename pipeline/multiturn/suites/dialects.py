@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, structs
 
+from multiturn.documents.json_lines import read_value
 from multiturn.documents.node import Node, Repeats, list_of, measure, with_keys
 from multiturn.errors import InputError, MultiturnError, RepeatsError, quoted
 from multiturn.suites import keys as words
@@ -76,6 +77,7 @@ _ENVIRONMENT = re.compile(r"\{\{-?\s*env\s*[.\[].*?\}\}", re.DOTALL)
 _EARLIER = re.compile(r"\$\{\{\s*[A-Za-z_]\w*\s*\}\}", re.ASCII)
 
 
+_LIKE_JSON = r'(?s)\{.*\}|\[\s*(?:["{\[0-9-]|true|false|null).*\]'  # what promptfoo takes for it
 _VARIABLE = r"\s*\{\{-?\s*(?:vars\.)?(\w+)\s*-?\}\}\s*"
 
 
@@ -92,14 +94,10 @@ class Variables(Struct, frozen=True):
         values = _mapping(own, "vars", check.name, label)
         self._keep_others(values, keys, check, label)
         written = next((key for key in (*words.INPUT_KEYS, "input_messages") if key in keys), "")
-        name = self.messages
-        if not name:
-            given = values.get("input")
-            if given is not None and not written:
-                raise _no_prompts(given, check.name, label)
-            name = "input"
-        else:
-            given = values.get(name, self.defaults.get(name))
+        name = self.messages or "input"
+        given = values.get(name, self.defaults.get(name))
+        if given is not None and not (self.messages or written):
+            raise _no_prompts(given, check.name, label)
         if given is None:
             if not written and self.messages and own is not None:
                 what = f"there is no vars.{name}, which holds the messages; add it"
@@ -196,10 +194,21 @@ def _no_prompts(given: Node, suite: str, label: str) -> MultiturnError:
 
 
 def _check_plain(given: Node, name: str, suite: str, label: str) -> None:
-    """Refuse what promptfoo reads from a file, or makes several tests of."""
+    """Refuse what promptfoo reads otherwise: files, chats in YAML, broken JSON, several tests."""
     where = given.place(suite, label)
-    if isinstance(given.scalar, str) and given.scalar.startswith("file://"):
+    text = given.scalar if isinstance(given.scalar, str) else ""
+    if text.startswith("file://"):
         raise InputError(f"vars.{name} is a file; write the text itself", where=where)
+    if text.strip().startswith("- role:"):
+        what = "is text in YAML, which promptfoo reads as messages; write them as a list"
+        raise InputError(f"vars.{name} {what}", where=where)
+    is_other = template_in(text) or rewriting.values_in_text(given)  # both are checked later
+    if not is_other and re.fullmatch(_LIKE_JSON, text.strip()):
+        try:
+            read_value(text)
+        except ValueError as error:
+            what = "is like JSON that is broken; correct it, or write the text as the case's input"
+            raise InputError(f"vars.{name} {what}: {error}", where=where) from None
     listed = given.children if isinstance(given.children, list) else []
     if not all(isinstance(each.children, dict) for each in listed):
         what = "is a list, of which promptfoo makes several tests; write each as a test"
@@ -379,10 +388,8 @@ class Dialect:
         """Return the keys of a mapping by our names, and an expected answer as messages."""
         keys: dict[str, Node] = {}
         for key, child in written.items():
-            name = names.get(key)
-            if name is None:
-                name = key
-            else:
+            name = names.get(key, key)
+            if key in names:
                 self.read_as[key] = name
                 # A text or a mapping that is an expected answer is one message.
                 if name == "expected_messages" and not isinstance(child.children, list):

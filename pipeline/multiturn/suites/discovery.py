@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from multiturn.documents.json_lines import is_json_lines
 from multiturn.errors import InputError, MultiturnError, OutsideRootError, Place, nearest
-from multiturn.files.paths import is_below, real_path, root_of
+from multiturn.files.paths import hint_at, is_below, real_path, root_of
 from multiturn.logs import Notice, warn
 from multiturn.suites.case_files import files_below
 from multiturn.suites.keys import CASES
@@ -57,7 +57,9 @@ def _nothing_at(path: str) -> str:
     near = None
     with suppress(OSError, ValueError):
         near = nearest(name, os.listdir(folder or "."))
-    hint = f"; did you mean {os.path.join(folder, near)!r}?" if near else ""
+    hint = hint_at(os.path.join(folder, near), path) if near else ""
+    if os.path.islink(path):
+        hint = "; the link leads nowhere: correct it"
     return f"there is no suite {path!r}{hint}"
 
 
