@@ -207,6 +207,19 @@ def test_on_a_terminal_text_is_the_default(
         assert ids((folder / "out").read_text()) == ["one", "002"]
 
 
+@pytest.mark.parametrize(
+    ("given", "in_color"),
+    [({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False), ({"TERM": "xterm", **NO_COLOR}, False)],
+)
+def test_the_log_has_colors_where_the_terminal_has(
+    folder: Path, given: dict[str, str], in_color: bool
+) -> None:
+    env = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | given
+    found = read_terminal("convert", "-v", "a.eval.yaml", folder=folder, stream="stderr", env=env)
+    assert "stage.done" in found
+    assert ("\x1b[" in found) is in_color
+
+
 @pytest.mark.skipif(
     version("click").startswith("8.3."), reason="click suggests commands from 8.4 on"
 )

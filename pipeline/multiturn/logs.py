@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 
 from multiturn.errors import MultiturnError, Place
-from multiturn.text import indented, visible
+from multiturn.text import indented, may_color, visible
 
 
 class LogSettings(NamedTuple):
@@ -111,7 +111,7 @@ def logger() -> Any:
     if _is_configured():
         return structlog.get_logger("multiturn")
     settings = _settings or LogSettings()
-    render: Any = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    render: Any = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty() and may_color())
     return structlog.wrap_logger(
         structlog.PrintLogger(sys.stderr),
         processors=[

@@ -1,6 +1,7 @@
 """Texts of suites, files and models: what may be shown, what nobody sees, what forges a marker."""
 
 import math
+import os
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -79,6 +80,11 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return unseen(text).sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def may_color() -> bool:
+    """Return whether a terminal may get colors: not where ``NO_COLOR`` is set, or without any."""
+    return "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
 def escape(match: re.Match[str]) -> str:

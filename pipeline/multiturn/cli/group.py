@@ -11,7 +11,7 @@ import click
 from multiturn.cli import exit_code
 from multiturn.documents.output import standard_output
 from multiturn.errors import MultiturnError, options_as
-from multiturn.text import in_line, visible
+from multiturn.text import in_line, may_color, visible
 
 # The commands by what they are for, and the function of each.
 _GROUPS = {
@@ -129,8 +129,7 @@ def command_line(context: click.Context) -> None:
     from multiturn.logs import LogSettings, configure
 
     configure(LogSettings())
-    is_plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    context.color = False if is_plain else None  # None: if it is a terminal
+    context.color = None if may_color() else False  # None: if it is a terminal
     found, context.obj = find_defaults()
     values = {key: value for key, value in asdict(found).items() if value}
     context.default_map = dict.fromkeys(_COMMANDS, values)
