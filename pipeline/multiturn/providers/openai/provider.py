@@ -111,6 +111,7 @@ def _answer_of_chat(answer: Any) -> ProviderResponse:
             input_tokens="prompt_tokens",
             output_tokens="completion_tokens",
             cached_tokens="prompt_tokens_details.cached_tokens",
+            cache_write_tokens="prompt_tokens_details.cache_write_tokens",
         ),
         finish_reason=stopped,
         is_refusal=bool(refusal) or stopped == "content_filter",
@@ -261,7 +262,7 @@ class AzureBatchApi(OpenAIBatchApi):
         return "/v1/responses" if self.provider.asks_responses else self.endpoint
 
 
-_COUNTED = ("model", "instructions", "input", "tools", "tool_choice")  # by the endpoint
+_COUNTED = ("model", "instructions", "input", "tools", "tool_choice", "text", "reasoning")
 
 
 class OpenAIProvider(HttpProvider):
@@ -376,8 +377,7 @@ class OpenAIProvider(HttpProvider):
         if any(media.kind == "audio" for media in media_in(request.messages)):
             raise RefusedError("OpenAI's endpoint counts no audio")
         body = responses.write_response(request)
-        counted = {name: value for name in _COUNTED if (value := body.get(name))}
-        return "/responses/input_tokens", counted
+        return "/responses/input_tokens", {name: body[name] for name in _COUNTED if body.get(name)}
 
     def read(self, answer: Any) -> ProviderResponse:
         """Return what the API that was asked says."""
