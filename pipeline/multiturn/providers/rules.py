@@ -60,6 +60,7 @@ G15 | Gemini | some models take neither a system message nor tools | cherry-stud
 G17 | Gemini | some models take no penalties | cookbook #1290, vercel/ai #8943
 G18 | Gemini | some models take only some values of reasoning_effort, or reasoning_tokens in its place | guide to thinking
 G19 | Gemini | service_tier must be standard, flex or priority | SDK
+G20 | Gemini | max_output_tokens must not exceed what the model can write | guide to Gemini 4 Argon
 O1 | OpenAI | tool must follow an assistant's tool call | OpenManus #744
 O2 | OpenAI | some models want developer, not system | litellm #7961
 O3 | OpenAI | a filtered prompt is HTTP 400, content_filter | Azure docs
