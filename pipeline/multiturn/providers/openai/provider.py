@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 from typing import Annotated, Any, BinaryIO, ClassVar, Literal
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -274,7 +273,7 @@ class OpenAIProvider(HttpProvider):
     counts_tokens = True
     rules_by: ClassVar[tuple[str, ...]] = ("base_url",)
     address_settings: ClassVar[tuple[str, ...]] = ("base_url",)
-    tool_names = Names("O16", re.compile("[A-Za-z0-9_-]{1,64}"))
+    tool_names = Names("O16", repairs.NAMES)
     hottest = ("O7", 2)
 
     @property
@@ -318,7 +317,8 @@ class OpenAIProvider(HttpProvider):
             layout.doubt_template(abilities)
         layout.want_user_last(abilities)
         if self.vendor != SERVERS:
-            repairs.want_schemas(layout, request.tools)
+            said = request.settings.over(self._own_settings)
+            repairs.want_schemas(layout, request.tools, said)
         asked = self.asked(layout, request)
         if request.tools and not self.asks_responses:
             known = abilities._replace(asked=asked.settings)
