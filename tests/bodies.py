@@ -88,6 +88,10 @@ class Chooser:
         city = {"type": "string", "description": self.text(), "enum": ["no", "12:30"]}
         return {"type": "object", "properties": {"city": city, "on": {"type": ["null", "boolean"]}}}
 
+    def closed_schema(self) -> Values:
+        """Return one as Anthropic takes it of an answer, and OpenAI with ``strict``."""
+        return {**self.schema(), "required": ["city", "on"], "additionalProperties": False}
+
     def rounds(self) -> int:
         return self.chance.randint(1, 4)
 
@@ -101,7 +105,8 @@ class Chooser:
     def form(self) -> Values:
         """Return a JSON Schema as OpenAI's APIs have it."""
         more = self.others(description="An answer.", strict=self.some(0.5))
-        return {"name": self.one("answer", "city"), **more, "schema": self.schema()}
+        schema = self.closed_schema() if more.get("strict") else self.schema()
+        return {"name": self.one("answer", "city"), **more, "schema": schema}
 
 
 def chat_body(number: int, has_media: bool = True) -> Values:
@@ -217,7 +222,7 @@ def anthropic_body(number: int) -> Values:
     else:
         body |= make.one({}, {"temperature": make.one(0, 0.7, 1)}, {"top_p": 0.5})
         body |= make.others(top_k=5)
-    output = make.others(format={"type": "json_schema", "schema": make.schema()})
+    output = make.others(format={"type": "json_schema", "schema": make.closed_schema()})
     if make.some(0.2):
         body["model"] = "claude-opus-4-5"
         output |= {"effort": make.one("low", "medium", "high")}

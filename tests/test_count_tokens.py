@@ -127,6 +127,28 @@ def test_openai_counts_calls_and_tools_as_its_responses_api_has_them(
     assert request.json["tool_choice"] == {"type": "function", "name": "weather"}
 
 
+FORMED = """\
+execution: {response_format: {schema: {type: object}}, reasoning_effort: high, verbosity: low}
+evalcases: [{id: c, input_messages: [{role: user, content: Hi}]}]
+"""
+
+
+@pytest.mark.parametrize("target", ["openai", "responses"])
+def test_openai_counts_the_form_of_the_answer_and_how_much_it_thinks(
+    folder: Path, server: Server, target: str
+) -> None:
+    targets = folder / "targets.yaml"
+    targets.write_text(targets.read_text().replace("gpt-4o", "gpt-5.4"))
+    (folder / "a.eval.yaml").write_text(FORMED)
+    server.answer(body={"input_tokens": 50})
+    assert count(folder, target).returncode == 0
+    (request,) = server.requests
+    form = {"type": "json_schema", "name": "answer", "schema": {"type": "object"}}
+    assert request.json["text"] == {"format": form, "verbosity": "low"}
+    assert request.json["reasoning"] == {"effort": "high"}
+    assert request.json.keys() == {"model", "input", "text", "reasoning"}
+
+
 SHOWN = """\
 evalcases:
 - id: c

@@ -178,7 +178,7 @@ def test_the_settings_of_a_case_in_python_are_sent_as_those_of_a_suite(tmp_path:
 def test_the_description_of_a_schema_is_sent_or_a_warning_says_that_it_is_not(
     tmp_path: Path, provider: str
 ) -> None:
-    execution = "{response_format: {schema: {type: object}, description: A verdict.}}"
+    execution = "{response_format: {schema: {type: array}, description: A verdict.}}"
     (case,) = cases(f"id: a\nexecution: {execution}\ninput: Hi\n", tmp_path)
     target = f"{{name: t, provider: {provider}, api_key: abcdef, model: m}}"
     write(tmp_path, {"targets.yaml": f"[{target}]"})

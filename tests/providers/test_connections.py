@@ -1,6 +1,7 @@
 """Which way requests go: proxies, certificates, and the variables that change nothing.
 
-Also the headers that a target adds, which are hidden like keys where they come from variables.
+Also the headers that a target adds, which are hidden like keys where they look like one,
+or come from variables.
 """
 
 import base64
@@ -492,6 +493,38 @@ def test_what_a_header_takes_from_a_variable_is_hidden(
     server.steps.clear()
     server.answer("It is of-the-gateway-4711.")
     assert ask(target()).text.startswith("It is ***")
+
+
+@pytest.mark.parametrize(
+    ("header", "secret"),
+    [
+        ("helicone-auth: Bearer pk-77777777", "pk-77777777"),
+        ("X-Portkey-Api-Key: pk-77777777", "pk-77777777"),
+        ("Cookie: a=b; session=77777777", "a=b; session=77777777"),
+        ("x-gateway: 9f86d081884c7d659a2feaa0c55ad015", "9f86d081884c7d659a2feaa0c55ad015"),
+    ],
+)
+@each_provider
+def test_what_looks_like_a_key_in_a_header_is_hidden(
+    provider: str, header: str, secret: str, folder: Path, server: Server
+) -> None:
+    write(folder, server.url, f"{{{header}}}", provider=provider)
+    value = header.partition(": ")[2]
+    server.fail(400, f"no account {value}, none of {secret}", times=None)
+    done = run("a.eval.yaml", "--target", "t", "--output", "out.jsonl", folder=folder)
+    assert "no account ***, none of ***" in done.stderr
+    assert secret not in done.stdout + done.stderr + (folder / "out.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["X-Region: eu-west-1", "X-Model: gpt-4o", "X-Author: Jane Doe", "X-Auth-Provider: google"],
+)
+def test_other_headers_hide_no_words_of_answers(header: str, folder: Path, server: Server) -> None:
+    write(folder, server.url, f"{{{header}}}")
+    value = header.partition(": ")[2]
+    server.answer(f"Yours is {value}.")
+    assert ask(target()).text == f"Yours is {value}."
 
 
 OWN = {

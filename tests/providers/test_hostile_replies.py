@@ -828,6 +828,36 @@ def test_half_a_character_tears_nothing(connect: Connect, text: str, server: Ser
     assert said is None or said.text.encode()
 
 
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (r"Hi \ud83d", "Hi \ufffd"),
+        (r"\uDE00, \ud83d\ude00, \ud83d", "\ufffd, \U0001f600, \ufffd"),
+        (r"\ud83d\ud83d\ude00", "\ufffd\U0001f600"),
+        (r"\ud83d\u0041 \\ud83d \\\ud83d", "\ufffdA \\ud83d \\\ufffd"),
+    ],
+)
+@each_vendor
+def test_half_a_character_of_an_answer_is_replaced(
+    connect: Connect, written: str, text: str, server: Server
+) -> None:
+    """As where a limit cuts an emoji: the answer was paid for."""
+    server.answer(
+        body=lambda request: json.dumps(completion(request.vendor, "@")).replace("@", written)
+    )
+    assert ask(connect(server.url)).text == text
+
+
+@each_vendor
+def test_half_a_character_in_what_is_no_json_is_not_replaced(
+    connect: Connect, server: Server
+) -> None:
+    server.answer(body=r'{"a": "\ud83d", NaN}')
+    error = failure(connect(server.url))
+    assert "DecodeError: JSON is malformed: " in error.what
+    assert error.what.endswith("(byte 16); it begins with " + repr(r'{"a": "\ud83d", NaN}'))
+
+
 # Responses
 
 STATUSES = {

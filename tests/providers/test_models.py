@@ -33,7 +33,7 @@ THOUGHT = (HELLO, ChatMessage("assistant", "", thinking=(SIGNED,)), HELLO)
 SPOKEN = ChatMessage("assistant", "Rain", thinking=(SIGNED,))
 ENDING = (HELLO, SPOKEN)
 LATE = (ChatMessage("system", "Be brief."), HELLO)
-SCHEMA = JsonSchema(schema={"type": "object"}, strict=True)
+SCHEMA = JsonSchema(schema={"type": "object", "additionalProperties": False}, strict=True)
 REQUESTS = {
     "none": chat(USER),
     "zero": chat(USER, temperature=0),
@@ -152,6 +152,7 @@ def test_the_word_of_a_target_wins(feature: str, model: str) -> None:
         ("gemini", "gemini-2.5-pro", "frequency_penalty", {"frequency_penalty": 0.5}),
         ("gemini", "gemini-2.5-pro", "presence_penalty", {"presence_penalty": 0.5}),
         ("gemini", "gemini-3.8-flash", "reasoning_effort", {"reasoning_effort": "minimal"}),
+        ("gemini", "gemini-4-argon", "max_output_tokens", {"max_output_tokens": 32_769}),
     ],
 )
 def test_what_a_row_refuses_is_sent_where_the_target_says_so(

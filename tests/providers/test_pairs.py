@@ -65,7 +65,12 @@ def requests(api: str) -> Iterator[ProviderRequest]:
     yield ProviderRequest(question="", chat_prompt=(user, said, user))
 
 
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
 # Values of each setting that no body of any vendor leaves out.
 VALUES: dict[str, list[Any]] = {
     "temperature": [0, 0.5, 1.0],

@@ -66,7 +66,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "presence_penalty": (0.5, 0),
     "reasoning_effort": ("low", "high"),
     "reasoning_tokens": (1024, 2048),
-    "response_format": (JsonSchema(schema={}), JsonSchema(schema={"type": "object"})),
+    "response_format": (JsonSchema(schema={}), JsonSchema(schema={"type": "array"})),
     "tool_choice": ("auto", {"name": "now"}),
     "parallel_tool_calls": (False, True),
     "verbosity": ("low", "high"),

@@ -22,7 +22,7 @@ from multiturn.providers.layout import Layout, Names, media_in, want_names
 from multiturn.providers.models import FEATURES, QUIET, SERVERS, Abilities, Row, Verdict, told_by
 from multiturn.providers.reading import BodyForm
 from multiturn.providers.replies import TokenCount, lesson_of, receive
-from multiturn.providers.secrets import hide, is_secret, passwords_in
+from multiturn.providers.secrets import hide, is_secret, passwords_in, without_keys
 from multiturn.providers.settings import in_words, wrong_body
 from multiturn.text import has_host
 
@@ -34,7 +34,7 @@ _OWN_HEADERS = (
     *("content-type", "host", "transfer-encoding", "proxy-authorization"),
     *("anthropic-version", "api-key", "authorization", "x-api-key", "x-goog-api-key"),
 )
-_SECRET_HEADERS = ("authorization", "cookie", "proxy-authorization")
+_AUTH = re.compile("(?i)(auth(?!ors?:)|cookie)[^:]*: .*[^a-z]").search  # and not only a word
 _KEY = re.compile(r"[!-~]([ -~]*[!-~])?").fullmatch
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 
@@ -45,7 +45,7 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
     Attributes:
         api_key: never logged, and hidden in whatever comes back.
         model_takes: what the model takes; this wins over what multiturn knows of it.
-        headers: sent in addition to our own, as gateways need; hidden like keys.
+        headers: sent in addition to our own, as gateways need; what looks like a key is hidden.
         max_retry_delay: the longest delay before a retry that a server may ask for.
     """
 
@@ -79,6 +79,8 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
                 raise ValueError(f"{name} must begin with http:// or https://")
             if address is not None and not has_host(address):
                 raise ValueError(f"{name} has a host or a port that cannot be; check it")
+            if address is not None and re.search("[?#]", address):
+                raise ValueError(f"{name} cannot have a query or fragment; end it before ? or #")
 
     def own_headers(self) -> dict[str, str]:
         """Return the headers with the key; their names are in lower case."""
@@ -88,12 +90,12 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
         """Return the key, if there is one, the password in the address, and secret headers."""
         address = getattr(self, "base_url", None) or getattr(self, "endpoint", None) or ""
         headers = [
-            value
+            shown
             for name, value in self.headers.items()
-            if is_secret(name) or name.lower() in _SECRET_HEADERS
+            if is_secret(name) or _AUTH(f"{name}: {value}") or without_keys({"key": value})[1]
+            for shown in (value, value.removeprefix("Bearer "))
         ]
-        key = [self.api_key] if self.api_key else []
-        return [*key, *headers, *passwords_in(address)]
+        return [*filter(None, [self.api_key]), *headers, *passwords_in(address)]
 
 
 def _used_features(

@@ -414,6 +414,9 @@ def want_names(layout: Layout, request: ProviderRequest, names: Names) -> None:
             layout.refuse(names.rule, f"rename {name!r}")
 
 
+_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+
+
 def schemas_in(schema: Any) -> Iterator[Mapping[str, Any]]:
     """Yield a JSON Schema, and those inside it; not what only looks like one, as an example."""
     if isinstance(schema, list):
@@ -422,7 +425,9 @@ def schemas_in(schema: Any) -> Iterator[Mapping[str, Any]]:
     elif isinstance(schema, Mapping):
         yield schema
         for key, value in schema.items():
-            if key not in ("const", "default", "enum", "examples"):
+            if key in _BY_NAME and isinstance(value, Mapping):
+                yield from schemas_in([*value.values()])  # its keys are names, not keywords
+            elif key not in ("const", "default", "enum", "examples"):
                 yield from schemas_in(value)
 
 

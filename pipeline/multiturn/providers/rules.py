@@ -42,6 +42,7 @@ A25 | Anthropic | some models take no temperature beside top_p, and only 1 while
 A26 | Anthropic | some models take no top_p and top_k | Haiku 5.5 guide
 A27 | Anthropic | some models take no JSON Schema of the answer | claude-mods
 A28 | Anthropic | service_tier must be auto or standard_only | SDK
+A29 | Anthropic | in the answer's JSON Schema, an object must have additionalProperties: false, and nothing must have a limit, such as minimum | req_llm #302, #706, vercel/ai #20681, laravel/ai #715
 G1 | Gemini | system must go into system_instruction, or not at all | inspect_ai
 G2 | Gemini | contents must not be empty | litellm #13769
 G3 | Gemini | user and model must alternate | autogen #2900
@@ -60,6 +61,7 @@ G15 | Gemini | some models take neither a system message nor tools | cherry-stud
 G17 | Gemini | some models take no penalties | cookbook #1290, vercel/ai #8943
 G18 | Gemini | some models take only some values of reasoning_effort, or reasoning_tokens in its place | guide to thinking
 G19 | Gemini | service_tier must be standard, flex or priority | SDK
+G20 | Gemini | max_output_tokens must not exceed what the model can write | guide to Gemini 4 Argon
 O1 | OpenAI | tool must follow an assistant's tool call | OpenManus #744
 O2 | OpenAI | some models want developer, not system | litellm #7961
 O3 | OpenAI | a filtered prompt is HTTP 400, content_filter | Azure docs
@@ -89,6 +91,8 @@ O27 | OpenAI | some models take top_p, stop, penalties and others only with some
 O28 | OpenAI | some models take no system message | agent-framework #1077, litellm #5671
 O29 | OpenAI | some models take no JSON, or no JSON Schema, as the form of the answer | openai-node #439, midscene #259
 O30 | OpenAI | some names in the SDK are those of no model | SDK
+O31 | OpenAI | stop must not have more than 4 texts | Qwen-Agent #228, continue #2461
+O32 | OpenAI | the answer's JSON Schema must have a name of 1 to 64 letters, digits, _ and -; if strict, an object in it must require its properties, and no others | pydantic-ai #2271, agentscope-java #2548, outlines #844
 T1 | OpenAI | in Chat Completions, the id of a call must not exceed 40 characters | vercel/ai #5171, pydantic-ai #4389
 T2 | Anthropic | the id of a call must have only letters, digits, _ and - | bifrost #5097, nanobot #4356
 T3 | all | each call must have its result in the next turn, before any text | rivet #487, ogx #6367

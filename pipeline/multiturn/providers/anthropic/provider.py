@@ -78,6 +78,19 @@ def _want_schema(layout: Layout, tool: Tool) -> None:
             layout.refuse("T15", f"rename {quoted(name)} of the tool {quoted(tool.name)}")
 
 
+_LIMIT = re.compile("(exclusiveM|m)(in|ax)imum|multipleOf|(min|max)Length|maxItems").fullmatch
+
+
+def _want_form(layout: Layout, form: Any) -> None:
+    """Refuse a JSON Schema of the answer that the API refuses (A29)."""
+    inside = [*rules.schemas_in(getattr(form, "schema", None))]
+    objects = (each for each in inside if "object" in str(each.get("type")) or "properties" in each)
+    if any(each.get("additionalProperties") is not False for each in objects):
+        layout.refuse("A29", "add additionalProperties: false to each object of response_format")
+    if limits := dict.fromkeys(key for each in inside for key in each if _LIMIT(key)):
+        layout.refuse("A29", f"leave out {', '.join(limits)} of response_format")
+
+
 class AnthropicBatchApi(BatchApi):
     """The Message Batches API: a batch is created by one request, and has no name."""
 
@@ -201,12 +214,15 @@ class AnthropicProvider(HttpProvider):
         asked = self.asked(layout, request)
         rules.doubt_description(layout, asked.settings)
         settings, caching = asked.settings, self.settings.prompt_caching
+        _want_form(layout, settings.response_format)
         if settings.max_output_tokens is None:
             settings = structs.replace(settings, max_output_tokens=_DEFAULT_LIMIT)
         most, thought = settings.max_output_tokens, settings.reasoning_tokens
         if thought is not None and not _LEAST_THOUGHT <= thought < (most or 0):
             layout.refuse("A22", f"this one is {thought}, of {most}")
-        if settings.parallel_tool_calls is not None and settings.tool_choice is None:
+        if settings.tool_choice == "none":
+            settings = structs.replace(settings, parallel_tool_calls=None)  # none takes no switch
+        elif settings.parallel_tool_calls is not None and settings.tool_choice is None:
             settings = structs.replace(settings, tool_choice="auto")  # the API wants one beside it
         form = {"prompt_caching": caching} if caching else {}
         return structs.replace(asked, settings=settings, form=form)
@@ -218,9 +234,8 @@ class AnthropicProvider(HttpProvider):
 
     def counting(self, request: PreparedRequest) -> tuple[str, dict[str, Any]]:
         """Return the path and the body of the endpoint that counts."""
-        body = self.write(request)
-        counted = {key: value for key, value in body.items() if key in _COUNTED}
-        return "/v1/messages/count_tokens", counted
+        body = self.write(request).items()
+        return "/v1/messages/count_tokens", {key: each for key, each in body if key in _COUNTED}
 
     def read(self, answer: Any) -> ProviderResponse:
         """Return the text blocks, the calls and the thinking."""

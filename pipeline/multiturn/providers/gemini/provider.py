@@ -178,7 +178,10 @@ class GeminiProvider(HttpProvider):
         if layout.has_more:
             skips = self.settings.thought_signature == "skip"
             rules.want_signatures(layout, self.abilities, skips=skips)
-            _want_base64(layout)
+            found = [block.signature for turn in layout.messages for block in turn.thinking]
+            found += [call.signature for turn in layout.messages for call in turn.calls]
+            if wrong := [each for each in found if not _BASE64.fullmatch(each)]:
+                layout.refuse("G11", f"write it as Gemini gave it; {wrong[0][:60]!r} is none")
         asked = self.asked(layout, request)
         rules.doubt_description(layout, asked.settings)
         if any(tool.strict is not None for tool in request.tools):
@@ -242,12 +245,3 @@ class GeminiProvider(HttpProvider):
             finish_reason=candidate.get("finishReason"),
             is_refusal=candidate.get("finishReason") in _BLOCKED,
         )
-
-
-def _want_base64(layout: Layout) -> None:
-    """Refuse a signature that is not as Gemini gave it."""
-    found = [block.signature for turn in layout.messages for block in turn.thinking]
-    found += [call.signature for turn in layout.messages for call in turn.calls]
-    wrong = [each for each in found if not _BASE64.fullmatch(each)]
-    if wrong:
-        layout.refuse("G11", f"write it as Gemini gave it; {wrong[0][:60]!r} is none")

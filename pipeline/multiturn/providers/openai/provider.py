@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 from typing import Annotated, Any, BinaryIO, ClassVar, Literal
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -111,6 +110,7 @@ def _answer_of_chat(answer: Any) -> ProviderResponse:
             input_tokens="prompt_tokens",
             output_tokens="completion_tokens",
             cached_tokens="prompt_tokens_details.cached_tokens",
+            cache_write_tokens="prompt_tokens_details.cache_write_tokens",
         ),
         finish_reason=stopped,
         is_refusal=bool(refusal) or stopped == "content_filter",
@@ -261,7 +261,7 @@ class AzureBatchApi(OpenAIBatchApi):
         return "/v1/responses" if self.provider.asks_responses else self.endpoint
 
 
-_COUNTED = ("model", "instructions", "input", "tools", "tool_choice")  # by the endpoint
+_COUNTED = ("model", "instructions", "input", "tools", "tool_choice", "text", "reasoning")
 
 
 class OpenAIProvider(HttpProvider):
@@ -273,7 +273,7 @@ class OpenAIProvider(HttpProvider):
     counts_tokens = True
     rules_by: ClassVar[tuple[str, ...]] = ("base_url",)
     address_settings: ClassVar[tuple[str, ...]] = ("base_url",)
-    tool_names = Names("O16", re.compile("[A-Za-z0-9_-]{1,64}"))
+    tool_names = Names("O16", repairs.NAMES)
     hottest = ("O7", 2)
 
     @property
@@ -317,7 +317,8 @@ class OpenAIProvider(HttpProvider):
             layout.doubt_template(abilities)
         layout.want_user_last(abilities)
         if self.vendor != SERVERS:
-            repairs.want_schemas(layout, request.tools)
+            said = request.settings.over(self._own_settings)
+            repairs.want_schemas(layout, request.tools, said)
         asked = self.asked(layout, request)
         if request.tools and not self.asks_responses:
             known = abilities._replace(asked=asked.settings)
@@ -376,8 +377,7 @@ class OpenAIProvider(HttpProvider):
         if any(media.kind == "audio" for media in media_in(request.messages)):
             raise RefusedError("OpenAI's endpoint counts no audio")
         body = responses.write_response(request)
-        counted = {name: value for name in _COUNTED if (value := body.get(name))}
-        return "/responses/input_tokens", counted
+        return "/responses/input_tokens", {name: body[name] for name in _COUNTED if body.get(name)}
 
     def read(self, answer: Any) -> ProviderResponse:
         """Return what the API that was asked says."""

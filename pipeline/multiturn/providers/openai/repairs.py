@@ -6,6 +6,7 @@ from typing import Any
 
 from multiturn.errors import quoted
 from multiturn.files.media import MediaKind
+from multiturn.model.settings import JsonSchema, RequestSettings
 from multiturn.model.turns import Tool, is_blank
 from multiturn.providers import layout as rules
 from multiturn.providers.layout import Layout
@@ -62,23 +63,34 @@ def lay_out_for_responses(layout: Layout, abilities: Abilities) -> None:
         rules.want_types(layout, "O22", lambda media: media.kind in MEDIA, what)
 
 
-def want_schemas(layout: Layout, tools: Iterable[Tool]) -> None:
-    """Refuse tools with a schema that OpenAI's own servers refuse (T13)."""
+NAMES = re.compile("[A-Za-z0-9_-]{1,64}")  # of tools and JSON Schemas
+_CLOSE = "add additionalProperties: false and each property to required, or leave out"
+
+
+def want_schemas(layout: Layout, tools: Iterable[Tool], settings: RequestSettings) -> None:
+    """Refuse schemas (T13, O32) and stop texts (O31) that OpenAI's own servers refuse."""
     for tool in tools:
         name = quoted(tool.name)
         inside = [*rules.schemas_in(tool.parameters)]
         arrays = (each for each in inside if each.get("type") in ("array", ["array", "null"]))
         if any(each.keys().isdisjoint(("items", "prefixItems")) for each in arrays):
             layout.refuse("T13", f"add items to the arrays of the tool {name}")
-        objects = (each for each in inside if isinstance(each.get("properties"), Mapping))
-        if tool.strict and not all(map(_is_strict, objects)):
-            advice = "add additionalProperties: false and each property to required, or leave out"
-            layout.refuse("T13", f"{advice} strict of the tool {name}")
+        if tool.strict and not all(map(_is_strict, inside)):
+            layout.refuse("T13", f"{_CLOSE} strict of the tool {name}")
+    if isinstance(form := settings.response_format, JsonSchema):
+        if not NAMES.fullmatch(form.name):
+            layout.refuse("O32", f"rename {quoted(form.name)}")
+        if form.strict and not all(map(_is_strict, rules.schemas_in(form.schema))):
+            layout.refuse("O32", f"{_CLOSE} strict of response_format")
+    if settings.stop and len(settings.stop) > 4:
+        layout.refuse("O31", f"this one has {len(settings.stop)}")
 
 
 def _is_strict(schema: Mapping[str, Any]) -> bool:
-    required = schema.get("required", ())
-    return schema.get("additionalProperties") is False and {*schema["properties"]} == {*required}
+    """Return whether a schema requires the properties that it has, and takes no others."""
+    properties, required = schema.get("properties"), schema.get("required", ())
+    is_closed = schema.get("additionalProperties") is False
+    return not isinstance(properties, Mapping) or (is_closed and {*properties} == {*required})
 
 
 def _reasons(layout: Layout, vendor: str) -> Iterator[list[str]]:
