@@ -173,7 +173,7 @@ def _nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def serving(recording: Recording, patch: pytest.MonkeyPatch, **options: Any) -> CaptureServer:
     """Return a server whose address this process has as programs do."""
-    server = CaptureServer(recording.take, **options)
+    server = CaptureServer(recording, **options)
     for name, value in server.environment({}).items():
         patch.setenv(name, value)
     return server
@@ -588,6 +588,17 @@ def test_no_default_system_message_is_added(tmp_path: Path) -> None:
     assert [turn.role for turn in load_pipeline("spec")(Conversion(case)).sent] == ["user"]
 
 
+def test_a_vendor_that_cannot_be_reached_is_an_error(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed, pytest.MonkeyPatch.context() as patch:
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+        closed.close()
+        patch.setenv("ANTHROPIC_BASE_URL", f"http://ada:hidden@{address}")
+        done = capture(tmp_path, "print(ask('a'))", *OUTPUT, "--forward")
+    what = f"cannot reach http://ada:***@{address}: ClientConnectorError"
+    assert (done.returncode, (tmp_path / "said.txt").read_text()) == (1, f"{what}\n")
+    assert done.stderr.splitlines() == [what, "a.requests.jsonl: 0 requests"]
+
+
 def test_an_error_of_the_vendor_is_passed_on_and_not_recorded(tmp_path: Path) -> None:
     with Server() as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANTHROPIC_BASE_URL", server.url)
@@ -619,7 +630,7 @@ def raw(port: int, *lines: str, body: bytes = b"{}") -> bytes:
 )
 def test_only_programs_are_answered(lines: list[str], status: int) -> None:
     recording = Recording()
-    with CaptureServer(recording.take) as server:
+    with CaptureServer(recording) as server:
         own = f"localhost:{server.port}"
         sent = ["POST /v1/messages HTTP/1.1", *(line.format(own) for line in lines)]
         answer = raw(server.port, *sent)
@@ -628,18 +639,22 @@ def test_only_programs_are_answered(lines: list[str], status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "status"),
+    ("body", "status", "what"),
     [
-        pytest.param(b"{" * 200_000, 400, id="no JSON"),
-        pytest.param(b'{"a":' * 5000 + b"1" + b"}" * 5000, 400, id="too deep"),
-        pytest.param(b"[]", 400, id="no object"),
-        pytest.param(b"\xff", 400, id="no UTF-8"),
-        pytest.param(b'{"a": "' + b"x" * 50_000_001 + b'"}', 413, id="too large"),
+        pytest.param(b"{" * 200_000, 400, "over 100,000 values", id="no JSON"),
+        pytest.param(
+            b'{"a":' * 5000 + b"1" + b"}" * 5000, 400, "nested deeper than", id="too deep"
+        ),
+        pytest.param(b"[]", 400, "it is not an object", id="no object"),
+        pytest.param(b"\xff", 400, "'utf-8' codec", id="no UTF-8"),
+        pytest.param(
+            b'{"a": "' + b"x" * 50_000_001 + b'"}', 413, "has over 50,000,000 bytes", id="too large"
+        ),
     ],
 )
-def test_other_bodies_are_refused(body: bytes, status: int) -> None:
+def test_other_bodies_are_refused_and_named(body: bytes, status: int, what: str) -> None:
     recording = Recording()
-    with CaptureServer(recording.take) as server:
+    with CaptureServer(recording) as server:
         sent = ["POST /v1/messages HTTP/1.1", f"Host: 127.0.0.1:{server.port}"]
         try:
             answer = raw(server.port, *sent, body=body)
@@ -648,11 +663,57 @@ def test_other_bodies_are_refused(body: bytes, status: int) -> None:
         assert answer.startswith(f"HTTP/1.1 {status} ".encode())
         assert raw(server.port, *sent).startswith(b"HTTP/1.1 200 ")
     assert len(recording.requests) == 1
+    (error,) = map(str, recording.errors)
+    why = what if status == 413 else f"cannot be read as JSON: {what}"
+    assert error.startswith(f"a request to '/v1/messages' was refused: its body {why}")
+
+
+def test_a_capture_that_refuses_a_request_is_an_error_and_writes_nothing(tmp_path: Path) -> None:
+    program = """
+    url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+    try:
+        urllib.request.urlopen(url, b'{"temperature": NaN}')
+    except urllib.error.HTTPError as error:
+        print(error.code)
+    """
+    what = (
+        "a request to '/v1/messages' was refused: its body cannot be read as JSON: JSON has no NaN"
+    )
+    done = capture(tmp_path, program, *OUTPUT)
+    assert (done.returncode, (tmp_path / "said.txt").read_text()) == (1, "400\n")
+    assert done.stderr.splitlines() == [what, "a.requests.jsonl: 0 requests"]
+    assert capture(tmp_path, "ask('Hi')", *OUTPUT).returncode == 0
+    done = capture(tmp_path, f"ask('Hi')\n{textwrap.dedent(program)}", *OUTPUT, "--check")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (1, what)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        pytest.param(r"cut \ud83d", "cut \N{REPLACEMENT CHARACTER}", id="the first half"),
+        pytest.param(r"\uDE00 cut", "\N{REPLACEMENT CHARACTER} cut", id="the second half"),
+        pytest.param(
+            r"\ud83d\ud83d\ude00",
+            "\N{REPLACEMENT CHARACTER}\N{GRINNING FACE}",
+            id="half, then both halves",
+        ),
+        pytest.param(r"C:\\ud83d", r"C:\ud83d", id="a folder"),
+    ],
+)
+def test_half_of_a_character_is_replaced(written: str, read: str) -> None:
+    recording = Recording()
+    with CaptureServer(recording) as server:
+        sent = ["POST /v1/messages HTTP/1.1", f"Host: 127.0.0.1:{server.port}"]
+        answer = raw(server.port, *sent, body=f'{{"system": "{written}"}}'.encode())
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert [each.body for each in recording.requests] == [{"system": read}]
+    assert recording.errors == []
 
 
 def test_a_slow_client_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("multiturn.capture.server._SECONDS", 0.2)
-    with CaptureServer(Recording().take) as server:
+    recording = Recording()
+    with CaptureServer(recording) as server:
         head = f"POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Length: 9"
         slow = [socket.create_connection(("127.0.0.1", server.port), 10) for _ in range(40)]
         for each in slow:
@@ -662,18 +723,20 @@ def test_a_slow_client_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> 
         assert slow[0].recv(100).startswith(b"HTTP/1.1 408 ")
         for each in slow:
             each.close()
+    what = "a request to '/v1/messages' was refused: its body did not come within 0.2 s"
+    assert {str(each) for each in recording.errors} == {what}
 
 
 def test_it_listens_on_the_loopback_interface_only() -> None:
-    with CaptureServer(Recording().take) as server:
+    with CaptureServer(Recording()) as server:
         assert server._socket.getsockname()[0] == "127.0.0.1"
         with pytest.raises(AccessError, match=f"cannot listen on port {server.port}: "):
-            CaptureServer(Recording().take, port=server.port)
+            CaptureServer(Recording(), port=server.port)
 
 
 def test_the_program_gets_addresses_and_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"OPENAI_API_KEY": KEY, "GOOGLE_API_KEY": KEY, "PATH": "/bin", "NO_PROXY": "a.example"}
-    with CaptureServer(Recording().take) as server:
+    with CaptureServer(Recording()) as server:
         found = server.environment(given)
     assert KEY not in found.values()
     assert (found["OPENAI_BASE_URL"], found["ANTHROPIC_BASE_URL"]) == (

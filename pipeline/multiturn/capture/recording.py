@@ -148,7 +148,7 @@ class Recording:
         request = self._request(Request(str(number), endpoint.vendor, body, answer))
         self._size += len(request.key) + len(answer or "")
         if self._size > _MOST_BYTES:
-            return self._refused(endpoint, 413, f"over {_MOST_BYTES:,} bytes; capture less")
+            return self.refuse(endpoint, 413, f"over {_MOST_BYTES:,} bytes; capture less")
         self.requests.append(request)
         if self._file is not None:
             found = self._known.get(self._key(request))
@@ -156,7 +156,7 @@ class Recording:
                 near, differ = _nearest(request, (each for each, _ in concat(self._known.values())))
                 what = f"{self._file} has no answer to this request"
                 like = f"; it is like {near.id}, but there {first_of(differ)}" if near else ""
-                return self._refused(endpoint, 404, what + like)
+                return self.refuse(endpoint, 404, what + like)
             known, said = found.pop(0) if len(found) > 1 else found[0]
             request = self.requests[-1] = structs.replace(request, answer=known.answer)
         status, kind, text = endpoint.answer(body, said, number)
@@ -182,7 +182,8 @@ class Recording:
             yield f"request {near.id}: {first_of(found)}{_advice(near.body, request.body)}"
         yield from (f"request {each.id} was not sent" for each in gone)
 
-    def _refused(self, endpoint: Endpoint, status: int, what: str) -> Reply:
+    def refuse(self, endpoint: Endpoint, status: int, what: str) -> Reply:
+        """Note what is wrong with a request, and return it as the answer."""
         self.errors.append(MultiturnError(what))
         return endpoint.refused(status, what)
 
