@@ -299,6 +299,19 @@ def test_a_check_says_what_differs_and_writes_nothing(tmp_path: Path) -> None:
         pytest.param("in /srv/app/src, /srv/apple", "in {cwd}/src, /srv/apple", id="the folder"),
         pytest.param("~ is /home/ada.", "~ is {home}.", id="home"),
         pytest.param("in /tmp/x1/y2/z.txt!", "in {tmp}!", id="a temporary path"),
+        pytest.param("<cwd>/srv/app</cwd>", "<cwd>{cwd}</cwd>", id="the folder in a tag"),
+        pytest.param("file:///tmp/x1 at:/tmp/x2", "file://{tmp} at:{tmp}", id="a file: URL"),
+        pytest.param("位于/srv/app", "位于{cwd}", id="the folder in Chinese"),
+        *(
+            pytest.param(text, text, id=text)
+            for text in (
+                "https://shop.example/tmp/guide-v1.html",
+                "http://localhost:8080/srv/app/orders",
+                "https://tmp/guide",
+                "./tmp/a, ../tmp/b, ~/tmp/c, .-/tmp/d, $BASE/tmp/e, ${BASE}/tmp/f, $(pwd)/tmp/g",
+            )
+        ),
+        pytest.param("/srv/app/tmp/a", "{cwd}/tmp/a", id="a folder tmp of the project"),
         pytest.param("job 4711", "{job}", id="a rule of the project"),
     ],
 )

@@ -33,6 +33,8 @@ _MOST_BYTES = 500_000_000  # of all bodies and answers
 # Keys of bodies that say who asks, which no model reads.
 _WHO = {"user", "metadata", "client_metadata", "safety_identifier", "prompt_cache_key", "labels"}
 _UUID = r"(?i)(?<![0-9a-f])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])"
+# Before a path of this machine: not the rest of a URL, of a relative path, or of {a mask}.
+_START = r"(?a:(?<![\w.~/)}\]-])|(?<=file://))"
 _CLOCK = r"\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?[AP]M)?(?: ?(?:Z|(?:UTC|GMT)?(?:[+-]\d\d:?\d\d)?))?"
 _TIME = rf"\b\d\d?:\d\d:\d\d(?:[.,]\d+)?(?: ?[AP]M)?\b|(?<=\{{date\}})(?:[T ]|, | at ){_CLOCK}"
 # A day, as programs write it. The last two may begin with its name, and have an ordinal.
@@ -51,7 +53,7 @@ def usual_masks(today: date) -> list[tuple[str, str]]:
     """
     folders = {"cwd": os.getcwd(), "home": os.path.expanduser("~"), "tmp": tempfile.gettempdir()}
     found = [
-        (re.escape(path) + r"(?:/[\w.@+%-]+)*" * (name == "tmp") + r"(?![\w-])", name)
+        (_START + re.escape(path) + r"(?:/[\w.@+%-]+)*" * (name == "tmp") + r"(?![\w-])", name)
         for name, folder in folders.items()
         for path in sorted({folder, real_path(folder)} - {os.sep}, key=len, reverse=True)
     ]
