@@ -363,6 +363,59 @@ def test_a_file_has_bodies_in_several_ways(
     assert [each.target["model"] for each in cases] == ["gpt-4o" for _ in ids]
 
 
+OF_A_GATEWAY: Values = {
+    "model": "sonnet-of-our-gateway",
+    "max_tokens": 500,
+    "messages": [{"role": "user", "content": "Hi"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "provider"),
+    [
+        pytest.param(
+            {"id": "1", "vendor": "anthropic", "body": OF_A_GATEWAY}, "anthropic", id="captured"
+        ),
+        pytest.param(
+            {"id": "1", "vendor": "openai", "body": {**OF_A_GATEWAY, "model": "claude-opus-5"}},
+            "openai",
+            id="captured, of a server with another API than the model's vendor",
+        ),
+        *(
+            pytest.param(
+                {
+                    "id": "a",
+                    "target": "gw",
+                    "made": {"provider": provider},
+                    "wire": json.dumps(OF_A_GATEWAY),
+                },
+                provider,
+                id=f"a result of {provider}",
+            )
+            for provider in ("anthropic", "openai", "azure")
+        ),
+        pytest.param(
+            {"id": "a", "made": {"provider": "mine.Own"}, "wire": json.dumps(OF_A_GATEWAY)},
+            "openai",
+            id="a result of a provider of one's own is of the likeliest form",
+        ),
+        pytest.param(
+            {"custom_id": "x", "params": OF_A_GATEWAY}, "anthropic", id="a batch of Anthropic"
+        ),
+        pytest.param({"custom_id": "x", "body": OF_A_GATEWAY}, "openai", id="a batch of OpenAI"),
+    ],
+)
+def test_a_line_that_names_the_provider_gives_its_target(
+    line: Values, provider: str, tmp_path: Path
+) -> None:
+    (case,), said = cases_of(written(tmp_path, [line]))
+    assert said == []
+    assert case.is_same
+    assert case.target["provider"] == provider
+    assert case.target["api_key"] == f"${{{{ {provider.upper()}_API_KEY }}}}"
+    assert case.case["input_messages"] == [{"role": "user", "content": "Hi"}]
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [

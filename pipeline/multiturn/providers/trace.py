@@ -35,14 +35,19 @@ def forms() -> list[tuple[str, BodyForm]]:
     return [*unique(every, key=lambda each: id(each[1]))]
 
 
-def likeliest_form(body: Values) -> tuple[str, BodyForm]:
-    """Return the form that a body is of most likely, and the kind of its provider."""
-    return max(forms(), key=lambda each: each[1].likeness(body))
+def likeliest_form(body: Values, provider: str = "") -> tuple[str, BodyForm]:
+    """Return the form that a body is of most likely, and the kind of its provider.
+
+    A kind that is given is it, if it has forms.
+    """
+    named = getattr(KINDS.get(provider), "provider", None)
+    own = [(provider, form) for form in getattr(named, "body_forms", ())]
+    return max(own or forms(), key=lambda each: each[1].likeness(body))
 
 
-def read_body(body: Values, media: MediaReader) -> Trace:
+def read_body(body: Values, media: MediaReader, provider: str = "") -> Trace:
     """Return what a body says; its media go where the second argument says."""
-    kind, form = likeliest_form(body)
+    kind, form = likeliest_form(body, provider)
     request = form.read(body, media)
     return Trace(provider=kind, request=request, target=form.settings(request), form=form)
 

@@ -86,6 +86,8 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
         return
     settings: dict[str, Any] = {"name": "trace", "provider": trace.provider, "api_key": "-"}
     settings["model"] = trace.request.model or "unknown"
+    if trace.provider == "azure":
+        settings["endpoint"] = "https://trace.openai.azure.com"
     kind = KINDS[trace.provider]
     provider: Any = kind.provider(kind.settings(**settings, **trace.target))
     layout, prepared = provider.lay_out(request_of(conversion), conversion.prompt)

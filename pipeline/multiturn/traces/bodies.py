@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, NamedTuple
 from multiturn.documents.input import open_rewindable
 from multiturn.documents.json_lines import MAX_CASE_LINE, read_json_lines, read_value
 from multiturn.errors import MultiturnError, Place
+from multiturn.providers.settings import Values
 from multiturn.providers.trace import parsed
 from multiturn.traces.telemetry import INPUT, MESSAGES, requests_in
 
@@ -23,6 +24,7 @@ class Body(NamedTuple):
     where: Place
     id: str  # what the file calls it, or where it is
     value: Any  # a JSON object, or ``NO_MESSAGES``
+    provider: str = ""  # whose API it was sent to, if the file says it
 
 
 NO_MESSAGES = object()  # in place of a body: a span has none
@@ -107,20 +109,31 @@ def _bodies(value: Any, where: Place, name: str) -> Iterator["Body | MultiturnEr
 def _unwrapped(value: Any, where: Place, name: str) -> Body:
     if not isinstance(value, dict):
         raise MultiturnError("this must be a JSON object, a request body", where=where)
+    provider = _provider_of(value)
     if key := next((key for key in _IDS if isinstance(value.get(key), str)), None):
         name = value[key] if value[key].strip() else name
         value = {each: value[each] for each in value if each != key}
     if isinstance(value.get("wire"), str):
-        return Body(where, name, read_value(value["wire"]))
+        return Body(where, name, read_value(value["wire"]), provider)
     if "raw_request" in value or "wire" in value:
         what = "this result has no wire; add --record-wire to the run, or --answers here"
         raise MultiturnError(what, where=where)
     if not any(key in value for key in _MESSAGES):
         for key in _INSIDE:
             if isinstance(inside := parsed(value.get(key)), dict):
-                return Body(where, name, inside)
+                return Body(where, name, inside, provider)
         found = ", ".join(repr(key[:40]) for key in [*value][:5]) or "no keys"
         what = f"not a request body: it has no messages, input, contents or {INPUT}, but {found}"
         what += "; write the body itself, or put it under 'body'"
         raise MultiturnError(what, where=where)
     return Body(where, name, value)
+
+
+def _provider_of(line: Values) -> str:
+    """Return whose API a captured request, a result, or a line of Anthropic's batches was for."""
+    match line:
+        case {"vendor": str(provider)} | {"made": {"provider": str(provider)}}:
+            return provider
+        case {"custom_id": _, "params": {"max_tokens": _}}:
+            return "anthropic"
+    return ""
