@@ -47,6 +47,7 @@ MESSAGES: Any = {
     "system": "You are polite.",
     "messages": [{"role": "user", "content": "Hi"}],
 }
+CALLED: Any = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "oops"}}
 CONTENTS = {
     "model": "m",
     "contents": [{"role": "user", "parts": [{"text": "Hi"}]}],
@@ -522,6 +523,52 @@ def test_a_line_that_is_no_request_is_an_error_with_its_place(tmp_path: Path) ->
         " `vendor`; write the file by multiturn capture"
     )
     assert second.startswith("a.requests.jsonl:2:1: no vendor 'nobody'; choose from: ")
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        pytest.param({"messages": []}, "it has no messages", id="no messages"),
+        pytest.param(
+            {"messages": [*M, {"role": "assistant", "tool_calls": [CALLED]}]},
+            "messages[2].tool_calls[0].function.arguments are not JSON, as a model may write them:"
+            " Expecting value: line 1 column 1 (char 0)",
+            id="arguments that a model has written",
+        ),
+        pytest.param(
+            {"functions": [{"name": "f"}], "messages": M},
+            "functions is OpenAI's old form, which is not read",
+            id="functions",
+        ),
+        pytest.param(
+            {"messages": [*M, {"role": "tool", "tool_call_id": ["c1"], "content": "r"}]},
+            "Expected `str | null`, got `array` - at `$.messages[2].answers`",
+            id="an id that is no text",
+        ),
+        pytest.param(
+            {"messages": M, "tools": [{"type": "function", "function": {"name": {}}}]},
+            "Expected `str`, got `object` - at `$.tools[0].name`",
+            id="a name that is no text",
+        ),
+    ],
+)
+def test_a_request_that_cannot_be_read_is_an_error_with_its_place(
+    body: Any, what: str, tmp_path: Path
+) -> None:
+    lines = [
+        {"id": "1", "vendor": "openai", "body": body},
+        {"id": "2", "vendor": "openai", "body": CHAT},
+    ]
+    written = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (tmp_path / "a.requests.jsonl").write_text(written, encoding="utf-8")
+    done = run("check", "a.requests.jsonl", folder=tmp_path)
+    place = "a.requests.jsonl:1:1: case '1'"
+    assert (done.returncode, done.stderr.splitlines()) == (
+        1,
+        [f"{place}: this request cannot be read: {what}; leave its line out"],
+    )
+    listed = run("list", "a.requests.jsonl", folder=tmp_path)
+    assert (listed.returncode, "2" in listed.stdout) == (1, True)
 
 
 def test_results_of_a_run_are_answers_with_calls_of_tools(
