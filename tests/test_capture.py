@@ -571,6 +571,32 @@ def test_a_request_that_cannot_be_read_is_an_error_with_its_place(
     assert (listed.returncode, "2" in listed.stdout) == (1, True)
 
 
+def test_an_image_that_is_no_base64_stays_in_the_settings(tmp_path: Path) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBOR…"}}
+    said = [{"type": "text", "text": "Hi"}, picture]
+    line = {
+        "id": "1",
+        "vendor": "openai",
+        "body": {"messages": [{"role": "user", "content": said}]},
+    }
+    (tmp_path / "a.requests.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    (case,) = load_suite(tmp_path / "a.requests.jsonl")
+    url = "messages[0].content[1].image_url.url"
+    assert (case.settings.body or {})[url] == picture["image_url"]["url"]  # type: ignore[index]
+
+
+def test_a_pipe_below_the_root_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    line = {"id": "1", "vendor": "openai", "body": CHAT}
+    (tmp_path / "a.requests.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    process = start("check", "a.requests.jsonl", folder=tmp_path)
+    try:
+        assert process.communicate(timeout=20)[0] == "a.requests.jsonl: 1 case, without errors\n"
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_results_of_a_run_are_answers_with_calls_of_tools(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

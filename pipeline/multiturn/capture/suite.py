@@ -14,6 +14,7 @@ import msgspec
 from msgspec import structs
 
 from multiturn.capture.recording import request_in
+from multiturn.documents.input import open_regular
 from multiturn.documents.json_lines import Lines, read_json_lines
 from multiturn.documents.node import Node
 from multiturn.errors import AttachmentError, InputError, MultiturnError, did_you_mean, quoted
@@ -145,7 +146,7 @@ class _Sources:
         if path.endswith(".jsonl"):
             return
         with suppress(OSError, ValueError, MultiturnError):
-            with open(os.path.join(self._files.root, path), "rb") as file:
+            with open_regular(os.path.join(self._files.root, path), path) as file:
                 data = file.read(_LARGEST_FILE)
             text = data.decode("utf-8-sig").replace("\r\n", "\n").rstrip("\n")
             lines = [line.strip() for line in text.split("\n")]
