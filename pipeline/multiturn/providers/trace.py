@@ -36,10 +36,7 @@ def forms() -> list[tuple[str, BodyForm]]:
 
 
 def likeliest_form(body: Values, provider: str = "") -> tuple[str, BodyForm]:
-    """Return the form that a body is of most likely, and the kind of its provider.
-
-    A kind that is given is it, if it has forms.
-    """
+    """Return the likeliest form of a body, and the kind of its provider, which may be given."""
     named = getattr(KINDS.get(provider), "provider", None)
     own = [(provider, form) for form in getattr(named, "body_forms", ())]
     return max(own or forms(), key=lambda each: each[1].likeness(body))

@@ -9,7 +9,6 @@ from typing import Any, BinaryIO, NamedTuple
 from multiturn.documents.input import open_rewindable
 from multiturn.documents.json_lines import MAX_CASE_LINE, read_json_lines, read_value
 from multiturn.errors import MultiturnError, Place
-from multiturn.providers.settings import Values
 from multiturn.providers.trace import parsed
 from multiturn.traces.telemetry import INPUT, MESSAGES, requests_in
 
@@ -109,7 +108,12 @@ def _bodies(value: Any, where: Place, name: str) -> Iterator["Body | MultiturnEr
 def _unwrapped(value: Any, where: Place, name: str) -> Body:
     if not isinstance(value, dict):
         raise MultiturnError("this must be a JSON object, a request body", where=where)
-    provider = _provider_of(value)
+    provider = ""
+    match value:
+        case {"vendor": str(named)} | {"made": {"provider": str(named)}}:
+            provider = named  # of a captured request, or of a result
+        case {"custom_id": _, "params": {"max_tokens": _}}:
+            provider = "anthropic"  # a line of a batch
     if key := next((key for key in _IDS if isinstance(value.get(key), str)), None):
         name = value[key] if value[key].strip() else name
         value = {each: value[each] for each in value if each != key}
@@ -127,13 +131,3 @@ def _unwrapped(value: Any, where: Place, name: str) -> Body:
         what += "; write the body itself, or put it under 'body'"
         raise MultiturnError(what, where=where)
     return Body(where, name, value)
-
-
-def _provider_of(line: Values) -> str:
-    """Return whose API a captured request, a result, or a line of Anthropic's batches was for."""
-    match line:
-        case {"vendor": str(provider)} | {"made": {"provider": str(provider)}}:
-            return provider
-        case {"custom_id": _, "params": {"max_tokens": _}}:
-            return "anthropic"
-    return ""
