@@ -638,6 +638,45 @@ def test_results_of_a_run_are_answers_with_calls_of_tools(
     assert recording.errors == []
 
 
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        pytest.param(
+            {"wire": "[User]: Hi"}, "Expecting value: line 1 column 2 (char 1)", id="text"
+        ),
+        pytest.param({"wire": "[1]"}, "Expected `object`, got `array`", id="a list"),
+        pytest.param(
+            {"wire": json.dumps(CHAT), "tool_calls": 3}, "Expected `array`, got `int`", id="calls"
+        ),
+    ],
+)
+def test_a_result_of_no_api_is_an_error_with_its_line(
+    more: dict[str, Any], what: str, tmp_path: Path
+) -> None:
+    lines = [
+        {"id": "a", "response": "x", "wire": json.dumps(CHAT)},
+        {"id": "b", "target": "t", "response": "x", **more},
+    ]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (tmp_path / "results.jsonl").write_text(text, encoding="utf-8")
+    done = capture(tmp_path, "ask('Hi')", "--answers", "results.jsonl")
+    what = f"wire or tool_calls are not those of an API: {what}; leave this line out"
+    assert (done.returncode, done.stderr) == (2, f"Error: results.jsonl:2: {what}\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [("multiturn.toml", ""), ("pyproject.toml", "[tool.multiturn]\n")],
+)
+def test_a_mask_that_is_wrong_is_an_error_with_its_file(
+    file: str, text: str, tmp_path: Path
+) -> None:
+    (tmp_path / file).write_text(f"{text}mask = [{{pattern = '(', as = 'x'}}]")
+    done = capture(tmp_path, "ask('Hi')", *OUTPUT)
+    what = "mask: '(' is not a regular expression: missing ), unterminated subpattern at position 0"
+    assert (done.returncode, done.stderr) == (2, f"Error: {file}: {what}\n")
+
+
 def test_answers_of_the_vendor_are_recorded_without_the_key_and_replayed(tmp_path: Path) -> None:
     program = f"print(ask('Be kind.')); print(ask('Be {SECRET[:7]}.'))"
     with Server() as server, pytest.MonkeyPatch.context() as patch:

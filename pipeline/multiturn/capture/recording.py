@@ -17,7 +17,7 @@ from toolz import concat, groupby
 from multiturn.capture.replies import Endpoint, GivenAnswer, Reply
 from multiturn.documents.json_lines import read_value
 from multiturn.documents.output import open_output
-from multiturn.errors import InputError, MultiturnError, Place, cut, option, quoted
+from multiturn.errors import InputError, MultiturnError, Place, cut, option
 from multiturn.files.paths import real_path
 from multiturn.logs import Notice, warn
 from multiturn.model.turns import Call
@@ -93,8 +93,14 @@ def _read(path: str) -> Iterator[tuple[Request, GivenAnswer]]:
             raise found
         match found.value:
             case {"wire": str(wire), "id": str(name), "response": str(text), **rest}:
-                calls = msgspec.convert(rest.get("tool_calls", ()), tuple[Call, ...])
-                body = read_value(wire)
+                try:
+                    calls = msgspec.convert(rest.get("tool_calls", ()), tuple[Call, ...])
+                    body = msgspec.convert(read_value(wire), Values)
+                except ValueError as error:
+                    what = (
+                        f"wire or tool_calls are not those of an API: {error}; leave this line out"
+                    )
+                    raise InputError(what, where=found.where) from None
                 yield Request(name, likeliest_form(body)[0], body), GivenAnswer(text, calls)
             case {"target": _}:
                 what = "this result has no answer, or no wire; add --record-wire to the run"
@@ -120,21 +126,17 @@ class Recording:
             that it does not have gets HTTP 404. Without a file, each gets the same text.
 
     Raises:
-        MultiturnError: a mask is no regular expression, or the file of answers cannot be read.
+        MultiturnError: the file of answers cannot be read.
     """
 
     def __init__(
         self,
-        masks: Iterable[tuple[str, str]] = (),
+        masks: Iterable[tuple[str | re.Pattern[str], str]] = (),
         *,
         redact: bool = False,
         answers: str | None = None,
     ) -> None:
-        try:
-            self._masks = [(re.compile(pattern), name) for pattern, name in masks]
-        except re.error as error:
-            what = f"mask: {quoted(str(error.pattern))} is not a regular expression: {error}"
-            raise InputError(what) from None
+        self._masks = [(re.compile(pattern), name) for pattern, name in masks]
         self._redact, self._file, self._size = redact, answers, 0
         self.requests: list[Request] = []  # those that were taken
         self.masked = Counter[str]()  # how often each mask has matched
