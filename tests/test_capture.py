@@ -1,6 +1,7 @@
 """Requests of programs are captured, reviewed and answered again; the vendors' SDKs are judges."""
 
 import asyncio
+import gzip
 import hashlib
 import json
 import os
@@ -719,9 +720,36 @@ def test_a_vendor_that_cannot_be_reached_is_an_error(tmp_path: Path) -> None:
         closed.close()
         patch.setenv("ANTHROPIC_BASE_URL", f"http://ada:hidden@{address}")
         done = capture(tmp_path, "print(ask('a'))", *OUTPUT, "--forward")
-    what = f"cannot reach http://ada:***@{address}: ClientConnectorError"
+    what = f"no answer from http://ada:***@{address}: ClientConnectorError"
     assert (done.returncode, (tmp_path / "said.txt").read_text()) == (1, f"{what}\n")
     assert done.stderr.splitlines() == [what, "a.requests.jsonl: 0 requests"]
+
+
+def test_an_answer_that_is_packed_is_unpacked_and_a_wish_for_a_retry_passed_on(
+    tmp_path: Path,
+) -> None:
+    program = """
+    print(ask("a"))
+    url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+    try:
+        urllib.request.urlopen(url, b"{}")
+    except urllib.error.HTTPError as error:
+        print(error.code, error.headers["Retry-After"], error.headers["Set-Cookie"])
+    """
+    packed = gzip.compress(json.dumps({"content": [{"type": "text", "text": "Grüezi"}]}).encode())
+    with Server() as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANTHROPIC_BASE_URL", server.url)
+        server.answer(body=packed, headers={"Content-Encoding": "gzip"})
+        server.answer(status=429, headers={"retry-after": "7", "Set-Cookie": "a=b"})
+        done = capture(tmp_path, program, *OUTPUT, "--forward")
+        said = (tmp_path / "said.txt").read_text("utf-8")
+        server.answer(body=packed, headers={"Content-Encoding": "br"})
+        other = capture(tmp_path, "print(ask('a'))", "--output", "b.requests.jsonl", "--forward")
+        what = f"no answer from {server.url}: the answer cannot be unpacked: its content-encoding"
+    assert (done.returncode, said) == (0, "Grüezi\n429 7 None\n")
+    (line,) = captured(tmp_path)
+    assert json.loads(line["answer"])["content"][0]["text"] == "Grüezi"
+    assert other.stderr.splitlines() == [f"{what} is 'br'", "b.requests.jsonl: 0 requests"]
 
 
 def test_an_error_of_the_vendor_is_passed_on_and_not_recorded(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Self
 from multiturn.capture.recording import Recording
 from multiturn.capture.replies import Endpoint, Reply, endpoint_at, vendors
 from multiturn.documents.json_lines import read_value
-from multiturn.errors import AccessError, option, quoted
+from multiturn.errors import AccessError, MultiturnError, option, quoted
 from multiturn.providers.base import LARGEST_ANSWER
-from multiturn.providers.client import PIECE, new_session
+from multiturn.providers.client import new_session, unpacked
 from multiturn.providers.secrets import hide, passwords_in
 from multiturn.providers.settings import Values
 
@@ -25,6 +25,7 @@ _LARGEST_BODY = 50_000_000  # bytes; of images, OpenAI takes so many
 _SECONDS = 60  # in which a body has come
 _AT_ONCE = 16  # bodies that are read at a time
 _OF_CONNECTION = r"(?i)host|connection|content-(length|encoding)|(accept|transfer)-encoding"
+_OF_RETRIES = ("retry-after", "retry-after-ms", "x-should-retry")  # by which SDKs ask again
 # In JSON: half of a character without the other, as JavaScript writes a text that it has cut, or
 # as the group what only looks like that: both halves, or another escape.
 _HALF = r"(?i)(\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\[^u])|\\ud[89a-f][0-9a-f]{2}"
@@ -92,10 +93,12 @@ class CaptureServer:
     async def _handle(self, request: "web.Request") -> "web.Response":
         from aiohttp import web
 
-        status, kind, text = await self._reply(request)
-        return web.Response(status=status, content_type=kind, text=text)
+        headers: dict[str, str] = {}
+        status, kind, text = await self._reply(request, headers)
+        return web.Response(status=status, content_type=kind, text=text, headers=headers)
 
-    async def _reply(self, request: "web.Request") -> Reply:
+    async def _reply(self, request: "web.Request", told: dict[str, str]) -> Reply:
+        """Return the answer to a request; ``told`` gets the headers that the vendor's has."""
         from aiohttp.web import HTTPRequestEntityTooLarge
 
         endpoint = endpoint_at(request.path)
@@ -123,13 +126,13 @@ class CaptureServer:
         else:
             body = {**endpoint.address, **given}
             if self._forward:
-                return await self._forwarded(request, endpoint, body, written)
+                return await self._forwarded(request, endpoint, body, told)
             return self._recording.take(endpoint, body, None)
         what = f"a request to {quoted(request.path)} was refused: its body {what}"
         return self._recording.refuse(endpoint, status, what)
 
     async def _forwarded(
-        self, request: "web.Request", endpoint: Endpoint, body: Values, written: bytes
+        self, request: "web.Request", endpoint: Endpoint, body: Values, told: dict[str, str]
     ) -> Reply:
         """Return the vendor's answer; one of an error is not recorded."""
         from aiohttp import ClientError
@@ -144,20 +147,22 @@ class CaptureServer:
                 new_session() as session,
                 session.post(
                     server + request.path_qs.removeprefix(known.get("path", "")),
-                    data=written,
+                    data=await request.read(),  # which was read before, and is kept
                     headers=headers,
                     allow_redirects=False,
                 ) as reply,
             ):
                 content = b""
-                async for piece in reply.content.iter_chunked(PIECE):
+                async for piece in unpacked(reply, ()):
                     content += piece
                     if len(content) > LARGEST_ANSWER:
-                        raise ClientError
-        except (ClientError, OSError, ValueError) as error:
-            what = f"cannot reach {server or known['variables'][0]}: {type(error).__name__}"
+                        raise MultiturnError(f"the answer has over {LARGEST_ANSWER:,} bytes")
+        except (ClientError, OSError, ValueError, MultiturnError) as error:
+            why = error if isinstance(error, MultiturnError) else type(error).__name__
+            what = f"no answer from {server or known['variables'][0]}: {why}"
             what = hide(what, passwords_in(server))
             return self._recording.refuse(endpoint, 502, what)
+        told |= {name: reply.headers[name] for name in _OF_RETRIES if name in reply.headers}
         text = content.decode("utf-8", "replace")
         if reply.status == 200:
             self._recording.take(endpoint, body, text)

@@ -28,18 +28,16 @@ class Trace(Struct, kw_only=True):
     lost: list[str] = []  # what has no place in ours, where there is no form that tells
 
 
-def forms() -> list[tuple[str, BodyForm]]:
-    """Return the forms of request bodies that are read, each with the kind of its provider."""
-    rows = KINDS.items()
+def forms(kind: str = "") -> list[tuple[str, BodyForm]]:
+    """Return the forms of bodies that are read, of all or a kind of provider, each with that."""
+    rows = [(kind, KINDS[kind])] if kind in KINDS else KINDS.items()
     every = ((kind, form) for kind, row in rows for form in getattr(row.provider, "body_forms", ()))
     return [*unique(every, key=lambda each: id(each[1]))]
 
 
 def likeliest_form(body: Values, provider: str = "") -> tuple[str, BodyForm]:
     """Return the likeliest form of a body, and the kind of its provider, which may be given."""
-    named = getattr(KINDS.get(provider), "provider", None)
-    own = [(provider, form) for form in getattr(named, "body_forms", ())]
-    return max(own or forms(), key=lambda each: each[1].likeness(body))
+    return max(forms(provider) or forms(), key=lambda each: each[1].likeness(body))
 
 
 def read_body(body: Values, media: MediaReader, provider: str = "") -> Trace:
