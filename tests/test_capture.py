@@ -899,6 +899,22 @@ def test_the_program_gets_addresses_and_no_key(monkeypatch: pytest.MonkeyPatch) 
     assert (found["PATH"], found["NO_PROXY"]) == ("/bin", "a.example,127.0.0.1")
 
 
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, "127.0.0.1"),
+        ({"no_proxy": "db.internal,.corp"}, "db.internal,.corp,127.0.0.1"),
+        ({"NO_PROXY": ".corp"}, ".corp,127.0.0.1"),
+        ({"no_proxy": ".corp", "NO_PROXY": ".corp"}, ".corp,127.0.0.1"),
+        ({"no_proxy": ".b", "NO_PROXY": ".a"}, ".a,.b,127.0.0.1"),
+    ],
+)
+def test_what_is_reached_without_a_proxy_still_is(given: dict[str, str], found: str) -> None:
+    with CaptureServer(Recording()) as server:
+        environment = server.environment(given)
+    assert (environment["NO_PROXY"], environment["no_proxy"]) == (found, found)
+
+
 def test_the_exit_code_is_the_programs(tmp_path: Path) -> None:
     assert capture(tmp_path, "ask('Hi'); sys.exit(7)", *OUTPUT).returncode == 7
     assert len(captured(tmp_path)) == 1

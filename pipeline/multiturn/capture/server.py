@@ -72,8 +72,9 @@ class CaptureServer:
         if not self._forward:
             known = [*vendors()["keys"], *{"GOOGLE_API_KEY"} & given.keys()]
             found |= dict.fromkeys(known, "captured-needs-no-key")
-        own = [each for each in (given.get("NO_PROXY"), "127.0.0.1") if each]
-        return found | dict.fromkeys(("NO_PROXY", "no_proxy"), ",".join(own))
+        named = (given.get("NO_PROXY"), given.get("no_proxy"), "127.0.0.1")
+        own = ",".join(dict.fromkeys(filter(None, named)))
+        return found | dict.fromkeys(("NO_PROXY", "no_proxy"), own)
 
     async def _serve(self) -> None:
         from logging import CRITICAL, Logger
