@@ -1,6 +1,7 @@
 """Requests of programs are captured, reviewed and answered again; the vendors' SDKs are judges."""
 
 import asyncio
+import gzip
 import hashlib
 import json
 import os
@@ -47,6 +48,7 @@ MESSAGES: Any = {
     "system": "You are polite.",
     "messages": [{"role": "user", "content": "Hi"}],
 }
+CALLED: Any = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "oops"}}
 CONTENTS = {
     "model": "m",
     "contents": [{"role": "user", "parts": [{"text": "Hi"}]}],
@@ -173,7 +175,7 @@ def _nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def serving(recording: Recording, patch: pytest.MonkeyPatch, **options: Any) -> CaptureServer:
     """Return a server whose address this process has as programs do."""
-    server = CaptureServer(recording.take, **options)
+    server = CaptureServer(recording, **options)
     for name, value in server.environment({}).items():
         patch.setenv(name, value)
     return server
@@ -299,6 +301,19 @@ def test_a_check_says_what_differs_and_writes_nothing(tmp_path: Path) -> None:
         pytest.param("in /srv/app/src, /srv/apple", "in {cwd}/src, /srv/apple", id="the folder"),
         pytest.param("~ is /home/ada.", "~ is {home}.", id="home"),
         pytest.param("in /tmp/x1/y2/z.txt!", "in {tmp}!", id="a temporary path"),
+        pytest.param("<cwd>/srv/app</cwd>", "<cwd>{cwd}</cwd>", id="the folder in a tag"),
+        pytest.param("file:///tmp/x1 at:/tmp/x2", "file://{tmp} at:{tmp}", id="a file: URL"),
+        pytest.param("位于/srv/app", "位于{cwd}", id="the folder in Chinese"),
+        *(
+            pytest.param(text, text, id=text)
+            for text in (
+                "https://shop.example/tmp/guide-v1.html",
+                "http://localhost:8080/srv/app/orders",
+                "https://tmp/guide",
+                "./tmp/a, ../tmp/b, ~/tmp/c, .-/tmp/d, $BASE/tmp/e, ${BASE}/tmp/f, $(pwd)/tmp/g",
+            )
+        ),
+        pytest.param("/srv/app/tmp/a", "{cwd}/tmp/a", id="a folder tmp of the project"),
         pytest.param("job 4711", "{job}", id="a rule of the project"),
     ],
 )
@@ -511,6 +526,78 @@ def test_a_line_that_is_no_request_is_an_error_with_its_place(tmp_path: Path) ->
     assert second.startswith("a.requests.jsonl:2:1: no vendor 'nobody'; choose from: ")
 
 
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        pytest.param({"messages": []}, "it has no messages", id="no messages"),
+        pytest.param(
+            {"messages": [*M, {"role": "assistant", "tool_calls": [CALLED]}]},
+            "messages[2].tool_calls[0].function.arguments are not JSON, as a model may write them:"
+            " Expecting value: line 1 column 1 (char 0)",
+            id="arguments that a model has written",
+        ),
+        pytest.param(
+            {"functions": [{"name": "f"}], "messages": M},
+            "functions is OpenAI's old form, which is not read",
+            id="functions",
+        ),
+        pytest.param(
+            {"messages": [*M, {"role": "tool", "tool_call_id": ["c1"], "content": "r"}]},
+            "Expected `str | null`, got `array` - at `$.messages[2].answers`",
+            id="an id that is no text",
+        ),
+        pytest.param(
+            {"messages": M, "tools": [{"type": "function", "function": {"name": {}}}]},
+            "Expected `str`, got `object` - at `$.tools[0].name`",
+            id="a name that is no text",
+        ),
+    ],
+)
+def test_a_request_that_cannot_be_read_is_an_error_with_its_place(
+    body: Any, what: str, tmp_path: Path
+) -> None:
+    lines = [
+        {"id": "1", "vendor": "openai", "body": body},
+        {"id": "2", "vendor": "openai", "body": CHAT},
+    ]
+    written = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (tmp_path / "a.requests.jsonl").write_text(written, encoding="utf-8")
+    done = run("check", "a.requests.jsonl", folder=tmp_path)
+    place = "a.requests.jsonl:1:1: case '1'"
+    assert (done.returncode, done.stderr.splitlines()) == (
+        1,
+        [f"{place}: this request cannot be read: {what}; leave its line out"],
+    )
+    listed = run("list", "a.requests.jsonl", folder=tmp_path)
+    assert (listed.returncode, "2" in listed.stdout) == (1, True)
+
+
+def test_an_image_that_is_no_base64_stays_in_the_settings(tmp_path: Path) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBOR…"}}
+    said = [{"type": "text", "text": "Hi"}, picture]
+    line = {
+        "id": "1",
+        "vendor": "openai",
+        "body": {"messages": [{"role": "user", "content": said}]},
+    }
+    (tmp_path / "a.requests.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    (case,) = load_suite(tmp_path / "a.requests.jsonl")
+    url = "messages[0].content[1].image_url.url"
+    assert (case.settings.body or {})[url] == picture["image_url"]["url"]  # type: ignore[index]
+
+
+def test_a_pipe_below_the_root_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    line = {"id": "1", "vendor": "openai", "body": CHAT}
+    (tmp_path / "a.requests.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    process = start("check", "a.requests.jsonl", folder=tmp_path)
+    try:
+        assert process.communicate(timeout=20)[0] == "a.requests.jsonl: 1 case, without errors\n"
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_results_of_a_run_are_answers_with_calls_of_tools(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -552,6 +639,45 @@ def test_results_of_a_run_are_answers_with_calls_of_tools(
     assert recording.errors == []
 
 
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        pytest.param(
+            {"wire": "[User]: Hi"}, "Expecting value: line 1 column 2 (char 1)", id="text"
+        ),
+        pytest.param({"wire": "[1]"}, "Expected `object`, got `array`", id="a list"),
+        pytest.param(
+            {"wire": json.dumps(CHAT), "tool_calls": 3}, "Expected `array`, got `int`", id="calls"
+        ),
+    ],
+)
+def test_a_result_of_no_api_is_an_error_with_its_line(
+    more: dict[str, Any], what: str, tmp_path: Path
+) -> None:
+    lines = [
+        {"id": "a", "response": "x", "wire": json.dumps(CHAT)},
+        {"id": "b", "target": "t", "response": "x", **more},
+    ]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (tmp_path / "results.jsonl").write_text(text, encoding="utf-8")
+    done = capture(tmp_path, "ask('Hi')", "--answers", "results.jsonl")
+    what = f"wire or tool_calls are not those of an API: {what}; leave this line out"
+    assert (done.returncode, done.stderr) == (2, f"Error: results.jsonl:2: {what}\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [("multiturn.toml", ""), ("pyproject.toml", "[tool.multiturn]\n")],
+)
+def test_a_mask_that_is_wrong_is_an_error_with_its_file(
+    file: str, text: str, tmp_path: Path
+) -> None:
+    (tmp_path / file).write_text(f"{text}mask = [{{pattern = '(', as = 'x'}}]")
+    done = capture(tmp_path, "ask('Hi')", *OUTPUT)
+    what = "mask: '(' is not a regular expression: missing ), unterminated subpattern at position 0"
+    assert (done.returncode, done.stderr) == (2, f"Error: {file}: {what}\n")
+
+
 def test_answers_of_the_vendor_are_recorded_without_the_key_and_replayed(tmp_path: Path) -> None:
     program = f"print(ask('Be kind.')); print(ask('Be {SECRET[:7]}.'))"
     with Server() as server, pytest.MonkeyPatch.context() as patch:
@@ -588,6 +714,44 @@ def test_no_default_system_message_is_added(tmp_path: Path) -> None:
     assert [turn.role for turn in load_pipeline("spec")(Conversion(case)).sent] == ["user"]
 
 
+def test_a_vendor_that_cannot_be_reached_is_an_error(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed, pytest.MonkeyPatch.context() as patch:
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+        closed.close()
+        patch.setenv("ANTHROPIC_BASE_URL", f"http://ada:hidden@{address}")
+        done = capture(tmp_path, "print(ask('a'))", *OUTPUT, "--forward")
+    what = f"no answer from http://ada:***@{address}: ClientConnectorError"
+    assert (done.returncode, (tmp_path / "said.txt").read_text()) == (1, f"{what}\n")
+    assert done.stderr.splitlines() == [what, "a.requests.jsonl: 0 requests"]
+
+
+def test_an_answer_that_is_packed_is_unpacked_and_a_wish_for_a_retry_passed_on(
+    tmp_path: Path,
+) -> None:
+    program = """
+    print(ask("a"))
+    url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+    try:
+        urllib.request.urlopen(url, b"{}")
+    except urllib.error.HTTPError as error:
+        print(error.code, error.headers["Retry-After"], error.headers["Set-Cookie"])
+    """
+    packed = gzip.compress(json.dumps({"content": [{"type": "text", "text": "Grüezi"}]}).encode())
+    with Server() as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANTHROPIC_BASE_URL", server.url)
+        server.answer(body=packed, headers={"Content-Encoding": "gzip"})
+        server.answer(status=429, headers={"retry-after": "7", "Set-Cookie": "a=b"})
+        done = capture(tmp_path, program, *OUTPUT, "--forward")
+        said = (tmp_path / "said.txt").read_text("utf-8")
+        server.answer(body=packed, headers={"Content-Encoding": "br"})
+        other = capture(tmp_path, "print(ask('a'))", "--output", "b.requests.jsonl", "--forward")
+        what = f"no answer from {server.url}: the answer cannot be unpacked: its content-encoding"
+    assert (done.returncode, said) == (0, "Grüezi\n429 7 None\n")
+    (line,) = captured(tmp_path)
+    assert json.loads(line["answer"])["content"][0]["text"] == "Grüezi"
+    assert other.stderr.splitlines() == [f"{what} is 'br'", "b.requests.jsonl: 0 requests"]
+
+
 def test_an_error_of_the_vendor_is_passed_on_and_not_recorded(tmp_path: Path) -> None:
     with Server() as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANTHROPIC_BASE_URL", server.url)
@@ -619,7 +783,7 @@ def raw(port: int, *lines: str, body: bytes = b"{}") -> bytes:
 )
 def test_only_programs_are_answered(lines: list[str], status: int) -> None:
     recording = Recording()
-    with CaptureServer(recording.take) as server:
+    with CaptureServer(recording) as server:
         own = f"localhost:{server.port}"
         sent = ["POST /v1/messages HTTP/1.1", *(line.format(own) for line in lines)]
         answer = raw(server.port, *sent)
@@ -628,18 +792,22 @@ def test_only_programs_are_answered(lines: list[str], status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "status"),
+    ("body", "status", "what"),
     [
-        pytest.param(b"{" * 200_000, 400, id="no JSON"),
-        pytest.param(b'{"a":' * 5000 + b"1" + b"}" * 5000, 400, id="too deep"),
-        pytest.param(b"[]", 400, id="no object"),
-        pytest.param(b"\xff", 400, id="no UTF-8"),
-        pytest.param(b'{"a": "' + b"x" * 50_000_001 + b'"}', 413, id="too large"),
+        pytest.param(b"{" * 200_000, 400, "over 100,000 values", id="no JSON"),
+        pytest.param(
+            b'{"a":' * 5000 + b"1" + b"}" * 5000, 400, "nested deeper than", id="too deep"
+        ),
+        pytest.param(b"[]", 400, "it is not an object", id="no object"),
+        pytest.param(b"\xff", 400, "'utf-8' codec", id="no UTF-8"),
+        pytest.param(
+            b'{"a": "' + b"x" * 50_000_001 + b'"}', 413, "has over 50,000,000 bytes", id="too large"
+        ),
     ],
 )
-def test_other_bodies_are_refused(body: bytes, status: int) -> None:
+def test_other_bodies_are_refused_and_named(body: bytes, status: int, what: str) -> None:
     recording = Recording()
-    with CaptureServer(recording.take) as server:
+    with CaptureServer(recording) as server:
         sent = ["POST /v1/messages HTTP/1.1", f"Host: 127.0.0.1:{server.port}"]
         try:
             answer = raw(server.port, *sent, body=body)
@@ -648,11 +816,57 @@ def test_other_bodies_are_refused(body: bytes, status: int) -> None:
         assert answer.startswith(f"HTTP/1.1 {status} ".encode())
         assert raw(server.port, *sent).startswith(b"HTTP/1.1 200 ")
     assert len(recording.requests) == 1
+    (error,) = map(str, recording.errors)
+    why = what if status == 413 else f"cannot be read as JSON: {what}"
+    assert error.startswith(f"a request to '/v1/messages' was refused: its body {why}")
+
+
+def test_a_capture_that_refuses_a_request_is_an_error_and_writes_nothing(tmp_path: Path) -> None:
+    program = """
+    url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+    try:
+        urllib.request.urlopen(url, b'{"temperature": NaN}')
+    except urllib.error.HTTPError as error:
+        print(error.code)
+    """
+    what = (
+        "a request to '/v1/messages' was refused: its body cannot be read as JSON: JSON has no NaN"
+    )
+    done = capture(tmp_path, program, *OUTPUT)
+    assert (done.returncode, (tmp_path / "said.txt").read_text()) == (1, "400\n")
+    assert done.stderr.splitlines() == [what, "a.requests.jsonl: 0 requests"]
+    assert capture(tmp_path, "ask('Hi')", *OUTPUT).returncode == 0
+    done = capture(tmp_path, f"ask('Hi')\n{textwrap.dedent(program)}", *OUTPUT, "--check")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (1, what)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        pytest.param(r"cut \ud83d", "cut \N{REPLACEMENT CHARACTER}", id="the first half"),
+        pytest.param(r"\uDE00 cut", "\N{REPLACEMENT CHARACTER} cut", id="the second half"),
+        pytest.param(
+            r"\ud83d\ud83d\ude00",
+            "\N{REPLACEMENT CHARACTER}\N{GRINNING FACE}",
+            id="half, then both halves",
+        ),
+        pytest.param(r"C:\\ud83d", r"C:\ud83d", id="a folder"),
+    ],
+)
+def test_half_of_a_character_is_replaced(written: str, read: str) -> None:
+    recording = Recording()
+    with CaptureServer(recording) as server:
+        sent = ["POST /v1/messages HTTP/1.1", f"Host: 127.0.0.1:{server.port}"]
+        answer = raw(server.port, *sent, body=f'{{"system": "{written}"}}'.encode())
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert [each.body for each in recording.requests] == [{"system": read}]
+    assert recording.errors == []
 
 
 def test_a_slow_client_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("multiturn.capture.server._SECONDS", 0.2)
-    with CaptureServer(Recording().take) as server:
+    recording = Recording()
+    with CaptureServer(recording) as server:
         head = f"POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Length: 9"
         slow = [socket.create_connection(("127.0.0.1", server.port), 10) for _ in range(40)]
         for each in slow:
@@ -662,18 +876,20 @@ def test_a_slow_client_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> 
         assert slow[0].recv(100).startswith(b"HTTP/1.1 408 ")
         for each in slow:
             each.close()
+    what = "a request to '/v1/messages' was refused: its body did not come within 0.2 s"
+    assert {str(each) for each in recording.errors} == {what}
 
 
 def test_it_listens_on_the_loopback_interface_only() -> None:
-    with CaptureServer(Recording().take) as server:
+    with CaptureServer(Recording()) as server:
         assert server._socket.getsockname()[0] == "127.0.0.1"
         with pytest.raises(AccessError, match=f"cannot listen on port {server.port}: "):
-            CaptureServer(Recording().take, port=server.port)
+            CaptureServer(Recording(), port=server.port)
 
 
 def test_the_program_gets_addresses_and_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"OPENAI_API_KEY": KEY, "GOOGLE_API_KEY": KEY, "PATH": "/bin", "NO_PROXY": "a.example"}
-    with CaptureServer(Recording().take) as server:
+    with CaptureServer(Recording()) as server:
         found = server.environment(given)
     assert KEY not in found.values()
     assert (found["OPENAI_BASE_URL"], found["ANTHROPIC_BASE_URL"]) == (
@@ -681,6 +897,22 @@ def test_the_program_gets_addresses_and_no_key(monkeypatch: pytest.MonkeyPatch) 
         server.url,
     )
     assert (found["PATH"], found["NO_PROXY"]) == ("/bin", "a.example,127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, "127.0.0.1"),
+        ({"no_proxy": "db.internal,.corp"}, "db.internal,.corp,127.0.0.1"),
+        ({"NO_PROXY": ".corp"}, ".corp,127.0.0.1"),
+        ({"no_proxy": ".corp", "NO_PROXY": ".corp"}, ".corp,127.0.0.1"),
+        ({"no_proxy": ".b", "NO_PROXY": ".a"}, ".a,.b,127.0.0.1"),
+    ],
+)
+def test_what_is_reached_without_a_proxy_still_is(given: dict[str, str], found: str) -> None:
+    with CaptureServer(Recording()) as server:
+        environment = server.environment(given)
+    assert (environment["NO_PROXY"], environment["no_proxy"]) == (found, found)
 
 
 def test_the_exit_code_is_the_programs(tmp_path: Path) -> None:

@@ -283,6 +283,52 @@ def test_messages_of_opentelemetry_become_a_case(line: Values, tmp_path: Path) -
     assert said == []
 
 
+def test_a_developer_of_opentelemetry_is_the_system(tmp_path: Path) -> None:
+    said_by = {"developer": "Never promise a refund.", "user": "Hi"}
+    messages = [
+        {"role": role, "parts": [{"type": "text", "content": text}]}
+        for role, text in said_by.items()
+    ]
+    (case,), said = cases_of(written(tmp_path, [{INPUT: messages}]))
+    assert case.case["input_messages"] == [
+        {"role": "system", "content": "Never promise a refund."},
+        {"role": "user", "content": "Hi"},
+    ]
+    assert said == []
+    assert "default_system" not in case.target
+
+
+@pytest.mark.parametrize(
+    ("given", "execution", "left_out"),
+    [
+        pytest.param(40.0, {"top_k": 40}, [], id="a double, as the conventions have it"),
+        pytest.param(40, {"top_k": 40}, [], id="an integer"),
+        pytest.param(
+            0.5,
+            None,
+            ["gen_ai.request.top_k is no setting of ours; it is left out"],
+            id="no integer",
+        ),
+    ],
+)
+def test_top_k_of_opentelemetry_is_an_integer(
+    given: float, execution: Values | None, left_out: list[str], tmp_path: Path
+) -> None:
+    line = {"gen_ai.request.top_k": given, INPUT: ATTRIBUTES[INPUT]}
+    (case,), said = cases_of(written(tmp_path, [line]))
+    assert (case.case.get("execution"), said) == (execution, left_out)
+    assert ".0" not in json.dumps(case.case.get("execution"))
+
+
+def test_a_captured_request_of_gemini_has_its_model_in_the_target(tmp_path: Path) -> None:
+    body = {"model": "gemini-9-flash", "contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+    path = written(tmp_path, [{"id": "1", "vendor": "gemini", "body": body}])
+    (case,), said = cases_of(path)
+    assert said == []
+    assert case.is_same
+    assert case.target["model"] == "gemini-9-flash"
+
+
 def test_a_body_whose_schema_has_attributes_is_no_span(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"attributes": {"type": "object"}}}
     tools = [{"type": "function", "function": {"name": "now", "parameters": schema}}]
@@ -361,6 +407,59 @@ def test_a_file_has_bodies_in_several_ways(
     cases, said = cases_of(tmp_path / name)
     assert ([each.case["id"] for each in cases], said) == (ids, [])
     assert [each.target["model"] for each in cases] == ["gpt-4o" for _ in ids]
+
+
+OF_A_GATEWAY: Values = {
+    "model": "sonnet-of-our-gateway",
+    "max_tokens": 500,
+    "messages": [{"role": "user", "content": "Hi"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "provider"),
+    [
+        pytest.param(
+            {"id": "1", "vendor": "anthropic", "body": OF_A_GATEWAY}, "anthropic", id="captured"
+        ),
+        pytest.param(
+            {"id": "1", "vendor": "openai", "body": {**OF_A_GATEWAY, "model": "claude-opus-5"}},
+            "openai",
+            id="captured, of a server with another API than the model's vendor",
+        ),
+        *(
+            pytest.param(
+                {
+                    "id": "a",
+                    "target": "gw",
+                    "made": {"provider": provider},
+                    "wire": json.dumps(OF_A_GATEWAY),
+                },
+                provider,
+                id=f"a result of {provider}",
+            )
+            for provider in ("anthropic", "openai", "azure")
+        ),
+        pytest.param(
+            {"id": "a", "made": {"provider": "mine.Own"}, "wire": json.dumps(OF_A_GATEWAY)},
+            "openai",
+            id="a result of a provider of one's own is of the likeliest form",
+        ),
+        pytest.param(
+            {"custom_id": "x", "params": OF_A_GATEWAY}, "anthropic", id="a batch of Anthropic"
+        ),
+        pytest.param({"custom_id": "x", "body": OF_A_GATEWAY}, "openai", id="a batch of OpenAI"),
+    ],
+)
+def test_a_line_that_names_the_provider_gives_its_target(
+    line: Values, provider: str, tmp_path: Path
+) -> None:
+    (case,), said = cases_of(written(tmp_path, [line]))
+    assert said == []
+    assert case.is_same
+    assert case.target["provider"] == provider
+    assert case.target["api_key"] == f"${{{{ {provider.upper()}_API_KEY }}}}"
+    assert case.case["input_messages"] == [{"role": "user", "content": "Hi"}]
 
 
 @pytest.mark.parametrize(

@@ -441,6 +441,7 @@ def uri(data: bytes, media_type: str = "image/gif") -> str:
         ({"type": "audio", "value": uri(GIF)}, "the audio is an image, by its first bytes"),
         ({"type": "image", "value": "data:image/png,x"}, "not in base64"),
         ({"type": "image", "value": "data:image/png;base64,QUJ"}, "not in base64: "),
+        ({"type": "image", "value": "data:image/png;base64,iVBOR…"}, "not in base64: string arg"),
         ({"type": "image", "value": uri(b"<svg/>")}, "the image is not PNG, JPEG, GIF"),
         ({"type": "image", "value": "http://example.org/a.png"}, "write an https: address"),
         ({"type": "image", "value": "file:///etc/passwd"}, "write an https: address"),

@@ -17,7 +17,7 @@ from toolz import concat, groupby
 from multiturn.capture.replies import Endpoint, GivenAnswer, Reply
 from multiturn.documents.json_lines import read_value
 from multiturn.documents.output import open_output
-from multiturn.errors import InputError, MultiturnError, Place, cut, option, quoted
+from multiturn.errors import InputError, MultiturnError, Place, cut, option
 from multiturn.files.paths import real_path
 from multiturn.logs import Notice, warn
 from multiturn.model.turns import Call
@@ -33,6 +33,8 @@ _MOST_BYTES = 500_000_000  # of all bodies and answers
 # Keys of bodies that say who asks, which no model reads.
 _WHO = {"user", "metadata", "client_metadata", "safety_identifier", "prompt_cache_key", "labels"}
 _UUID = r"(?i)(?<![0-9a-f])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])"
+# Before a path of this machine: not the rest of a URL, of a relative path, or of {a mask}.
+_START = r"(?a:(?<![\w.~/)}\]-])|(?<=file://))"
 _CLOCK = r"\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?[AP]M)?(?: ?(?:Z|(?:UTC|GMT)?(?:[+-]\d\d:?\d\d)?))?"
 _TIME = rf"\b\d\d?:\d\d:\d\d(?:[.,]\d+)?(?: ?[AP]M)?\b|(?<=\{{date\}})(?:[T ]|, | at ){_CLOCK}"
 # A day, as programs write it. The last two may begin with its name, and have an ordinal.
@@ -51,7 +53,7 @@ def usual_masks(today: date) -> list[tuple[str, str]]:
     """
     folders = {"cwd": os.getcwd(), "home": os.path.expanduser("~"), "tmp": tempfile.gettempdir()}
     found = [
-        (re.escape(path) + r"(?:/[\w.@+%-]+)*" * (name == "tmp") + r"(?![\w-])", name)
+        (_START + re.escape(path) + r"(?:/[\w.@+%-]+)*" * (name == "tmp") + r"(?![\w-])", name)
         for name, folder in folders.items()
         for path in sorted({folder, real_path(folder)} - {os.sep}, key=len, reverse=True)
     ]
@@ -91,8 +93,14 @@ def _read(path: str) -> Iterator[tuple[Request, GivenAnswer]]:
             raise found
         match found.value:
             case {"wire": str(wire), "id": str(name), "response": str(text), **rest}:
-                calls = msgspec.convert(rest.get("tool_calls", ()), tuple[Call, ...])
-                body = read_value(wire)
+                try:
+                    calls = msgspec.convert(rest.get("tool_calls", ()), tuple[Call, ...])
+                    body = msgspec.convert(read_value(wire), Values)
+                except ValueError as error:
+                    what = (
+                        f"wire or tool_calls are not those of an API: {error}; leave this line out"
+                    )
+                    raise InputError(what, where=found.where) from None
                 yield Request(name, likeliest_form(body)[0], body), GivenAnswer(text, calls)
             case {"target": _}:
                 what = "this result has no answer, or no wire; add --record-wire to the run"
@@ -118,21 +126,17 @@ class Recording:
             that it does not have gets HTTP 404. Without a file, each gets the same text.
 
     Raises:
-        MultiturnError: a mask is no regular expression, or the file of answers cannot be read.
+        MultiturnError: the file of answers cannot be read.
     """
 
     def __init__(
         self,
-        masks: Iterable[tuple[str, str]] = (),
+        masks: Iterable[tuple[str | re.Pattern[str], str]] = (),
         *,
         redact: bool = False,
         answers: str | None = None,
     ) -> None:
-        try:
-            self._masks = [(re.compile(pattern), name) for pattern, name in masks]
-        except re.error as error:
-            what = f"mask: {quoted(str(error.pattern))} is not a regular expression: {error}"
-            raise InputError(what) from None
+        self._masks = [(re.compile(pattern), name) for pattern, name in masks]
         self._redact, self._file, self._size = redact, answers, 0
         self.requests: list[Request] = []  # those that were taken
         self.masked = Counter[str]()  # how often each mask has matched
@@ -148,7 +152,7 @@ class Recording:
         request = self._request(Request(str(number), endpoint.vendor, body, answer))
         self._size += len(request.key) + len(answer or "")
         if self._size > _MOST_BYTES:
-            return self._refused(endpoint, 413, f"over {_MOST_BYTES:,} bytes; capture less")
+            return self.refuse(endpoint, 413, f"over {_MOST_BYTES:,} bytes; capture less")
         self.requests.append(request)
         if self._file is not None:
             found = self._known.get(self._key(request))
@@ -156,7 +160,7 @@ class Recording:
                 near, differ = _nearest(request, (each for each, _ in concat(self._known.values())))
                 what = f"{self._file} has no answer to this request"
                 like = f"; it is like {near.id}, but there {first_of(differ)}" if near else ""
-                return self._refused(endpoint, 404, what + like)
+                return self.refuse(endpoint, 404, what + like)
             known, said = found.pop(0) if len(found) > 1 else found[0]
             request = self.requests[-1] = structs.replace(request, answer=known.answer)
         status, kind, text = endpoint.answer(body, said, number)
@@ -182,7 +186,8 @@ class Recording:
             yield f"request {near.id}: {first_of(found)}{_advice(near.body, request.body)}"
         yield from (f"request {each.id} was not sent" for each in gone)
 
-    def _refused(self, endpoint: Endpoint, status: int, what: str) -> Reply:
+    def refuse(self, endpoint: Endpoint, status: int, what: str) -> Reply:
+        """Note what is wrong with a request, and return it as the answer."""
         self.errors.append(MultiturnError(what))
         return endpoint.refused(status, what)
 

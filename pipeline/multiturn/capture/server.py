@@ -4,16 +4,18 @@ import asyncio
 import os
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import copy_context
 from threading import Thread
 from typing import TYPE_CHECKING, Self
 
+from multiturn.capture.recording import Recording
 from multiturn.capture.replies import Endpoint, Reply, endpoint_at, vendors
 from multiturn.documents.json_lines import read_value
-from multiturn.errors import AccessError, option
+from multiturn.errors import AccessError, MultiturnError, option, quoted
 from multiturn.providers.base import LARGEST_ANSWER
-from multiturn.providers.client import PIECE, new_session
+from multiturn.providers.client import new_session, unpacked
+from multiturn.providers.secrets import hide, passwords_in
 from multiturn.providers.settings import Values
 
 if TYPE_CHECKING:
@@ -23,8 +25,10 @@ _LARGEST_BODY = 50_000_000  # bytes; of images, OpenAI takes so many
 _SECONDS = 60  # in which a body has come
 _AT_ONCE = 16  # bodies that are read at a time
 _OF_CONNECTION = r"(?i)host|connection|content-(length|encoding)|(accept|transfer)-encoding"
-# Returns the answer to a body; of one that was forwarded, it gets the vendor's.
-Take = Callable[[Endpoint, Values, str | None], Reply]
+_OF_RETRIES = ("retry-after", "retry-after-ms", "x-should-retry")  # by which SDKs ask again
+# In JSON: half of a character without the other, as JavaScript writes a text that it has cut, or
+# as the group what only looks like that: both halves, or another escape.
+_HALF = r"(?i)(\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\[^u])|\\ud[89a-f][0-9a-f]{2}"
 
 
 class CaptureServer:
@@ -33,13 +37,13 @@ class CaptureServer:
     A page in a browser gets nowhere: whoever asks must name this server as the host, and no origin.
 
     Args:
-        take: is given each request, one after the other, by the server's thread.
+        recording: is given each request, one after the other, by the server's thread.
         port: where it listens; 0 for any free one; an AccessError if it is taken.
         forward: send the requests on to the vendors, with the program's own keys.
     """
 
-    def __init__(self, take: Take, *, port: int = 0, forward: bool = False) -> None:
-        self._take, self._forward = take, forward
+    def __init__(self, recording: Recording, *, port: int = 0, forward: bool = False) -> None:
+        self._recording, self._forward = recording, forward
         try:
             self._socket = socket.create_server(("127.0.0.1", port))
         except OSError as error:
@@ -68,8 +72,9 @@ class CaptureServer:
         if not self._forward:
             known = [*vendors()["keys"], *{"GOOGLE_API_KEY"} & given.keys()]
             found |= dict.fromkeys(known, "captured-needs-no-key")
-        own = [each for each in (given.get("NO_PROXY"), "127.0.0.1") if each]
-        return found | dict.fromkeys(("NO_PROXY", "no_proxy"), ",".join(own))
+        named = (given.get("NO_PROXY"), given.get("no_proxy"), "127.0.0.1")
+        own = ",".join(dict.fromkeys(filter(None, named)))
+        return found | dict.fromkeys(("NO_PROXY", "no_proxy"), own)
 
     async def _serve(self) -> None:
         from logging import CRITICAL, Logger
@@ -89,10 +94,14 @@ class CaptureServer:
     async def _handle(self, request: "web.Request") -> "web.Response":
         from aiohttp import web
 
-        status, kind, text = await self._reply(request)
-        return web.Response(status=status, content_type=kind, text=text)
+        headers: dict[str, str] = {}
+        status, kind, text = await self._reply(request, headers)
+        return web.Response(status=status, content_type=kind, text=text, headers=headers)
 
-    async def _reply(self, request: "web.Request") -> Reply:
+    async def _reply(self, request: "web.Request", told: dict[str, str]) -> Reply:
+        """Return the answer to a request; ``told`` gets the headers that the vendor's has."""
+        from aiohttp.web import HTTPRequestEntityTooLarge
+
         endpoint = endpoint_at(request.path)
         if request.host not in (f"127.0.0.1:{self.port}", f"localhost:{self.port}"):
             return endpoint.refused(403, "the Host is not that of multiturn capture")
@@ -106,20 +115,25 @@ class CaptureServer:
         try:
             async with self._reading, asyncio.timeout(_SECONDS):
                 written = await request.read()
-            given = read_value(written.decode())
+            given = read_value(re.sub(_HALF, lambda it: it[1] or r"\ufffd", written.decode()))
+            if not isinstance(given, dict):
+                raise ValueError("it is not an object")
         except TimeoutError:
-            return endpoint.refused(408, f"the body did not come within {_SECONDS} s")
+            status, what = 408, f"did not come within {_SECONDS} s"
+        except HTTPRequestEntityTooLarge:
+            status, what = 413, f"has over {_LARGEST_BODY:,} bytes"
         except ValueError as error:
-            return endpoint.refused(400, f"the body is not JSON: {error}")
-        if not isinstance(given, dict):
-            return endpoint.refused(400, "the body is not a JSON object")
-        body = {**endpoint.address, **given}
-        if self._forward:
-            return await self._forwarded(request, endpoint, body, written)
-        return self._take(endpoint, body, None)
+            status, what = 400, f"cannot be read as JSON: {error}"
+        else:
+            body = {**endpoint.address, **given}
+            if self._forward:
+                return await self._forwarded(request, endpoint, body, told)
+            return self._recording.take(endpoint, body, None)
+        what = f"a request to {quoted(request.path)} was refused: its body {what}"
+        return self._recording.refuse(endpoint, status, what)
 
     async def _forwarded(
-        self, request: "web.Request", endpoint: Endpoint, body: Values, written: bytes
+        self, request: "web.Request", endpoint: Endpoint, body: Values, told: dict[str, str]
     ) -> Reply:
         """Return the vendor's answer; one of an error is not recorded."""
         from aiohttp import ClientError
@@ -134,20 +148,23 @@ class CaptureServer:
                 new_session() as session,
                 session.post(
                     server + request.path_qs.removeprefix(known.get("path", "")),
-                    data=written,
+                    data=await request.read(),  # which was read before, and is kept
                     headers=headers,
                     allow_redirects=False,
                 ) as reply,
             ):
                 content = b""
-                async for piece in reply.content.iter_chunked(PIECE):
+                async for piece in unpacked(reply, ()):
                     content += piece
                     if len(content) > LARGEST_ANSWER:
-                        raise ClientError
-        except (ClientError, OSError, ValueError) as error:
-            what = f"cannot reach {server or known['variables'][0]}: {type(error).__name__}"
-            return endpoint.refused(502, what)
+                        raise MultiturnError(f"the answer has over {LARGEST_ANSWER:,} bytes")
+        except (ClientError, OSError, ValueError, MultiturnError) as error:
+            why = error if isinstance(error, MultiturnError) else type(error).__name__
+            what = f"no answer from {server or known['variables'][0]}: {why}"
+            what = hide(what, passwords_in(server))
+            return self._recording.refuse(endpoint, 502, what)
+        told |= {name: reply.headers[name] for name in _OF_RETRIES if name in reply.headers}
         text = content.decode("utf-8", "replace")
         if reply.status == 200:
-            self._take(endpoint, body, text)
+            self._recording.take(endpoint, body, text)
         return reply.status, reply.content_type, text

@@ -14,16 +14,18 @@ import msgspec
 from msgspec import structs
 
 from multiturn.capture.recording import request_in
+from multiturn.documents.input import open_regular
 from multiturn.documents.json_lines import Lines, read_json_lines
 from multiturn.documents.node import Node
-from multiturn.errors import AttachmentError, InputError, MultiturnError, did_you_mean
+from multiturn.errors import AttachmentError, InputError, MultiturnError, did_you_mean, quoted
 from multiturn.files.finding import Files
 from multiturn.files.media import with_bytes
 from multiturn.model.case import Case, TestMessage
+from multiturn.model.request import PreparedRequest
 from multiturn.model.turns import Part
 from multiturn.providers.reading import BodyForm, Segment
 from multiturn.providers.settings import Values
-from multiturn.providers.trace import forms, media_part
+from multiturn.providers.trace import forms, likeliest_form, media_part
 from multiturn.suites.case_files import files_below
 from multiturn.suites.case_reader import CaseReader
 from multiturn.suites.streaming import open_suite
@@ -60,12 +62,19 @@ class _CapturedReader(CaseReader):
         """Return the case of a request."""
         where = node.place(self.name)
         request = request_in(node.value, where)
-        known = [form for kind, form in forms() if kind == request.vendor]
-        if not known:
-            what = f"no vendor {request.vendor!r}; {did_you_mean(request.vendor, dict(forms()))}"
+        if request.vendor not in (known := dict(forms())):
+            what = f"no vendor {request.vendor!r}; {did_you_mean(request.vendor, known)}"
             raise InputError(what, where=where)
-        form = max(known, key=lambda each: each.likeness(request.body))
-        prepared = form.read(request.body, _media)
+        form = likeliest_form(request.body, request.vendor)[1]
+        try:
+            prepared = form.read(request.body, _media)
+            msgspec.convert(msgspec.to_builtins(prepared), PreparedRequest)  # ids are texts, say
+            if not prepared.spoken:
+                raise ValueError("it has no messages")
+        except (MultiturnError, ValueError) as error:
+            what = f"this request cannot be read: {error}; leave its line out"
+            where = node.place(self.name, f"case {quoted(case_id)}")
+            raise InputError(what, where=where) from None
         body = {**(prepared.settings.body or {}), **_unread(form, request.body, prepared)}
         messages, turns = [], []
         for at, turn in enumerate(prepared.spoken):
@@ -137,7 +146,7 @@ class _Sources:
         if path.endswith(".jsonl"):
             return
         with suppress(OSError, ValueError, MultiturnError):
-            with open(os.path.join(self._files.root, path), "rb") as file:
+            with open_regular(os.path.join(self._files.root, path), path) as file:
                 data = file.read(_LARGEST_FILE)
             text = data.decode("utf-8-sig").replace("\r\n", "\n").rstrip("\n")
             lines = [line.strip() for line in text.split("\n")]

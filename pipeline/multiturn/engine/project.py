@@ -148,11 +148,16 @@ def _read(values: dict[str, Any], folder: str) -> Defaults:
     )
 
 
-def project_masks() -> list[tuple[str, str]]:
+def project_masks() -> list[tuple[str | re.Pattern[str], str]]:
     """Return what changes from run to run in captured requests, for ``Recording``."""
     from multiturn.capture.recording import usual_masks
 
-    own = [(each.pattern, each.name) for each in find_defaults()[0].mask]
+    found, file = find_defaults()
+    try:
+        own = [(re.compile(each.pattern), each.name) for each in found.mask]
+    except re.error as error:
+        what = f"mask: {quoted(str(error.pattern))} is not a regular expression: {error}"
+        raise InputError(what, where=file) from None
     return [*own, *usual_masks(date.today())]
 
 

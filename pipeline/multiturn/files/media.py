@@ -307,7 +307,7 @@ def _decoded(uri: str, shown: str) -> tuple[str, bytes]:
         raise AttachmentError(f"{shown} is not in base64; write data:TYPE;base64,...")
     try:
         data = binascii.a2b_base64(re.sub(_SPACE, "", uri[found.end() :]), strict_mode=True)
-    except binascii.Error as error:
+    except ValueError as error:  # also of characters that are not ASCII
         raise AttachmentError(f"{shown} is not in base64: {error}") from None
     if type_of(data[:HEAD]) is None:
         raise AttachmentError(f"{shown} is not {TYPES}")

@@ -187,7 +187,7 @@ class Client:
             ):
                 content = bytearray()
                 file = into if response.status < 300 else None
-                async for piece in _unpacked(response, self._secrets):
+                async for piece in unpacked(response, self._secrets):
                     if file is not None:
                         whole = file.tell() // PIECE
                         file.write(piece)
@@ -251,7 +251,7 @@ def trusting(file: str | None, _folder: str | None) -> ssl.SSLContext:
     return context
 
 
-async def _unpacked(response: Any, secrets: Iterable[str]) -> AsyncIterator[bytes]:
+async def unpacked(response: Any, secrets: Iterable[str]) -> AsyncIterator[bytes]:
     """Yield the unpacked body of a response, at most 64 KiB at a time."""
     encoding = response.headers.get("content-encoding", "identity").strip()
     unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)  # gzip

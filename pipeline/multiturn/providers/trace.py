@@ -28,21 +28,21 @@ class Trace(Struct, kw_only=True):
     lost: list[str] = []  # what has no place in ours, where there is no form that tells
 
 
-def forms() -> list[tuple[str, BodyForm]]:
-    """Return the forms of request bodies that are read, each with the kind of its provider."""
-    rows = KINDS.items()
+def forms(kind: str = "") -> list[tuple[str, BodyForm]]:
+    """Return the forms of bodies that are read, of all or a kind of provider, each with that."""
+    rows = [(kind, KINDS[kind])] if kind in KINDS else KINDS.items()
     every = ((kind, form) for kind, row in rows for form in getattr(row.provider, "body_forms", ()))
     return [*unique(every, key=lambda each: id(each[1]))]
 
 
-def likeliest_form(body: Values) -> tuple[str, BodyForm]:
-    """Return the form that a body is of most likely, and the kind of its provider."""
-    return max(forms(), key=lambda each: each[1].likeness(body))
+def likeliest_form(body: Values, provider: str = "") -> tuple[str, BodyForm]:
+    """Return the likeliest form of a body, and the kind of its provider, which may be given."""
+    return max(forms(provider) or forms(), key=lambda each: each[1].likeness(body))
 
 
-def read_body(body: Values, media: MediaReader) -> Trace:
+def read_body(body: Values, media: MediaReader, provider: str = "") -> Trace:
     """Return what a body says; its media go where the second argument says."""
-    kind, form = likeliest_form(body)
+    kind, form = likeliest_form(body, provider)
     request = form.read(body, media)
     return Trace(provider=kind, request=request, target=form.settings(request), form=form)
 

@@ -116,7 +116,7 @@ def capture(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
     the requests to a file, and ``changes`` yields how they differ from those of one.
     """
     recording = Recording(project_masks())
-    with CaptureServer(recording.take) as server:
+    with CaptureServer(recording) as server:
         for name, value in server.environment(os.environ).items():
             monkeypatch.setenv(name, value)
         yield recording

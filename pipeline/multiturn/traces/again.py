@@ -86,6 +86,8 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
         return
     settings: dict[str, Any] = {"name": "trace", "provider": trace.provider, "api_key": "-"}
     settings["model"] = trace.request.model or "unknown"
+    if trace.provider == "azure":
+        settings["endpoint"] = "https://trace.openai.azure.com"
     kind = KINDS[trace.provider]
     provider: Any = kind.provider(kind.settings(**settings, **trace.target))
     layout, prepared = provider.lay_out(request_of(conversion), conversion.prompt)
@@ -95,9 +97,9 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
         layout.done()
     except ProviderError as error:
         yield error.what
-    if "model" not in given:
-        again.pop("model", None)
-    for path in TRANSPORT[1:]:  # without the model, which a target has
+    for each in (given, again):  # a target has the model, and Gemini its address
+        each.pop("model", None)
+    for path in TRANSPORT[1:]:
         value, ours = taken(given, path), taken(again, path)
         if value is not None and value != ours:
             yield f"{path} says how a request is sent; it is left out"

@@ -23,6 +23,7 @@ class Body(NamedTuple):
     where: Place
     id: str  # what the file calls it, or where it is
     value: Any  # a JSON object, or ``NO_MESSAGES``
+    provider: str = ""  # whose API it was sent to, if the file says it
 
 
 NO_MESSAGES = object()  # in place of a body: a span has none
@@ -107,18 +108,24 @@ def _bodies(value: Any, where: Place, name: str) -> Iterator["Body | MultiturnEr
 def _unwrapped(value: Any, where: Place, name: str) -> Body:
     if not isinstance(value, dict):
         raise MultiturnError("this must be a JSON object, a request body", where=where)
+    provider = ""
+    match value:
+        case {"vendor": str(named)} | {"made": {"provider": str(named)}}:
+            provider = named  # of a captured request, or of a result
+        case {"custom_id": _, "params": {"max_tokens": _}}:
+            provider = "anthropic"  # a line of a batch
     if key := next((key for key in _IDS if isinstance(value.get(key), str)), None):
         name = value[key] if value[key].strip() else name
         value = {each: value[each] for each in value if each != key}
     if isinstance(value.get("wire"), str):
-        return Body(where, name, read_value(value["wire"]))
+        return Body(where, name, read_value(value["wire"]), provider)
     if "raw_request" in value or "wire" in value:
         what = "this result has no wire; add --record-wire to the run, or --answers here"
         raise MultiturnError(what, where=where)
     if not any(key in value for key in _MESSAGES):
         for key in _INSIDE:
             if isinstance(inside := parsed(value.get(key)), dict):
-                return Body(where, name, inside)
+                return Body(where, name, inside, provider)
         found = ", ".join(repr(key[:40]) for key in [*value][:5]) or "no keys"
         what = f"not a request body: it has no messages, input, contents or {INPUT}, but {found}"
         what += "; write the body itself, or put it under 'body'"

@@ -197,8 +197,10 @@ def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, li
     if not isinstance(body.value, dict):
         raise MultiturnError("the request body is not a JSON object")
     attached.lost = []
-    is_telemetry = INPUT in body.value
-    trace = (read_telemetry if is_telemetry else traces.read_body)(body.value, attached.read)
+    if INPUT in body.value:
+        trace = read_telemetry(body.value, attached.read)
+    else:
+        trace = traces.read_body(body.value, attached.read, body.provider)
     request, lost = trace.request, attached.lost
     case = {"id": case_id, **traces.suite_case(trace, attached.piece)}
     refuse_keys(case)

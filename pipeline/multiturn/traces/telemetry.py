@@ -13,7 +13,7 @@ from msgspec import structs
 from multiturn.errors import cut
 from multiturn.files.media import kind_of_type
 from multiturn.model.request import PreparedRequest
-from multiturn.model.turns import Turn
+from multiturn.model.turns import ROLES, Role, Turn
 from multiturn.providers import reading
 from multiturn.providers.openai import chat
 from multiturn.providers.reading import MediaReader, Segment
@@ -34,7 +34,7 @@ _BODIES = (
     ("input.value", "llm.invocation_parameters", "llm.request.model_name"),
     tuple(f"langfuse.observation.{key}" for key in ("input", "model.parameters", "model.name")),
 )
-_ROLES = ("system", "user", "tool", "assistant")
+_ROLES: dict[str, Role] = {**{each: each for each in ROLES}, "developer": "system"}
 _NAMES = {"max_output_tokens": "max_tokens", "stop": "stop_sequences"}
 _SETTINGS: Keys = {
     name: Key(_NAMES.get(name, name))
@@ -55,6 +55,8 @@ def read_telemetry(attributes: Values, media: MediaReader) -> Trace:
         for key, value in attributes.items()
         if key.startswith(_REQUEST) and value is not None
     }
+    if isinstance(top_k := given.get("top_k"), float) and top_k.is_integer():
+        given["top_k"] = int(top_k)  # a double by the conventions
     settings, tools = read_settings(given, _SETTINGS, ("model",)), _tools_in(attributes)
     for key in settings.body or ():
         reader.lost.append(f"{_REQUEST}{key} is no setting of ours; it is left out")
@@ -97,7 +99,8 @@ class _Reader:
 
     def turns(self, given: Any, key: str) -> Iterator[Turn]:
         """Yield what a message says; each result is a turn of its own, as ours are."""
-        if not isinstance(given, dict) or given.get("role") not in _ROLES:
+        role = _ROLES.get(str(given.get("role"))) if isinstance(given, dict) else None
+        if role is None:
             self.lost.append(f"{key} is left out")
             return
         parts = reading.blocks(given.get("parts"))
@@ -107,7 +110,7 @@ class _Reader:
             parts = [*parts, {"type": "tool_call", **keys}]
         if not parts:
             self.lost.append(f"{key} has no parts: its content was not recorded")
-        pieces = [*self.pieces(parts, given["role"], f"{key}.parts")]
+        pieces = [*self.pieces(parts, role, f"{key}.parts")]
         self.leave(given, ("role", "parts", "tool_calls", "tool_call_id"), key)
         if answers := given.get("tool_call_id"):
             pieces = [self._result("\n".join(reading.texts(pieces)), answers)]
@@ -115,7 +118,7 @@ class _Reader:
         yield from results
         rest = [each for each in pieces if not isinstance(each, Turn)]
         if rest or not results:
-            yield reading.turn(given["role"], rest, self.media)
+            yield reading.turn(role, rest, self.media)
 
     def pieces(self, parts: Any, role: str, key: str) -> Iterator[Any]:
         """Yield the texts, media, thinking and calls of parts, and results as turns."""
