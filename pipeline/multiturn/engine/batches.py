@@ -401,7 +401,8 @@ class BatchRun(Batches):
         return sum(part.requests for part in self.state.under_way)
 
     @cached_property
-    def _waiting(self) -> tuple[dict[tuple[str, str], str], dict[bytes, str]]:
+    def waiting(self) -> tuple[dict[tuple[str, str], str], dict[bytes, str]]:
+        """What ``BatchState.waiting`` returns, with the requests that ``submit`` adds."""
         return self.state.waiting()
 
     def cases(self, *, wait: bool = True) -> Iterator[RunCase | None]:
@@ -409,11 +410,10 @@ class BatchRun(Batches):
 
         A case that is not sent is yielded, too, but not one that is already under way.
         """
-        if not self.state.under_way:
-            self.run.check_budget()
         with self.state.alone(self.say):
             self.settle()
         if not self.state.canceled:
+            self.run.check_budget(self.waiting[0])
             for case in self.submit(self.run.cases()):
                 if case.has_result:
                     self.run.keep(case)
@@ -425,7 +425,7 @@ class BatchRun(Batches):
 
     def submit(self, cases: Iterable[RunCase]) -> Iterator[RunCase]:
         """Send the requests of the cases in parts, equal ones once; yield the cases not sent."""
-        tokens, latest = self._waiting
+        tokens, latest = self.waiting
         parts = {name: BatchPart(secrets.token_hex(16), target=name) for name in self.apis}
         with ExitStack() as ending:
             folder = self._folder
@@ -527,7 +527,7 @@ class BatchRun(Batches):
 
     def _results(self, part: BatchPart, status: BatchStatus) -> Iterator[RunCase]:
         """Yield the cases that wait for a part that has ended, each with its result."""
-        _, latest = self._waiting
+        _, latest = self.waiting
         api = self.apis[part.target]
         with TemporaryFile(dir=self._folder) as file:
             self.call(api.fetch, status, file)

@@ -496,13 +496,20 @@ class Run:
                         digests[results_file.key_of(result)] = digest
         return digests
 
-    def check_budget(self) -> None:
-        """Refuse a run whose requests exceed a limit; nothing is sent yet."""
-        targets = self.targets.items()
+    def check_budget(self, waiting: Iterable[tuple[str, str]] = ()) -> None:
+        """Refuse a run whose requests exceed a limit; nothing is sent yet.
+
+        Requests that wait in batches, by target and id, add nothing, nor do those equal to another.
+        """
+        targets, known = self.targets.items(), {*waiting}
         if any(target.budget.has_limit for _, target in targets):
             found = {name: costs.Estimate(target.budget.price) for name, target in targets}
-            for prepared in self.rehearse():
-                found[prepared.result.target].add(self._unless_known(prepared))
+            for case in map(self._unless_known, self.rehearse()):
+                request = case.result.target, results_file.request_id(case.result)
+                if request not in known:
+                    found[case.result.target].add(case)
+                if self.is_batch and case.action == "send":
+                    known.add(request)
             for name, target in targets:
                 target.budget.check(found[name], target.provider)
 
