@@ -308,6 +308,7 @@ class ResultsFile:
 # What a line has of the case as it is now, not of the request.
 _OF_CASE = ("outcome", "expected_messages", "conversation_id", "sample", "repeat")
 _decode_keys = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_stored = msgspec.json.Decoder(Stored).decode
 
 
 class StoredResults:
@@ -315,27 +316,39 @@ class StoredResults:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._read()
+
+    def _read(self) -> None:
         self.stored: dict[bytes, str] = {}  # the digest of each case that succeeded, by its key
         self._places: dict[bytes, int] = {}  # of the last line of each case
         place = 0
         try:
-            for line, stored in read_results(path, Stored) if path else ():
+            for line, stored in read_results(self.path, Stored) if self.path else ():
                 self._places[_store(self.stored, stored)] = place
                 place += len(line)
         except OSError as error:
-            raise AccessError(f"cannot read it: {error.strerror}", where=path) from None
+            raise AccessError(f"cannot read it: {error.strerror}", where=self.path) from None
 
     def line(self, result: Result) -> bytes:
         """Return the line of a result that is stored, with what its case says now of answers.
 
-        What other programs have added to the line, such as a score, is kept.
+        What other programs have added to the line, such as a score, is kept. If one has rewritten
+        the file meanwhile, it is read again; that the result is gone is a MultiturnError.
         """
-        with open(self.path, "rb") as file:
-            file.seek(self._places[key_of(result)])
-            old = _decode_keys(file.readline())
-        now = _decode_keys(msgspec.json.encode(result))
-        kept = {key: value for key, value in old.items() if key not in _OF_CASE}
-        return msgspec.json.encode(kept | {key: now[key] for key in _OF_CASE if key in now})
+        found: dict[bytes, str] = {}
+        for _ in range(2):
+            unreadable = suppress(KeyError, OSError, ValueError, RecursionError)
+            with unreadable, open(self.path, "rb") as file:
+                file.seek(self._places[key_of(result)])
+                line = file.readline()
+                _store(found, _decode_stored(line))
+            if is_stored(result, found):
+                old, now = _decode_keys(line), _decode_keys(msgspec.json.encode(result))
+                kept = {key: value for key, value in old.items() if key not in _OF_CASE}
+                return msgspec.json.encode(kept | {key: now[key] for key in _OF_CASE if key in now})
+            self._read()
+        what = f"another program has changed this file during the run, and {result.id!r} is gone"
+        raise MultiturnError(f"{what}; add {option('resume')} to ask it again", where=self.path)
 
 
 def _store(digests: dict[bytes, str], stored: Stored) -> bytes:
