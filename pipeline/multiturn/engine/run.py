@@ -855,8 +855,9 @@ async def _send(case: RunCase, target: RunTarget, options: RunOptions) -> RunCas
 def counted(run: Run, *, concurrency: int = 8) -> Iterator[RunCase]:
     """Yield each case in the order of the suites, with the tokens that the vendor counts.
 
-    A case that the vendor does not count has an error. It has an event loop of its own, of which
-    nothing is open while a case is yielded: an iterator may be kept until the program ends.
+    A case that the vendor does not count has an error; one that every other case of its target
+    would meet ends that target. It has an event loop of its own, of which nothing is open while a
+    case is yielded: an iterator may be kept until the program ends.
     """
     want_no_loop("dry_run")
     targets, cases = run.targets.items(), run.cases()
@@ -876,8 +877,10 @@ def counted(run: Run, *, concurrency: int = 8) -> Iterator[RunCase]:
         async with opened(counters.values()):
             return await asyncio.gather(*map(count, some))
 
-    while some := list(islice(cases, concurrency)):
+    left = filter(lambda case: case.result.target in counters, cases)
+    while counters and (some := list(islice(left, concurrency))):
         for case in asyncio.run(counts(some)):
-            yield case
+            if case.result.target in counters:
+                yield case
             if case.ends_run:
-                return
+                counters.pop(case.result.target, None)
