@@ -284,7 +284,13 @@ def test_what_has_no_batches_is_refused_before_a_suite_is_read(tmp_path: Path) -
     ("options", "error"),
     [
         (("--batch",), "--batch writes results into a file; name one with --output"),
-        (("--batch", *OUTPUT, "--poll", "nan"), "--poll takes a number of seconds, such as 60"),
+        *(
+            (
+                ("--batch", *OUTPUT, "--poll", number),
+                "--poll takes a number of seconds, such as 60, and at most 86400",
+            )
+            for number in ("nan", "inf", "86401", "1e12")
+        ),
         (("--no-wait",), "--no-wait and --poll are for --batch; add it, or leave them out"),
         (("--poll", "60"), "--no-wait and --poll are for --batch; add it, or leave them out"),
     ],

@@ -6,7 +6,6 @@ the vendor's list is searched for it before another one is created.
 """
 
 import asyncio
-import math
 import os
 import secrets
 import time
@@ -357,7 +356,7 @@ def run_batches(
         results: path of the file to append each result to, before it is yielded.
         wait: whether to wait until all batches have ended; else they are only sent, and the results
             of those that have ended are yielded.
-        poll: seconds between two checks of the status.
+        poll: seconds between two checks of the status, at most a day.
         say: called with messages about the batches, such as their ids and states.
         options: as for ``run``. ``resume`` also continues the batches under way for the file;
             ``max_cost`` and ``max_tokens`` limit the input and the most output together.
@@ -370,8 +369,8 @@ def run_batches(
         MultiturnError: as for ``run``; or the provider has no batches, or others are under way.
         OSError: a file cannot be written.
     """
-    if not 0 < poll < math.inf:
-        raise ValueError("poll must be a number of seconds, such as 60")
+    if not 0 < poll <= 86400:
+        raise ValueError("poll must be a number of seconds, such as 60, and at most 86400")
     want_no_loop("run_batches")
     with (
         Run(cases, pipeline, provider, results=results, batch=True, **options) as run,
