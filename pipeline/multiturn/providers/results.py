@@ -381,10 +381,12 @@ def read_results(path: str, type_: type[_Line]) -> Iterator[tuple[bytes, _Line]]
         for number, line in enumerate(lines_of(file, path), 1):
             try:
                 stored = decode(line)
-            except (ValueError, RecursionError):
+            except (ValueError, RecursionError) as error:
                 begins = line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
                 if begins and not line.endswith(b"\n"):
                     return  # it was cut short
-                what = "this is not a result; remove the line, or name another file"
+                is_edited = begins and isinstance(error, msgspec.ValidationError)
+                why = f" ({error})" if is_edited else ""
+                what = f"this is not a result{why}; remove the line, or name another file"
                 raise MultiturnError(what, where=Place(path, number)) from None
             yield line, stored

@@ -13,7 +13,7 @@ from multiturn.explaining.spans import in_spans
 from multiturn.model.case import Case
 from multiturn.model.turns import Call
 from multiturn.providers.prices import Usage, price_of
-from multiturn.providers.results import RawRequest, Stored, read_results
+from multiturn.providers.results import Made, RawRequest, Stored, read_results
 from multiturn.text import dollars
 
 Texts = tuple[tuple[str, str], ...]  # titles of messages, and their texts
@@ -28,12 +28,12 @@ class Answer(Stored, frozen=True, kw_only=True):
 
     response: str | None = None
     finish_reason: str | None = None
-    usage: Mapping[str, Any] = {}
+    usage: Mapping[str, int] = {}
     raw_request: RawRequest | None = None
     answer: str | None = None
     tool_calls: tuple[Mapping[str, Any], ...] | None = None
     score: Any = None
-    made: Mapping[str, Any] = {}
+    made: Made = Made()
 
     @property
     def prompt(self) -> Texts:
@@ -53,7 +53,10 @@ class Answer(Stored, frozen=True, kw_only=True):
         """What the model said, and the tools that it called; or why there is no answer."""
         if self.error is not None:
             return f"no answer: {self.error.message}"
-        calls = (Call("", each["name"], each["arguments"]).text for each in self.tool_calls or ())
+        calls = (
+            Call("", each.get("name", ""), each.get("arguments", {})).text
+            for each in self.tool_calls or ()
+        )
         return "\n".join(filter(None, (self.response, *calls)))
 
 
@@ -135,7 +138,7 @@ class AnswerReport:
         """Return what is known of an answer beside its text; ``shown`` is the prompt above it."""
         usage, cost = Usage.counted(answer.usage), self._cost(answer)
         known: tuple[Any, ...] = (
-            answer.made.get("model"),
+            answer.made.model,
             answer.answer and answer.answer != "text" and f"answer {answer.answer}",
             answer.finish_reason and f"finish reason {answer.finish_reason}",
             answer.usage and f"{usage.input:,} input and {usage.output:,} output tokens",
@@ -147,8 +150,8 @@ class AnswerReport:
 
     def _cost(self, answer: Answer) -> float | None:
         """Return what an answer cost, if not sent in a batch; None if that is not known."""
-        model, usage = answer.made.get("model"), answer.usage
-        price = self._price(model, answer.made.get("provider")) if model and usage else None
+        model, usage = answer.made.model, answer.usage
+        price = self._price(model, answer.made.provider) if model and usage else None
         return None if price is None else price.now.cost(Usage.counted(usage))
 
     def totals(self) -> list[tuple[str, ...]]:
