@@ -185,6 +185,16 @@ def test_a_line_that_was_edited_is_one_error(
     assert (done.returncode, done.stderr) == (2, f"Error: r.jsonl:2: {what}\n")
 
 
+def test_what_a_cache_keeps_for_an_hour_costs_more(tmp_path: Path) -> None:
+    """100,000 tokens cost $3.75 for a million that are kept for 5 minutes, and $6 for an hour."""
+    made = {"provider": "anthropic", "model": "claude-sonnet-4-5"}
+    usage = {"input_tokens": 100_000, "output_tokens": 0, "cache_write_tokens": 100_000}
+    for other, cost in ({}, "$0.38"), ({"prompt_caching": "1h"}, "$0.60"):
+        given = line("a", "Yes.", usage=usage, made={**made, **other})
+        report = AnswerReport(results(tmp_path, "r.jsonl", given))
+        assert dict(zip(*report.totals(), strict=True))["cost"] == cost
+
+
 def test_a_cost_that_is_not_known_of_each_answer_is_left_out(tmp_path: Path) -> None:
     """The name of a model on Azure is that of a deployment, so no package knows its price."""
     made = {"provider": "openai", "model": "gpt-4o"}

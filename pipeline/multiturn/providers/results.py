@@ -60,6 +60,7 @@ class Made(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         revision: the commit of the Git repository that the run was started in; None without one.
         time: when the request was sent, in UTC; without one, when the case was read.
         version: multiturn's.
+        prompt_caching: ``1h`` if the target's cache keeps prompts for an hour; else left out.
     """
 
     provider: str = ""
@@ -70,6 +71,7 @@ class Made(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     revision: str | None = None
     time: datetime | None = None
     version: str = ""
+    prompt_caching: str | UnsetType = UNSET
 
 
 class Failure(Struct, frozen=True):

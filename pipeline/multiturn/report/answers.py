@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import compress
 from typing import Any
 
@@ -91,7 +91,7 @@ class AnswerReport:
             else {}
             for path in (before, results)
         ]
-        self._price = cache(lambda *of: price_of(of[0], prices, with_shipped=of[1] != "azure"))
+        self._price = cache(partial(price_of, file=prices))
         targets = [{key[2] for key in side} for side in self.sides]
         if [*map(len, targets)] == [1, 1]:  # one model is compared with another
             (name,) = targets[1]
@@ -150,8 +150,9 @@ class AnswerReport:
 
     def _cost(self, answer: Answer) -> float | None:
         """Return what an answer cost, if not sent in a batch; None if that is not known."""
-        model, usage = answer.made.model, answer.usage
-        price = self._price(model, answer.made.provider) if model and usage else None
+        made, usage = answer.made, answer.usage
+        how = {"with_shipped": made.provider != "azure", "for_an_hour": made.prompt_caching == "1h"}
+        price = self._price(made.model, **how) if made.model and usage else None
         return None if price is None else price.now.cost(Usage.counted(usage))
 
     def totals(self) -> list[tuple[str, ...]]:
