@@ -108,6 +108,15 @@ def test_no_price_is_said_and_never_guessed(folder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("target", ["echo", "short"])
+def test_a_file_of_prices_that_is_not_there_is_an_error_of_each_target(
+    folder: Path, target: str
+) -> None:
+    done = run("a.eval.yaml", "--dry-run", "--target", target, "--prices=no.yaml", folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no.yaml" in done.stderr
+
+
 def test_cases_that_do_not_fit_the_model_are_named(folder: Path) -> None:
     write_suite(folder, ["Hello", "word " * 250_000, "word " * 260_000])
     done = run("a.eval.yaml", "--dry-run", "--target", "claude", folder=folder)

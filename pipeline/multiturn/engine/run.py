@@ -464,9 +464,9 @@ class Run:
                 what = f"the target {each.name!r} is given twice, and results have only its name"
                 raise MultiturnError(f"{what}; give it once")
             where = f"target {each.name!r}" if len(providers) > 1 else ""
-            model = costs.model_of(each) or None
+            model, prices = costs.model_of(each) or None, options.get("prices")
             budget = costs.Budget(
-                costs.price_for(each, options.get("prices")) if model else None,
+                costs.price_for(each, prices) if model or prices else None,
                 most_cost=_limit("max_cost", options.get("max_cost")),
                 most_tokens=_limit("max_tokens", options.get("max_tokens")),
                 batch=self.is_batch,
