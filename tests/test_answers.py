@@ -158,6 +158,43 @@ def test_what_a_model_wrote_in_place_of_arguments_is_shown(tmp_path: Path) -> No
     assert case.texts(1)[-1] == ("answer", 'Hm.\nf("{\\"a\\":")')
 
 
+def test_a_call_without_arguments_is_shown(tmp_path: Path) -> None:
+    """A result has no arguments of a call that has none."""
+    given = line("a", "", answer="calls", tool_calls=[{"id": "c", "name": "now"}])
+    (case,) = AnswerReport(results(tmp_path, "r.jsonl", given)).cases
+    assert case.texts(1)[-1] == ("answer", "now({})")
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        (
+            {"usage": {"input_tokens": None, "output_tokens": 5}},
+            "Expected `int`, got `null` - at `$.usage[...]`",
+        ),
+        ({"usage": {"input_tokens": "10"}}, "Expected `int`, got `str` - at `$.usage[...]`"),
+        ({"made": {"model": ["m"]}}, "Expected `str | null`, got `array` - at `$.made.model`"),
+    ],
+)
+def test_a_line_that_was_edited_is_one_error(
+    tmp_path: Path, changes: dict[str, Any], why: str
+) -> None:
+    results(tmp_path, "r.jsonl", line("a", "Yes."), line("b", "Yes.", **changes))
+    done = run(tmp_path, "--results", "r.jsonl", "--output", "r.html")
+    what = f"this is not a result ({why}); remove the line, or name another file"
+    assert (done.returncode, done.stderr) == (2, f"Error: r.jsonl:2: {what}\n")
+
+
+def test_what_a_cache_keeps_for_an_hour_costs_more(tmp_path: Path) -> None:
+    """100,000 tokens cost $3.75 for a million that are kept for 5 minutes, and $6 for an hour."""
+    made = {"provider": "anthropic", "model": "claude-sonnet-4-5"}
+    usage = {"input_tokens": 100_000, "output_tokens": 0, "cache_write_tokens": 100_000}
+    for other, cost in ({}, "$0.38"), ({"prompt_caching": "1h"}, "$0.60"):
+        given = line("a", "Yes.", usage=usage, made={**made, **other})
+        report = AnswerReport(results(tmp_path, "r.jsonl", given))
+        assert dict(zip(*report.totals(), strict=True))["cost"] == cost
+
+
 def test_a_cost_that_is_not_known_of_each_answer_is_left_out(tmp_path: Path) -> None:
     """The name of a model on Azure is that of a deployment, so no package knows its price."""
     made = {"provider": "openai", "model": "gpt-4o"}

@@ -166,6 +166,15 @@ def test_a_lost_batch_is_found_among_those_of_others(
         assert (answers(folder), server.sent() - Counter({"theirs": 15})) == (ALL, ONCE)
 
 
+def test_a_dry_run_counts_no_request_that_waits(folder: Path, server: BatchServer) -> None:
+    server.lag = 9
+    ask("openai", "--no-wait", folder=folder)
+    write_suite(folder, [*PROMPTS, "four", "four"])
+    done = ask("openai", "--resume", "--dry-run", folder=folder)
+    assert (done.returncode, done.stdout[:19]) == (0, "1 request in 1 part")
+    assert done.stderr.splitlines()[1].startswith("about 18 input tokens; ")
+
+
 def test_a_batch_is_collected_from_another_folder(folder: Path, server: BatchServer) -> None:
     for name in (".git", "deep"):
         (folder / name).mkdir()
@@ -275,7 +284,13 @@ def test_what_has_no_batches_is_refused_before_a_suite_is_read(tmp_path: Path) -
     ("options", "error"),
     [
         (("--batch",), "--batch writes results into a file; name one with --output"),
-        (("--batch", *OUTPUT, "--poll", "nan"), "--poll takes a number of seconds, such as 60"),
+        *(
+            (
+                ("--batch", *OUTPUT, "--poll", number),
+                "--poll takes a number of seconds, such as 60, and at most 86400",
+            )
+            for number in ("nan", "inf", "86401", "1e12")
+        ),
         (("--no-wait",), "--no-wait and --poll are for --batch; add it, or leave them out"),
         (("--poll", "60"), "--no-wait and --poll are for --batch; add it, or leave them out"),
     ],

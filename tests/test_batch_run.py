@@ -182,17 +182,19 @@ def run(
     cases: Iterable[Case] | None = None,
     wait: bool = True,
     say: Callable[[str], object] = str,
+    limit: int | None = None,
     **settings: Any,
 ) -> dict[str, str | None]:
     """Run a suite as ``run --batch --resume`` does, and return the responses in the file."""
-    with opened(cases, **settings) as run, BatchRun(run, poll=0, say=say) as batches:
+    with opened(cases, limit, **settings) as run, BatchRun(run, poll=0, say=say) as batches:
         list(batches.cases(wait=wait))
     return responses()
 
 
-def opened(cases: Iterable[Case] | None = None, **settings: Any) -> Run:
+def opened(cases: Iterable[Case] | None = None, limit: int | None = None, **settings: Any) -> Run:
     cases = load_suite("a.eval.yaml") if cases is None else cases
-    return Run(cases, PIPELINE, openai(**settings), results="out.jsonl", resume=True, batch=True)
+    given: dict[str, Any] = {"results": "out.jsonl", "resume": True, "batch": True}
+    return Run(cases, PIPELINE, openai(**settings), max_tokens=limit, **given)
 
 
 def responses() -> dict[str, str | None]:
@@ -414,6 +416,28 @@ def test_a_case_that_is_as_it_was_is_not_sent_again(folder: Path, named: Vendor)
         run(wait=False)
     write_suite(folder, [*PROMPTS, "one"])
     assert (run(), named.sent()) == ({**ALL, "c4": text_for("one")}, {**ONCE, "TWO": 1})
+
+
+def test_a_limit_is_that_of_the_requests_that_are_added(folder: Path, named: Vendor) -> None:
+    """Each request has 18 input tokens; those that wait, and equal ones, count no more."""
+    named.lag = 9
+    write_suite(folder, ["one"])
+    run(wait=False, max_output_tokens=100)
+    write_suite(folder, ["one", "two", "two", "one", "three"])
+    with pytest.raises(MultiturnError) as caught:
+        run(wait=False, max_output_tokens=100, limit=235)
+    assert str(caught.value) == "236 tokens with the output exceed max_tokens=235; nothing was sent"
+    assert named.sent() == {"one": 1}
+    run(wait=False, max_output_tokens=100, limit=236)
+    assert named.sent() == ONCE
+    answered = dict(
+        zip(
+            ("c0", "c1", "c2", "c3", "c4"),
+            map(text_for, ("one", "two", "two", "one", "three")),
+            strict=True,
+        )
+    )
+    assert (run(max_output_tokens=100, limit=1), named.sent()) == (answered, ONCE)
 
 
 def test_another_target_or_model_loses_nothing(folder: Path, named: Vendor) -> None:

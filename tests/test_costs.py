@@ -16,7 +16,7 @@ import pytest
 import commands
 import multiturn
 from loopback import TEXT, Server, completion
-from media_files import image
+from media_files import image, pdf
 from multiturn import (
     Estimate,
     LimitReachedError,
@@ -106,6 +106,15 @@ def test_no_price_is_said_and_never_guessed(folder: Path) -> None:
     assert done.stderr.splitlines()[2] == (
         "no price is known for 'house-model'; give prices in a file (--prices)"
     )
+
+
+@pytest.mark.parametrize("target", ["echo", "short"])
+def test_a_file_of_prices_that_is_not_there_is_an_error_of_each_target(
+    folder: Path, target: str
+) -> None:
+    done = run("a.eval.yaml", "--dry-run", "--target", target, "--prices=no.yaml", folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no.yaml" in done.stderr
 
 
 def test_cases_that_do_not_fit_the_model_are_named(folder: Path) -> None:
@@ -345,6 +354,7 @@ def test_python_gets_the_estimate_and_the_limits(
 
 
 def test_a_batch_that_might_exceed_a_limit_is_refused(folder: Path, server: Server) -> None:
+    write_suite(folder, [f"{number} + 2 = 4" for number in range(10)])
     given = ("a.eval.yaml", "--prices", "prices.yaml", "--batch", "--output", "out.jsonl")
     done = run(*given, "--target", "short", "--max-cost", "5", folder=folder)
     assert (done.returncode, done.stderr) == (
@@ -359,10 +369,40 @@ def test_a_batch_that_might_exceed_a_limit_is_refused(folder: Path, server: Serv
     assert server.requests == []
 
 
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_equal_requests_of_a_batch_count_once_for_a_limit(
+    folder: Path, server: Server, more: tuple[str, ...]
+) -> None:
+    given = ("--target", "short", "--batch", "--output", "out.jsonl", "--max-tokens")
+    done = run("a.eval.yaml", *given, str(OF_CASE + 99), *more, folder=folder)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        *(2, "Error: 124 tokens with the output exceed --max-tokens 123; nothing was sent"),
+    )
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_a_limited_batch_whose_tokens_nobody_knows_is_refused(
+    folder: Path, server: Server, more: tuple[str, ...]
+) -> None:
+    (folder / "a.pdf").write_bytes(pdf())
+    write_suite(folder, [[{"type": "file", "value": "a.pdf"}, f"page {page}"] for page in (1, 2)])
+    given = ("--target", "short", "--batch", "--output", "out.jsonl", *more)
+    done = run("a.eval.yaml", *given, "--max-tokens", "1000", folder=folder)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        2,
+        "Error: a batch cannot be stopped, so a limit of the run needs all input tokens, and those"
+        " of 2 images or other media are not known; have a dry run count them (--count-tokens), and"
+        " leave out the limit",
+    )
+    assert server.requests == []
+
+
 def test_batches_from_python_have_the_limits_too(
     folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
+    write_suite(folder, [f"{number} + 2 = 4" for number in range(10)])
     target = openai(server.url, max_output_tokens=100)
     limits: dict[str, Any] = {"max_cost": 5, "prices": "prices.yaml"}
     with pytest.raises(MultiturnError, match=r"\$5\.12 with the output exceeds max_cost=5"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from loopback import KEY, Server
+from loopback import KEY, Answer, Request, Server, Step
 from media_files import data_uri, image, pdf, wav, write_bytes
 from multiturn import RunCase, dry_run, estimate, load_target
 from running import records, run, write_suite
@@ -212,6 +212,27 @@ def test_a_wrong_key_ends_it(folder: Path, server: Server) -> None:
     done = count(folder, "gemini")
     assert (done.returncode, len(server.requests)) == (1, 1)
     assert "check the api_key of the target 'gemini'; no more cases are sent" in done.stderr
+
+
+@pytest.mark.parametrize(("concurrency", "asked"), [("1", 4), ("6", 6)])
+def test_a_wrong_key_of_one_target_ends_that_one_only(
+    folder: Path, server: Server, concurrency: str, asked: int
+) -> None:
+    def answer(request: Request) -> Answer:
+        return (401, {}) if request.path.endswith(":countTokens") else (200, {"input_tokens": 7})
+
+    write_suite(folder, ["Hello"] * 3)
+    server.then(Step(answer), times=None)
+    done = count(folder, "gemini", "--target", "anthropic", "--concurrency", concurrency)
+    assert (done.returncode, len(server.requests)) == (1, asked)
+    assert [(line["id"], line["target"]) for line in records(done.stdout)] == [
+        *[("c0", "gemini"), ("c0", "anthropic"), ("c1", "anthropic"), ("c2", "anthropic")],
+    ]
+    first, counts, tokens, _ = done.stderr.splitlines()
+    assert first.startswith("target 'gemini': ")
+    assert first.endswith("no more cases are sent")
+    assert counts == "3 to send, 0 to reuse, 1 refused; nothing was sent"
+    assert tokens.startswith("target 'anthropic': 21 input tokens; ")
 
 
 @pytest.mark.parametrize("answer", [{}, {"input_tokens": "many"}, [], "no JSON"])

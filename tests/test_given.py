@@ -292,8 +292,10 @@ def test_what_json_does_not_have_is_no_case() -> None:
     deep[0] = deep
     with pytest.raises(InputError, match="recursion"):
         case_of({"metadata": {"x": deep}, **HELLO})
-    with pytest.raises(TypeError, match="object"):
-        case_of({"metadata": {"x": object()}, **HELLO})
+    for wrong in ({"metadata": {"x": object()}, **HELLO}, {"model": "m", "x": object(), **HELLO}):
+        with pytest.raises(InputError, match="Encoding objects of type object") as raised:
+            case_of({"id": "row", **wrong})
+        assert raised.value.case_id == "row"
     many = 2**70
     assert case_of({"metadata": {"x": many}, **HELLO}).metadata == {"x": many}
     parameters = {"type": "object", "properties": {"n": {"type": "integer", "maximum": many}}}
@@ -637,6 +639,16 @@ def test_a_run_takes_mappings_and_a_wrong_one_fails_alone() -> None:
     ]
     actions = [(each.result.id, each.action) for each in dry_run(given, SPEC, Shout())]
     assert actions == [("1", "send"), ("2", "unreadable"), ("x", "send")]
+
+
+def test_a_row_with_a_value_that_json_lacks_fails_alone() -> None:
+    rows = [{"id": f"row{n}", "metadata": {"n": n}, **HELLO} for n in range(3)]
+    rows[1]["metadata"] = {"n": object()}
+    assert asyncio.run(listed(run(rows, SPEC, Shout(), concurrency=1, order="suite"))) == [
+        ("row0", "HELLO"),
+        ("row1", "Encoding objects of type object is unsupported"),
+        ("row2", "HELLO"),
+    ]
 
 
 def test_a_run_answers_what_has_arrived_before_the_next_one_does() -> None:

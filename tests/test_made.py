@@ -78,6 +78,17 @@ def test_every_line_says_what_made_it(folder: Path) -> None:
             }
 
 
+@pytest.mark.parametrize(("caching", "said"), [("1h", "1h"), (True, None), (False, None)])
+def test_a_line_says_that_a_cache_keeps_prompts_for_an_hour(
+    folder: Path, caching: bool | str, said: str | None
+) -> None:
+    target = {"name": "c", "provider": "anthropic", "api_key": "key-4711", "model": "claude-x"}
+    targets = {"targets": [{**target, "prompt_caching": caching}]}
+    (folder / "targets.yaml").write_text(json.dumps(targets))
+    dry = run("a.eval.yaml", "--target", "c", "--dry-run", folder=folder)
+    assert by_id(dry.stdout)["plain"]["made"].get("prompt_caching") == said
+
+
 def test_the_time_is_that_of_sending(folder: Path, server: Server) -> None:
     """With --strict all requests are made before the first is sent."""
     write_suite(folder, ["one", "two"])

@@ -134,8 +134,12 @@ def test_what_comes_late_does_not_add_to_what_comes_then(clock: Clock) -> None:
     assert (len(gone), most_in_a_minute(gone)) == (25, 10)
 
 
-@pytest.mark.parametrize("text", ["100", "0/min", "5/s", "x/min", "1.5/min", "-1/min"])
+@pytest.mark.parametrize(
+    "text", ["100", "0/min", "5/s", "x/min", "1.5/min", "-1/min", f"{2**63}/min"]
+)
 def test_what_is_no_rate_is_refused(tmp_path: Path, text: str) -> None:
     done = run("a.eval.yaml", f"--rate={text}", folder=tmp_path)
     assert done.returncode == 2
-    assert "write the number of requests in a minute, such as 100/min" in done.stderr
+    assert done.stderr.endswith(
+        "write the number of requests in a minute, such as 100/min, and at most 999999999/min\n"
+    )

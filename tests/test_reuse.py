@@ -1,11 +1,17 @@
 """``run --reuse OLD --output NEW``: what is unchanged is copied, the rest is asked, OLD stays."""
 
+import asyncio
 import json
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import multiturn
 from loopback import Server
+from multiturn import MultiturnError, load_target
 from running import by_id, records, run, write_suite, write_target
 
 REUSE = ("--target", "az", "--reuse", "old.jsonl", "--output", "new.jsonl")
@@ -87,6 +93,71 @@ def test_a_dry_run_copies_nothing(folder: Path) -> None:
     actions = {line["id"]: line["action"] for line in records(done.stdout)}
     assert actions == {"c0": "reuse", "c1": "send"}
     assert not (folder / "new.jsonl").exists()
+
+
+def reuse_changed(change: Callable[[list[Any]], list[Any]], *, in_place: bool) -> dict[str, Any]:
+    """Return a run's results by id; the file it reuses is changed after two of its four cases."""
+    cases = [{"id": f"c{n}", "messages": [{"role": "user", "content": f"{n}?"}]} for n in range(4)]
+
+    def given() -> Iterator[dict[str, Any]]:
+        yield from cases[:2]
+        lines = change(records(Path("old.jsonl")))
+        new = Path("old.jsonl" if in_place else "graded.jsonl")
+        new.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+        os.replace(new, "old.jsonl")
+        yield from cases[2:]
+
+    async def collect(cases: Any, **options: Any) -> None:
+        async for _ in multiturn.run(cases, None, load_target("echo"), concurrency=1, **options):
+            pass
+
+    asyncio.run(collect(cases, results="old.jsonl"))
+    asyncio.run(collect(given(), results="new.jsonl", reuse="old.jsonl"))
+    return by_id(Path("new.jsonl"))
+
+
+def graded(lines: list[Any]) -> list[Any]:
+    return [{**line, "score": 1} for line in lines]
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize(
+    ("change", "scores"),
+    [
+        pytest.param(lambda lines: lines[::-1], [None] * 4, id="sorted"),
+        pytest.param(graded, [None, None, 1, 1], id="with scores"),
+    ],
+)
+def test_a_file_that_a_grader_rewrites_meanwhile_gives_each_case_its_own_answer(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[list[Any]], list[Any]],
+    scores: list[Any],
+    in_place: bool,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = reuse_changed(change, in_place=in_place)
+    assert {id_: line["raw_request"]["question"] for id_, line in found.items()} == {
+        "c0": "0?",
+        "c1": "1?",
+        "c2": "2?",
+        "c3": "3?",
+    }
+    assert [found[f"c{number}"].get("score") for number in range(4)] == scores
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_an_answer_that_is_gone_meanwhile_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_place: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MultiturnError) as caught:
+        reuse_changed(lambda lines: [*lines[:2], lines[3]], in_place=in_place)
+    assert str(caught.value) == (
+        "old.jsonl: another program has changed this file during the run, and 'c2' is gone; add"
+        " resume= to ask it again"
+    )
+    assert sorted(by_id(Path("new.jsonl"))) == ["c0", "c1"]
 
 
 @pytest.mark.parametrize(

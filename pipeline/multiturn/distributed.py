@@ -53,7 +53,8 @@ def convert_bag(
         root: attached files are read inside it only; by default the project's, else each suite's
             own.
         guideline_patterns: used instead of those of the suites, if there are any.
-        partition_size: bytes of a JSON Lines suite that are one partition.
+        partition_size: bytes of a JSON Lines suite that are one partition; duplicate ids are found
+            in each one, and by ``multiturn check`` in the whole suite.
 
     Raises:
         TypeError: there is no suite.

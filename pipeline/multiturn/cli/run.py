@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 def _rate(_context: click.Context, _param: click.Parameter, text: str | None) -> int | None:
-    if text is not None and not re.fullmatch("0*[1-9][0-9]*/min", text):
-        raise click.BadParameter("write the number of requests in a minute, such as 100/min")
+    if text is not None and not re.fullmatch("0*[1-9][0-9]{0,8}/min", text):
+        what = "write the number of requests in a minute, such as 100/min"
+        raise click.BadParameter(f"{what}, and at most 999999999/min")
     return None if text is None else int(text.removesuffix("/min"))
 
 
@@ -192,7 +193,8 @@ def _check_options(given: dict[str, Any]) -> None:
         "--no-wait and --poll are for --batch; add it, or leave them out": not batch
         and (given["no_wait"] or not shared.is_default("poll")),
         "--count-tokens is for --dry-run; add it": given["count_tokens"] and not given["dry_run"],
-        "--poll takes a number of seconds, such as 60": not given["poll"] < math.inf,
+        "--poll takes a number of seconds, such as 60, and at most 86400": not given["poll"]
+        <= 86400,
         "--max-cost takes a number of dollars, such as 5": max_cost is not None
         and not max_cost < math.inf,
     }

@@ -4,10 +4,11 @@ import asyncio
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolz import groupby
 
@@ -31,6 +32,9 @@ from multiturn.explaining.record import to_json
 from multiturn.providers.base import TargetProvider, opened
 from multiturn.providers.results import Result, request_id
 from multiturn.text import dollars, first_of, in_line, number_of
+
+if TYPE_CHECKING:
+    from multiturn.engine.batches import BatchRun
 
 
 def _say_of(target: RunTarget, words: str) -> None:
@@ -217,18 +221,20 @@ def preview(run: Run, cases: Iterable[RunCase], tally: Tally, *, as_text: bool) 
         name: costs.Estimate(each.budget.price, costs.SharedPrefixes(each.provider))
         for name, each in targets
     }
-    known: set[tuple[str, str]] = set()  # of a batch, where cases with the same request share one
+    show: Callable[..., None] = _print_table if as_text else _print_lines
+    waiting: Collection[tuple[str, str]] = ()  # requests that add nothing
+    if run.is_batch:
+        from multiturn.engine.batches import BatchRun
+
+        batches = BatchRun(run, poll=0, say=say_line)
+        show, waiting = partial(_print_parts, batches), batches.waiting[0]
 
     def noted() -> Iterator[RunCase]:
         for case in cases:
-            request = case.result.target, request_id(case.result)
-            if request not in known:
+            if (case.result.target, request_id(case.result)) not in waiting:
                 found[case.result.target].add(case)
-            if run.is_batch:
-                known.add(request)
             yield case
 
-    show = _print_parts if run.is_batch else _print_table if as_text else _print_lines
     show(run, noted(), tally)
     counts = tally.actions
     words = "" if run.is_batch else f"{counts['send']:,} to send, "
@@ -297,10 +303,7 @@ def _print_table(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
         echo(in_line(repair))
 
 
-def _print_parts(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
-    from multiturn.engine.batches import BatchRun
-
-    batches = BatchRun(run, poll=0, say=say_line)
+def _print_parts(batches: "BatchRun", _: Run, cases: Iterable[RunCase], tally: Tally) -> None:
     for case in batches.submit(cases):
         tally.add(case)
     for name, target in batches.targets.items():

@@ -6,7 +6,6 @@ the vendor's list is searched for it before another one is created.
 """
 
 import asyncio
-import math
 import os
 import secrets
 import time
@@ -357,7 +356,7 @@ def run_batches(
         results: path of the file to append each result to, before it is yielded.
         wait: whether to wait until all batches have ended; else they are only sent, and the results
             of those that have ended are yielded.
-        poll: seconds between two checks of the status.
+        poll: seconds between two checks of the status, at most a day.
         say: called with messages about the batches, such as their ids and states.
         options: as for ``run``. ``resume`` also continues the batches under way for the file;
             ``max_cost`` and ``max_tokens`` limit the input and the most output together.
@@ -370,8 +369,8 @@ def run_batches(
         MultiturnError: as for ``run``; or the provider has no batches, or others are under way.
         OSError: a file cannot be written.
     """
-    if not 0 < poll < math.inf:
-        raise ValueError("poll must be a number of seconds, such as 60")
+    if not 0 < poll <= 86400:
+        raise ValueError("poll must be a number of seconds, such as 60, and at most 86400")
     want_no_loop("run_batches")
     with (
         Run(cases, pipeline, provider, results=results, batch=True, **options) as run,
@@ -401,7 +400,8 @@ class BatchRun(Batches):
         return sum(part.requests for part in self.state.under_way)
 
     @cached_property
-    def _waiting(self) -> tuple[dict[tuple[str, str], str], dict[bytes, str]]:
+    def waiting(self) -> tuple[dict[tuple[str, str], str], dict[bytes, str]]:
+        """What ``BatchState.waiting`` returns, with the requests that ``submit`` adds."""
         return self.state.waiting()
 
     def cases(self, *, wait: bool = True) -> Iterator[RunCase | None]:
@@ -409,11 +409,10 @@ class BatchRun(Batches):
 
         A case that is not sent is yielded, too, but not one that is already under way.
         """
-        if not self.state.under_way:
-            self.run.check_budget()
         with self.state.alone(self.say):
             self.settle()
         if not self.state.canceled:
+            self.run.check_budget(self.waiting[0])
             for case in self.submit(self.run.cases()):
                 if case.has_result:
                     self.run.keep(case)
@@ -425,7 +424,7 @@ class BatchRun(Batches):
 
     def submit(self, cases: Iterable[RunCase]) -> Iterator[RunCase]:
         """Send the requests of the cases in parts, equal ones once; yield the cases not sent."""
-        tokens, latest = self._waiting
+        tokens, latest = self.waiting
         parts = {name: BatchPart(secrets.token_hex(16), target=name) for name in self.apis}
         with ExitStack() as ending:
             folder = self._folder
@@ -527,7 +526,7 @@ class BatchRun(Batches):
 
     def _results(self, part: BatchPart, status: BatchStatus) -> Iterator[RunCase]:
         """Yield the cases that wait for a part that has ended, each with its result."""
-        _, latest = self._waiting
+        _, latest = self.waiting
         api = self.apis[part.target]
         with TemporaryFile(dir=self._folder) as file:
             self.call(api.fetch, status, file)

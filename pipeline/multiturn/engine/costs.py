@@ -277,6 +277,11 @@ class Budget:
         if self.batch and found.unlimited and self.has_limit:
             what = "a batch cannot be stopped, so a limit of the run needs a limit of each answer"
             raise self._refused(f"{what}; set max_output_tokens in the target")
+        if self.batch and found.media and self.has_limit:
+            what = "a batch cannot be stopped, so a limit of the run needs all input tokens, and"
+            what += f" those of {number_of(found.media, 'image')} or other media are not known"
+            how = f"have a dry run count them ({option('count-tokens')}), and leave out the limit"
+            raise self._refused(f"{what}; {how}")
         tokens, cost = found.input, found.input_cost
         if self.batch:
             tokens += found.output

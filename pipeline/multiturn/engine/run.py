@@ -464,9 +464,9 @@ class Run:
                 what = f"the target {each.name!r} is given twice, and results have only its name"
                 raise MultiturnError(f"{what}; give it once")
             where = f"target {each.name!r}" if len(providers) > 1 else ""
-            model = costs.model_of(each) or None
+            model, prices = costs.model_of(each) or None, options.get("prices")
             budget = costs.Budget(
-                costs.price_for(each, options.get("prices")) if model else None,
+                costs.price_for(each, prices) if model or prices else None,
                 most_cost=_limit("max_cost", options.get("max_cost")),
                 most_tokens=_limit("max_tokens", options.get("max_tokens")),
                 batch=self.is_batch,
@@ -475,7 +475,9 @@ class Run:
             # Without a limit, a run only says how far an estimate was off. What a published
             # tokenizer counts is no estimate, and its tables take 70 MB.
             with_tokens = self.is_dry or budget.has_limit or not each.tokenizer.encoding
+            caching = getattr(each.settings, "prompt_caching", None)
             own = replace(made, provider=each.kind or each.settings.provider, model=model)
+            own = replace(own, prompt_caching=caching) if caching == "1h" else own
             targets[each.name] = RunTarget(each, where, own, budget, with_tokens)
             rate = _limit("rate", options.get("rate"), int)
             each.turn = TargetProvider.turn if rate is None else Rate(rate).turn
@@ -496,13 +498,20 @@ class Run:
                         digests[results_file.key_of(result)] = digest
         return digests
 
-    def check_budget(self) -> None:
-        """Refuse a run whose requests exceed a limit; nothing is sent yet."""
-        targets = self.targets.items()
+    def check_budget(self, waiting: Iterable[tuple[str, str]] = ()) -> None:
+        """Refuse a run whose requests exceed a limit; nothing is sent yet.
+
+        Requests that wait in batches, by target and id, add nothing, nor do those equal to another.
+        """
+        targets, known = self.targets.items(), {*waiting}
         if any(target.budget.has_limit for _, target in targets):
             found = {name: costs.Estimate(target.budget.price) for name, target in targets}
-            for prepared in self.rehearse():
-                found[prepared.result.target].add(self._unless_known(prepared))
+            for case in map(self._unless_known, self.rehearse()):
+                request = case.result.target, results_file.request_id(case.result)
+                if request not in known:
+                    found[case.result.target].add(case)
+                if self.is_batch and case.action == "send":
+                    known.add(request)
             for name, target in targets:
                 target.budget.check(found[name], target.provider)
 
@@ -848,8 +857,9 @@ async def _send(case: RunCase, target: RunTarget, options: RunOptions) -> RunCas
 def counted(run: Run, *, concurrency: int = 8) -> Iterator[RunCase]:
     """Yield each case in the order of the suites, with the tokens that the vendor counts.
 
-    A case that the vendor does not count has an error. It has an event loop of its own, of which
-    nothing is open while a case is yielded: an iterator may be kept until the program ends.
+    A case that the vendor does not count has an error; one that every other case of its target
+    would meet ends that target. It has an event loop of its own, of which nothing is open while a
+    case is yielded: an iterator may be kept until the program ends.
     """
     want_no_loop("dry_run")
     targets, cases = run.targets.items(), run.cases()
@@ -869,8 +879,10 @@ def counted(run: Run, *, concurrency: int = 8) -> Iterator[RunCase]:
         async with opened(counters.values()):
             return await asyncio.gather(*map(count, some))
 
-    while some := list(islice(cases, concurrency)):
+    left = filter(lambda case: case.result.target in counters, cases)
+    while counters and (some := list(islice(left, concurrency))):
         for case in asyncio.run(counts(some)):
-            yield case
+            if case.result.target in counters:
+                yield case
             if case.ends_run:
-                return
+                counters.pop(case.result.target, None)

@@ -60,6 +60,7 @@ class Made(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         revision: the commit of the Git repository that the run was started in; None without one.
         time: when the request was sent, in UTC; without one, when the case was read.
         version: multiturn's.
+        prompt_caching: ``1h`` if the target's cache keeps prompts for an hour; else left out.
     """
 
     provider: str = ""
@@ -70,6 +71,7 @@ class Made(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     revision: str | None = None
     time: datetime | None = None
     version: str = ""
+    prompt_caching: str | UnsetType = UNSET
 
 
 class Failure(Struct, frozen=True):
@@ -308,6 +310,7 @@ class ResultsFile:
 # What a line has of the case as it is now, not of the request.
 _OF_CASE = ("outcome", "expected_messages", "conversation_id", "sample", "repeat")
 _decode_keys = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_stored = msgspec.json.Decoder(Stored).decode
 
 
 class StoredResults:
@@ -315,27 +318,39 @@ class StoredResults:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._read()
+
+    def _read(self) -> None:
         self.stored: dict[bytes, str] = {}  # the digest of each case that succeeded, by its key
         self._places: dict[bytes, int] = {}  # of the last line of each case
         place = 0
         try:
-            for line, stored in read_results(path, Stored) if path else ():
+            for line, stored in read_results(self.path, Stored) if self.path else ():
                 self._places[_store(self.stored, stored)] = place
                 place += len(line)
         except OSError as error:
-            raise AccessError(f"cannot read it: {error.strerror}", where=path) from None
+            raise AccessError(f"cannot read it: {error.strerror}", where=self.path) from None
 
     def line(self, result: Result) -> bytes:
         """Return the line of a result that is stored, with what its case says now of answers.
 
-        What other programs have added to the line, such as a score, is kept.
+        What other programs have added to the line, such as a score, is kept. If one has rewritten
+        the file meanwhile, it is read again; that the result is gone is a MultiturnError.
         """
-        with open(self.path, "rb") as file:
-            file.seek(self._places[key_of(result)])
-            old = _decode_keys(file.readline())
-        now = _decode_keys(msgspec.json.encode(result))
-        kept = {key: value for key, value in old.items() if key not in _OF_CASE}
-        return msgspec.json.encode(kept | {key: now[key] for key in _OF_CASE if key in now})
+        found: dict[bytes, str] = {}
+        for _ in range(2):
+            unreadable = suppress(KeyError, OSError, ValueError, RecursionError)
+            with unreadable, open(self.path, "rb") as file:
+                file.seek(self._places[key_of(result)])
+                line = file.readline()
+                _store(found, _decode_stored(line))
+            if is_stored(result, found):
+                old, now = _decode_keys(line), _decode_keys(msgspec.json.encode(result))
+                kept = {key: value for key, value in old.items() if key not in _OF_CASE}
+                return msgspec.json.encode(kept | {key: now[key] for key in _OF_CASE if key in now})
+            self._read()
+        what = f"another program has changed this file during the run, and {result.id!r} is gone"
+        raise MultiturnError(f"{what}; add {option('resume')} to ask it again", where=self.path)
 
 
 def _store(digests: dict[bytes, str], stored: Stored) -> bytes:
@@ -368,10 +383,12 @@ def read_results(path: str, type_: type[_Line]) -> Iterator[tuple[bytes, _Line]]
         for number, line in enumerate(lines_of(file, path), 1):
             try:
                 stored = decode(line)
-            except (ValueError, RecursionError):
+            except (ValueError, RecursionError) as error:
                 begins = line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
                 if begins and not line.endswith(b"\n"):
                     return  # it was cut short
-                what = "this is not a result; remove the line, or name another file"
+                is_edited = begins and isinstance(error, msgspec.ValidationError)
+                why = f" ({error})" if is_edited else ""
+                what = f"this is not a result{why}; remove the line, or name another file"
                 raise MultiturnError(what, where=Place(path, number)) from None
             yield line, stored

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import compress
 from typing import Any
 
@@ -13,7 +13,7 @@ from multiturn.explaining.spans import in_spans
 from multiturn.model.case import Case
 from multiturn.model.turns import Call
 from multiturn.providers.prices import Usage, price_of
-from multiturn.providers.results import RawRequest, Stored, read_results
+from multiturn.providers.results import Made, RawRequest, Stored, read_results
 from multiturn.text import dollars
 
 Texts = tuple[tuple[str, str], ...]  # titles of messages, and their texts
@@ -28,12 +28,12 @@ class Answer(Stored, frozen=True, kw_only=True):
 
     response: str | None = None
     finish_reason: str | None = None
-    usage: Mapping[str, Any] = {}
+    usage: Mapping[str, int] = {}
     raw_request: RawRequest | None = None
     answer: str | None = None
     tool_calls: tuple[Mapping[str, Any], ...] | None = None
     score: Any = None
-    made: Mapping[str, Any] = {}
+    made: Made = Made()
 
     @property
     def prompt(self) -> Texts:
@@ -53,7 +53,10 @@ class Answer(Stored, frozen=True, kw_only=True):
         """What the model said, and the tools that it called; or why there is no answer."""
         if self.error is not None:
             return f"no answer: {self.error.message}"
-        calls = (Call("", each["name"], each["arguments"]).text for each in self.tool_calls or ())
+        calls = (
+            Call("", each.get("name", ""), each.get("arguments", {})).text
+            for each in self.tool_calls or ()
+        )
         return "\n".join(filter(None, (self.response, *calls)))
 
 
@@ -88,7 +91,7 @@ class AnswerReport:
             else {}
             for path in (before, results)
         ]
-        self._price = cache(lambda *of: price_of(of[0], prices, with_shipped=of[1] != "azure"))
+        self._price = cache(partial(price_of, file=prices))
         targets = [{key[2] for key in side} for side in self.sides]
         if [*map(len, targets)] == [1, 1]:  # one model is compared with another
             (name,) = targets[1]
@@ -135,7 +138,7 @@ class AnswerReport:
         """Return what is known of an answer beside its text; ``shown`` is the prompt above it."""
         usage, cost = Usage.counted(answer.usage), self._cost(answer)
         known: tuple[Any, ...] = (
-            answer.made.get("model"),
+            answer.made.model,
             answer.answer and answer.answer != "text" and f"answer {answer.answer}",
             answer.finish_reason and f"finish reason {answer.finish_reason}",
             answer.usage and f"{usage.input:,} input and {usage.output:,} output tokens",
@@ -147,8 +150,9 @@ class AnswerReport:
 
     def _cost(self, answer: Answer) -> float | None:
         """Return what an answer cost, if not sent in a batch; None if that is not known."""
-        model, usage = answer.made.get("model"), answer.usage
-        price = self._price(model, answer.made.get("provider")) if model and usage else None
+        made, usage = answer.made, answer.usage
+        how = {"with_shipped": made.provider != "azure", "for_an_hour": made.prompt_caching == "1h"}
+        price = self._price(made.model, **how) if made.model and usage else None
         return None if price is None else price.now.cost(Usage.counted(usage))
 
     def totals(self) -> list[tuple[str, ...]]:

@@ -44,9 +44,9 @@ def case_of(
         guideline_patterns: globs; an attached file that matches one is a guideline.
 
     Raises:
-        TypeError: it is no mapping, or has values that JSON does not have.
-        MultiturnError: it is no case; ``where.label`` names the key, as in
-            ``case '1': messages[2].content[0]``.
+        TypeError: it is no mapping.
+        MultiturnError: it is no case, or has values that JSON lacks; ``where.label`` names the
+            key, as in ``case '1': messages[2].content[0]``.
 
     >>> case_of({"messages": [{"role": "user", "content": "Hello"}]}).input_messages[0].content
     'Hello'
@@ -75,7 +75,7 @@ def case_of(
     except MultiturnError as error:
         error.case_id = name
         raise
-    except (OverflowError, RecursionError, ValueError) as error:
+    except (OverflowError, RecursionError, TypeError, ValueError) as error:
         raise InputError(str(error), case_id=name) from None
 
 
