@@ -379,6 +379,13 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_run_says_that_a_captured_request_is_imported_first(shop: Path) -> None:
+    done = run("run", "a.requests.jsonl", "--target", "echo", folder=shop)
+    what = "a captured request is not sent; make a suite of it by multiturn import"
+    assert f"a.requests.jsonl:1: case '1': {what}\n" in done.stderr
+    assert done.returncode == 1
+
+
 def test_a_snapshot_shows_what_was_sent_and_names_the_files_that_it_is_from(shop: Path) -> None:
     in_code = b"You are a shop assistant in Zurich.\nAnswer in one sentence."
     assert (shop / "snapshots" / "a.requests~jsonl" / "1.yaml").read_text("utf-8") == (

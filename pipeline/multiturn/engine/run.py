@@ -30,7 +30,7 @@ from multiturn.engine import costs
 from multiturn.engine.converting import ConvertedCase, convert_case, read_cases
 from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
-from multiturn.errors import LimitReachedError, MultiturnError, ProviderError
+from multiturn.errors import InputError, LimitReachedError, MultiturnError, ProviderError
 from multiturn.files.paths import StrPath
 from multiturn.model.case import Case
 from multiturn.model.request import ProviderRequest
@@ -141,6 +141,9 @@ def _converted(
     result = Result(suite=utf8(case.suite), id=case.id, target="", **given)
     found = RunCase("refuse", result, where=str(case.where()))
     try:
+        if case.sent is not None:
+            what = "a captured request is not sent; make a suite of it by multiturn import"
+            raise InputError(what).at(case.where(), case.id)
         request = request_of(convert_case(case, pipeline, strict=strict))
     except Exception as error:  # a custom stage may raise anything
         message = str(error) if isinstance(error, MultiturnError) else repr(error)
