@@ -346,6 +346,9 @@ def test_results_that_always_fail_end_a_run_with_one_line_and_wait_for_the_next(
             " was submitted, remove out.jsonl.batch",
         ],
     )
+    server.trouble("results", 500)
+    done = ask("openai", "--resume", "--no-wait", folder=folder)
+    assert f"{name}: {failed}" in done.stderr.splitlines()  # and it does not ask again
     write_targets(folder, server)
     assert ask("openai", "--resume", folder=folder).returncode == 0
     assert (answers(folder), server.sent()) == (ALL, ONCE)

@@ -506,7 +506,8 @@ class BatchRun(Batches):
                 except ProviderError as error:
                     failed[part.token] += 1
                     if may_pass(error) and failed[part.token] < _FAILURES:
-                        self.say(f"{part.batch}: {error.what}; asking again in {self.poll:g} s")
+                        again = f"; asking again in {self.poll:g} s" * wait
+                        self.say(f"{part.batch}: {error.what}{again}")
                         continue
                     if may_pass(error):
                         times = f"{_FAILURES} checks in a row have failed"
