@@ -19,7 +19,7 @@ from multiturn.cli.printing import Failures, echo, say_summary
 from multiturn.cli.rendering import as_text_diff, colored_lines
 from multiturn.documents.output import standard_output
 from multiturn.engine.converting import ConvertedCase
-from multiturn.errors import MultiturnError, Place
+from multiturn.errors import MultiturnError, Place, cut
 from multiturn.explaining.record import to_json
 from multiturn.logs import Notice, warnings_to
 from multiturn.snapshots.changes import Change, FileChange, State, growth_in_words, name_cases
@@ -282,9 +282,7 @@ def _message(change: Change) -> str:
         words += f" ({', '.join(filter(None, details))})"
     lines = [f"{_PRIVILEGE}{each}" for each in change.privileges if each != change.what]
     first = _PRIVILEGE * (change.what in change.privileges) + words
-    shown = "\n".join(change.lines) if change.is_compared else ""
-    if len(shown) > _LONGEST:
-        shown = f"{shown[:_LONGEST]}…"
+    shown = cut("\n".join(change.lines), _LONGEST) if change.is_compared else ""
     return "\n".join(filter(None, [*lines, f"{first}:" if shown else first, shown]))
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
+from multiturn.errors import cut
 from multiturn.report.answers import AnswerReport
 from multiturn.report.causes import SEVERAL
 from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, Status, titled
@@ -219,7 +220,5 @@ def _shown(text: str) -> str:
 
 def _code(text: str) -> str:
     """Return a text in one line, escaped so that GitHub sees no markup, link or mention in it."""
-    line = " ".join(_shown(text).split("\n"))
-    if len(line) > _LONGEST_LINE:
-        line = f"{line[:_LONGEST_LINE]}…"
+    line = cut(" ".join(_shown(text).split("\n")), _LONGEST_LINE)
     return f"<code>{_SPECIAL.sub(lambda match: f'&#{ord(match[0])};', line)}</code>"
