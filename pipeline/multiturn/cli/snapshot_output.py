@@ -129,7 +129,7 @@ def _as_diff(change: Change) -> Iterator[str]:
     if change.path:
         old = new = name = change.path
     else:
-        old, new = _names(change.files[0])
+        old, new = change.files[0].names
         name = name_cases(change.cases) or new
     yield f"{in_line(name)}{_in_parentheses(change.growth_in_words)}:"
     names = in_line(f"--- {old} · recorded"), in_line(f"+++ {new} · now")
@@ -142,13 +142,9 @@ def _in_parentheses(words: str) -> str:
 
 def _file_diff(file: FileChange) -> str:
     """Return the unified diff of a file; empty if one side is all there is."""
-    old, new = _names(file)
+    old, new = file.names
     names = f"{old} · recorded", f"{new} · now"
     return as_text_diff(*file.texts, *names) if file.old and file.new else ""
-
-
-def _names(file: FileChange) -> tuple[str, str]:
-    return file.old_name or file.name, file.name
 
 
 def snapshot_lines(

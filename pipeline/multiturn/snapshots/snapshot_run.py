@@ -233,10 +233,11 @@ class SnapshotUpdate:
 
     def _write(self, file: FileChange) -> None:
         """Write the new text of a file; remove what should not be there."""
+        old, new = map(self.folder.name_of, file.names)
         if file.new:
-            self.folder.write(file.location, file.new)
-        if file.old_name or not file.new:
-            self.folder.remove(file.old_location)
+            self.folder.write(new, file.new)
+        if old != new or not file.new:
+            self.folder.remove(old)
 
     def _uncovered_suites(self, wanted: Set[tuple[str, str]] | None) -> lists.Suites:
         """Return the suites that this run does not cover, and that have a file, by their snapshots.
@@ -291,7 +292,7 @@ class SnapshotUpdate:
         named = {(each.words, each.path): [*cases] for each, cases in promoted.items()}
         compared: list[tuple[FileChange, str, str]] = []
         for at, file in enumerate(self.files):
-            if file.case is None and file.location != lists.TARGET:  # digests, which say nothing
+            if file.case is None and self.folder.name_of(file.name) != lists.TARGET:  # only digests
                 continue
             # All that is asked of a text is asked before the next one, so that it is parsed once.
             (old, was), (new, now) = (
@@ -365,7 +366,7 @@ class SnapshotUpdate:
                 what = f"run snapshot without --check{how} and commit the result"
                 clauses.append(f"if intended, {first}{what}")
             return "; ".join(clauses)
-        if names := [file.location for file in self.files if file.case is None]:
+        if names := [self.folder.name_of(each.name) for each in self.files if each.case is None]:
             others = f", also for {number_of(self._others, 'other suite')}" * bool(self._others)
             changed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
             clauses.append(f"{changed} changed{others}")
@@ -405,7 +406,7 @@ class SnapshotUpdate:
                     lists.add_files(others, file.case[0], file.old)
             listed = self.lists.changes(others, {each.path for each in self.pending})
             for file in (*_files_of(chosen), *listed):
-                for name in (file.location, file.old_location):
+                for name in map(self.folder.name_of, reversed(file.names)):
                     replaced.setdefault(name, self.folder.read(name))
                 self._write(file)
             written = {name: (text, self.folder.read(name)) for name, text in replaced.items()}
@@ -428,7 +429,8 @@ class SnapshotUpdate:
     def _refuse_changed(self, chosen: Iterable[Change]) -> None:
         for file in _files_of(chosen):
             # What a renamed case is called now has no snapshot yet.
-            for name, text in {file.location: "", file.old_location: file.old}.items():
+            old, new = map(self.folder.name_of, file.names)
+            for name, text in {new: "", old: file.old}.items():
                 if (self.folder.read(name) or "") != text:
                     raise _changed(self.folder.shown(name))
         for each in chosen:
