@@ -47,13 +47,7 @@ def print_update(
 ) -> None:
     """Check the snapshots, or write them, and print what has changed; a difference exits with 1."""
     failures, format_ = options.failures, options.format_
-    errors: list[MultiturnError] = []
     warnings: list[Notice] = []
-
-    def on_error(error: MultiturnError) -> None:
-        failures.add(error)
-        errors.append(error)
-
     is_github, is_strict = format_ == "github", run.selection.strict
     if is_github:
         protect_runner()
@@ -65,7 +59,7 @@ def print_update(
             for file in conflicts_in(SnapshotFolder(run.scope.snapshots)):
                 sides = (f"{file.name} · {side}" for side in ("ours", "theirs"))
                 echo(as_text_diff(*file.texts, *sides), nl=False)
-        update = SnapshotUpdate(run, converted, on_error)
+        update = SnapshotUpdate(run, converted, failures.add)
         if is_strict and not run.check:
             failures.finish()
         if format_ == "text":
@@ -73,10 +67,10 @@ def print_update(
                 echo(text)
             say_summary(update.summary)
     if format_ == "json":
-        for line in snapshot_lines(update, errors):
+        for line in snapshot_lines(update):
             echo(to_json(line), nl=False)
     elif is_github:
-        for text in snapshot_annotations(update, errors, warnings):
+        for text in snapshot_annotations(update, warnings):
             echo(text)
     if run.check and (update.files or update.findings):
         sys.exit(1)
@@ -147,9 +141,7 @@ def _file_diff(file: FileChange) -> str:
     return as_text_diff(*file.texts, *names) if file.old and file.new else ""
 
 
-def snapshot_lines(
-    update: SnapshotUpdate, errors: Iterable[MultiturnError]
-) -> Iterator[SnapshotLine]:
+def snapshot_lines(update: SnapshotUpdate) -> Iterator[SnapshotLine]:
     """Yield the lines of what a check of snapshots has found, with the errors of cases."""
     # With --case, nothing is accepted.
     changes = () if update.run.selection.is_partial else update.changes
@@ -161,7 +153,7 @@ def snapshot_lines(
         if of_file is None or not {*finding.privileges} <= {*of_file.privileges}:
             lines += _finding_lines(finding, changes)
     yield from sorted(lines, key=lambda line: line.kind != "privilege")
-    for error in errors:
+    for error in update.errors:
         yield SnapshotLine(kind="failed", file=error.where.file or None, what=str(error))
     keys = {file.name: each.key for each in changes for file in each.files}
     for file in update.files:
@@ -209,9 +201,7 @@ def _tokens(growth: float | None) -> int | None:
     return None if growth is None else round(growth)
 
 
-def snapshot_annotations(
-    update: SnapshotUpdate, errors: Iterable[MultiturnError], warnings: Iterable[Notice]
-) -> Iterator[str]:
+def snapshot_annotations(update: SnapshotUpdate, warnings: Iterable[Notice]) -> Iterator[str]:
     """Yield annotations for what a check of snapshots has found, what matters most first.
 
     There is one for each change, and after ten a warning that says how many more there are.
@@ -220,7 +210,7 @@ def snapshot_annotations(
     def at(where: Place, message: str, severity: Severity = "error") -> str:
         return annotation(where, message, title="multiturn snapshot --check", severity=severity)
 
-    found = [*_of_findings(update), *_of_errors(errors), *_of_changes(update)]
+    found = [*_of_findings(update), *_of_errors(update.errors), *_of_changes(update)]
     found.sort(key=lambda each: not each[1].startswith(_PRIVILEGE))
     yield from (at(where, message) for where, message in found[:_MOST])
     if len(found) > _MOST:

@@ -137,7 +137,8 @@ class SnapshotUpdate:
         self.lists = lists.Lists(self.folder, resolve=run.resolve)
         self._places: dict[str, Place] = {}  # of cases, by the snapshots that there should be
         self.cases: dict[Key | None, ReviewedCase] = {}  # whose snapshots differ, in a check
-        self._same = self.failures = self._others = 0
+        self._same = self._others = 0
+        self.errors: list[MultiturnError] = []  # of cases
         self._broken: set[str] = set()  # suites with a case that could not be converted
         self.stale: dict[Key, str] = {}  # the snapshots of cases that are gone
         self.files: list[FileChange] = []  # of the folder that differ
@@ -151,9 +152,9 @@ class SnapshotUpdate:
         limit = PromptLimit(run.provider)
         for outcome in outcomes:
             if (error := self._add(outcome, limit)) is not None:
-                self.failures += 1
+                self.errors.append(error)
                 on_error(error)
-        writes = not run.check and not (run.selection.strict and self.failures)
+        writes = not run.check and not (run.selection.strict and self.errors)
         # Another run may write other suites of the folder now: its entries must not be lost.
         with self.folder.alone() if writes else nullcontext():
             self._find()
@@ -353,14 +354,14 @@ class SnapshotUpdate:
         removed = {each.case[0] for each in self.files if each.case and not each.new}
         if gone := sorted(removed.difference(self.run.scope.names.values())):
             clauses.append(f"{number_of(len(gone), 'suite')} removed: {', '.join(gone)}")
-        if self.failures:
-            clauses.append(f"{self.failures:,} failed")
+        if self.errors:
+            clauses.append(f"{len(self.errors):,} failed")
         is_partial = self.run.selection.is_partial
         if self.run.check:
             if self.changes and not is_partial:  # with --case, nothing is accepted
                 clauses.append(f"{number_of(len(self.changes), 'difference')} to decide on")
             if self.files or self.findings:
-                first = "fix the errors, " if self.failures else ""
+                first = "fix the errors, " if self.errors else ""
                 others = ", for all cases," if self.findings else ""
                 how = others if is_partial else ", or with --review,"
                 what = f"run snapshot without --check{how} and commit the result"
