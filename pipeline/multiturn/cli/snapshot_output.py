@@ -162,7 +162,7 @@ def snapshot_lines(update: SnapshotUpdate) -> Iterator[SnapshotLine]:
             key=keys.get(file.name),
             file=file.name,
             was_file=file.old_name or None,
-            cases=_cases([file.case] if file.case else []),
+            cases=(SnapshotCase(*file.case),) if file.case else (),
             diff=click.unstyle(_file_diff(file)) or None,
             growth=_tokens(file.growth),
         )
@@ -186,15 +186,11 @@ def _line(change: Change, *, key: str | None, cases: Container[Key] | None = Non
         kind="privilege" if change.privileges else "text",
         key=key,
         file=change.path or None,
-        cases=_cases(case for case in change.cases if cases is None or case in cases),
+        cases=tuple(SnapshotCase(*case) for case in change.cases if cases is None or case in cases),
         what=change.what,
         diff="\n".join(change.lines) if change.key and change.is_compared else None,
         growth=_tokens(change.growth),
     )
-
-
-def _cases(keys: Iterable[Key]) -> tuple[SnapshotCase, ...]:
-    return tuple(SnapshotCase(suite, case_id) for suite, case_id in keys)
 
 
 def _tokens(growth: float | None) -> int | None:

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence, Set
 from contextlib import nullcontext
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -402,11 +403,11 @@ class SnapshotUpdate:
             pending, replaced = self.pending, dict[str, str | None]()
             self.pending = [each for each in self.pending if each not in chosen]
             others = self._uncovered_suites(self.lists.left())
-            for file in _files_of(self.pending):  # their snapshots are left as they were
-                if file.case:
+            for file in chain(*(each.files for each in self.pending)):
+                if file.case:  # its snapshot is left as it was
                     lists.add_files(others, file.case[0], file.old)
             listed = self.lists.changes(others, {each.path for each in self.pending})
-            for file in (*_files_of(chosen), *listed):
+            for file in (*chain(*(each.files for each in chosen)), *listed):
                 for name in map(self.folder.name_of, reversed(file.names)):
                     replaced.setdefault(name, self.folder.read(name))
                 self._write(file)
@@ -428,7 +429,7 @@ class SnapshotUpdate:
         self.pending = pending
 
     def _refuse_changed(self, chosen: Iterable[Change]) -> None:
-        for file in _files_of(chosen):
+        for file in chain(*(each.files for each in chosen)):
             # What a renamed case is called now has no snapshot yet.
             old, new = map(self.folder.name_of, file.names)
             for name, text in {new: "", old: file.old}.items():
@@ -464,11 +465,6 @@ def _growth(file: FileChange, old: RecordedSnapshot, case: ReviewedCase | None) 
     inline = dict.fromkeys(old.guidelines, "")
     now, files = (case.judged, case.files) if case else ((), {})
     return prompt_growth(old.messages, now, {}, {**files, **inline})
-
-
-def _files_of(changes: Iterable[Change]) -> Iterator[FileChange]:
-    for change in changes:
-        yield from change.files
 
 
 def _changed(where: str) -> MultiturnError:
