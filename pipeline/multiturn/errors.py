@@ -267,9 +267,9 @@ def provider_error(kind: str, what: str, **more: Any) -> ProviderError:
 ENDS_RUN = (AccessDeniedError.kind, TargetError.kind, UnreachableError.kind)
 
 
-def cut(text: str) -> str:
-    """Return a user's text as long as errors show it: of at most 200 characters."""
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+def cut(text: str, most: int = MAX_SHOWN) -> str:
+    """Return at most so many characters of a user's text; by default as errors show it."""
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def quoted(text: str) -> str:

@@ -116,10 +116,8 @@ def writing(output: str | None) -> Iterator[None]:
     """Name the output in the error if it cannot be written; standard output is for group.py."""
     try:
         yield
-    except BrokenPipeError:
-        raise
     except OSError as error:
-        if output is None:
+        if output is None or isinstance(error, BrokenPipeError):
             raise
         raise AccessError(f"cannot write {output!r}: {error.strerror}") from error
 

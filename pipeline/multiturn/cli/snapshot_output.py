@@ -19,7 +19,7 @@ from multiturn.cli.printing import Failures, echo, say_summary
 from multiturn.cli.rendering import as_text_diff, colored_lines
 from multiturn.documents.output import standard_output
 from multiturn.engine.converting import ConvertedCase
-from multiturn.errors import MultiturnError, Place
+from multiturn.errors import MultiturnError, Place, cut
 from multiturn.explaining.record import to_json
 from multiturn.logs import Notice, warnings_to
 from multiturn.snapshots.changes import Change, FileChange, State, growth_in_words, name_cases
@@ -47,13 +47,7 @@ def print_update(
 ) -> None:
     """Check the snapshots, or write them, and print what has changed; a difference exits with 1."""
     failures, format_ = options.failures, options.format_
-    errors: list[MultiturnError] = []
     warnings: list[Notice] = []
-
-    def on_error(error: MultiturnError) -> None:
-        failures.add(error)
-        errors.append(error)
-
     is_github, is_strict = format_ == "github", run.selection.strict
     if is_github:
         protect_runner()
@@ -65,7 +59,7 @@ def print_update(
             for file in conflicts_in(SnapshotFolder(run.scope.snapshots)):
                 sides = (f"{file.name} · {side}" for side in ("ours", "theirs"))
                 echo(as_text_diff(*file.texts, *sides), nl=False)
-        update = SnapshotUpdate(run, converted, on_error)
+        update = SnapshotUpdate(run, converted, failures.add)
         if is_strict and not run.check:
             failures.finish()
         if format_ == "text":
@@ -73,10 +67,10 @@ def print_update(
                 echo(text)
             say_summary(update.summary)
     if format_ == "json":
-        for line in snapshot_lines(update, errors):
+        for line in snapshot_lines(update):
             echo(to_json(line), nl=False)
     elif is_github:
-        for text in snapshot_annotations(update, errors, warnings):
+        for text in snapshot_annotations(update, warnings):
             echo(text)
     if run.check and (update.files or update.findings):
         sys.exit(1)
@@ -129,7 +123,7 @@ def _as_diff(change: Change) -> Iterator[str]:
     if change.path:
         old = new = name = change.path
     else:
-        old, new = _names(change.files[0])
+        old, new = change.files[0].names
         name = name_cases(change.cases) or new
     yield f"{in_line(name)}{_in_parentheses(change.growth_in_words)}:"
     names = in_line(f"--- {old} · recorded"), in_line(f"+++ {new} · now")
@@ -142,18 +136,12 @@ def _in_parentheses(words: str) -> str:
 
 def _file_diff(file: FileChange) -> str:
     """Return the unified diff of a file; empty if one side is all there is."""
-    old, new = _names(file)
+    old, new = file.names
     names = f"{old} · recorded", f"{new} · now"
     return as_text_diff(*file.texts, *names) if file.old and file.new else ""
 
 
-def _names(file: FileChange) -> tuple[str, str]:
-    return file.old_name or file.name, file.name
-
-
-def snapshot_lines(
-    update: SnapshotUpdate, errors: Iterable[MultiturnError]
-) -> Iterator[SnapshotLine]:
+def snapshot_lines(update: SnapshotUpdate) -> Iterator[SnapshotLine]:
     """Yield the lines of what a check of snapshots has found, with the errors of cases."""
     # With --case, nothing is accepted.
     changes = () if update.run.selection.is_partial else update.changes
@@ -165,7 +153,7 @@ def snapshot_lines(
         if of_file is None or not {*finding.privileges} <= {*of_file.privileges}:
             lines += _finding_lines(finding, changes)
     yield from sorted(lines, key=lambda line: line.kind != "privilege")
-    for error in errors:
+    for error in update.errors:
         yield SnapshotLine(kind="failed", file=error.where.file or None, what=str(error))
     keys = {file.name: each.key for each in changes for file in each.files}
     for file in update.files:
@@ -174,7 +162,7 @@ def snapshot_lines(
             key=keys.get(file.name),
             file=file.name,
             was_file=file.old_name or None,
-            cases=_cases([file.case] if file.case else []),
+            cases=(SnapshotCase(*file.case),) if file.case else (),
             diff=click.unstyle(_file_diff(file)) or None,
             growth=_tokens(file.growth),
         )
@@ -198,24 +186,18 @@ def _line(change: Change, *, key: str | None, cases: Container[Key] | None = Non
         kind="privilege" if change.privileges else "text",
         key=key,
         file=change.path or None,
-        cases=_cases(case for case in change.cases if cases is None or case in cases),
+        cases=tuple(SnapshotCase(*case) for case in change.cases if cases is None or case in cases),
         what=change.what,
         diff="\n".join(change.lines) if change.key and change.is_compared else None,
         growth=_tokens(change.growth),
     )
 
 
-def _cases(keys: Iterable[Key]) -> tuple[SnapshotCase, ...]:
-    return tuple(SnapshotCase(suite, case_id) for suite, case_id in keys)
-
-
 def _tokens(growth: float | None) -> int | None:
     return None if growth is None else round(growth)
 
 
-def snapshot_annotations(
-    update: SnapshotUpdate, errors: Iterable[MultiturnError], warnings: Iterable[Notice]
-) -> Iterator[str]:
+def snapshot_annotations(update: SnapshotUpdate, warnings: Iterable[Notice]) -> Iterator[str]:
     """Yield annotations for what a check of snapshots has found, what matters most first.
 
     There is one for each change, and after ten a warning that says how many more there are.
@@ -224,7 +206,7 @@ def snapshot_annotations(
     def at(where: Place, message: str, severity: Severity = "error") -> str:
         return annotation(where, message, title="multiturn snapshot --check", severity=severity)
 
-    found = [*_of_findings(update), *_of_errors(errors), *_of_changes(update)]
+    found = [*_of_findings(update), *_of_errors(update.errors), *_of_changes(update)]
     found.sort(key=lambda each: not each[1].startswith(_PRIVILEGE))
     yield from (at(where, message) for where, message in found[:_MOST])
     if len(found) > _MOST:
@@ -282,9 +264,7 @@ def _message(change: Change) -> str:
         words += f" ({', '.join(filter(None, details))})"
     lines = [f"{_PRIVILEGE}{each}" for each in change.privileges if each != change.what]
     first = _PRIVILEGE * (change.what in change.privileges) + words
-    shown = "\n".join(change.lines) if change.is_compared else ""
-    if len(shown) > _LONGEST:
-        shown = f"{shown[:_LONGEST]}…"
+    shown = cut("\n".join(change.lines), _LONGEST) if change.is_compared else ""
     return "\n".join(filter(None, [*lines, f"{first}:" if shown else first, shown]))
 
 

@@ -95,13 +95,8 @@ class Undoing:
         if len(possible) == 1 and not found and self._is_known:
             yield from possible  # nothing else can have changed the prompt
             return
-        groups = causes_with_effect(
-            possible,
-            lambda undone: self.digest(new, old, undone),
-            entry.digest,
-            was.digest,
-        )
-        for group in groups:
+        undoing = partial(self.digest, new, old)
+        for group in causes_with_effect(possible, undoing, entry.digest, was.digest):
             words = SEVERAL + first_of([each.words for each in group])
             found.append(group[0] if len(group) == 1 else Cause(words))
         yield from found or [Cause(UNKNOWN_CODE)]

@@ -219,15 +219,11 @@ class Page(_Lines):
 
 def _body(sent: SentPrompt, texts: list[Spans]) -> dict[str, Any]:
     """Return what a target is sent, with the number of a text in place of each message's."""
+    for each in sent.messages:
+        if each.spans not in texts:
+            texts.append(each.spans)
     messages = [
-        {"role": each.role, "content": _number(each.spans, texts), **each.data}
+        {"role": each.role, "content": {"$": texts.index(each.spans)}, **each.data}
         for each in sent.messages
     ]
     return {"messages": messages, **sent.parameters}
-
-
-def _number(spans: Spans, texts: list[Spans]) -> dict[str, int]:
-    """Return a text by its number; it is added if it is new."""
-    if spans not in texts:
-        texts.append(spans)
-    return {"$": texts.index(spans)}

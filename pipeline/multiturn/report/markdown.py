@@ -5,16 +5,10 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
+from multiturn.errors import cut
 from multiturn.report.answers import AnswerReport
 from multiturn.report.causes import SEVERAL
-from multiturn.report.comparison import (
-    MOST_PRIVILEGES,
-    STATUSES,
-    Comparison,
-    Report,
-    Status,
-    titled,
-)
+from multiturn.report.comparison import MOST_PRIVILEGES, Comparison, Report, Status, titled
 from multiturn.snapshots.changes import Change, name_cases
 from multiturn.snapshots.text_diff import unified_diff
 from multiturn.text import first_of, number_of, unseen, utf8
@@ -40,7 +34,7 @@ def to_markdown(report: Report) -> bytes:
     compared = f", compared with {_code(report.against)}" if report.against else ""
     counts = ", ".join(
         f"{number} {status}"
-        for status, number in _counts(report).items()
+        for status, number in Counter(each.status for each in report.comparisons).items()
         if report.against or status == "failed"
     )
     title = "; ".join(filter(None, (_title(report), report.growth)))
@@ -118,17 +112,12 @@ def _size(text: str) -> int:
     return len(text) + sum(character > "\uffff" for character in text)
 
 
-def _counts(report: Report) -> dict[Status, int]:
-    counts = Counter(comparison.status for comparison in report.comparisons)
-    return {status: counts[status] for status in STATUSES if counts[status]}
-
-
 def _title(report: Report) -> str:
     found = report.comparisons
     if not report.against:
         return number_of(len(found), "case")
-    counts = [(status, number) for status, number in _counts(report).items() if status != "same"]
-    (status, number), *others = counts or [("changed", 0)]
+    counts = Counter(comparison.status for comparison in found if comparison.status != "same")
+    (status, number), *others = counts.items() or [("changed", 0)]
     title = f"{number_of(number, 'case')} {status}"
     title += "".join(f", {number} {status}" for status, number in others)
     causes = dict.fromkeys(cause for comparison in found for cause in comparison.causes)
@@ -172,15 +161,14 @@ def _warnings(report: Report) -> Iterator[str]:
 def _table(cases: list[Comparison], heading: str, *, is_open: bool) -> str:
     comparisons = cases[:_MOST_ROWS]
     said = [_what(comparison) for comparison in comparisons]
-    rows = ["| case | suite | what |", "| --- | --- | --- |"]
-    if not any(said):
-        rows = ["| case | suite |", "| --- | --- |"]
+    rows = [("case", "suite", "what"), ("---", "---", "---")]
     for comparison, what in zip(comparisons, said, strict=True):
         case = comparison.case
         place = f"{case.suite}:{case.line}" if case.line and comparison.now else case.suite
-        row = f"| {_code(case.id)} | {_code(place)} |"
-        rows.append(f"{row} {', '.join(map(_code, what))} |" if any(said) else row)
-    title, table = heading + number_of(len(cases), "case"), "\n".join(rows)
+        rows.append((_code(case.id), _code(place), ", ".join(map(_code, what))))
+    columns = 3 if any(said) else 2
+    table = "\n".join(f"| {' | '.join(row[:columns])} |" for row in rows)
+    title = heading + number_of(len(cases), "case")
     if len(cases) > _MOST_ROWS:
         table += f"\n\nand {len(cases) - _MOST_ROWS:,} more; the HTML report has all"
     opened = " open" * (is_open and len(cases) <= _OPEN_ROWS)
@@ -232,7 +220,5 @@ def _shown(text: str) -> str:
 
 def _code(text: str) -> str:
     """Return a text in one line, escaped so that GitHub sees no markup, link or mention in it."""
-    line = " ".join(_shown(text).split("\n"))
-    if len(line) > _LONGEST_LINE:
-        line = f"{line[:_LONGEST_LINE]}…"
+    line = cut(" ".join(_shown(text).split("\n")), _LONGEST_LINE)
     return f"<code>{_SPECIAL.sub(lambda match: f'&#{ord(match[0])};', line)}</code>"

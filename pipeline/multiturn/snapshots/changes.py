@@ -13,7 +13,6 @@ the packages that are installed.
 """
 
 import hashlib
-import os
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, dropwhile, takewhile
@@ -31,7 +30,7 @@ from multiturn.files.media import Media
 from multiturn.model.tokens import estimated_tokens
 from multiturn.snapshots import snapshot_file
 from multiturn.snapshots.attached_files import Attached, text_to_review
-from multiturn.snapshots.locations import Key, location_of
+from multiturn.snapshots.locations import Key
 from multiturn.snapshots.text_diff import (
     compare_texts,
     shared_ends,
@@ -62,15 +61,9 @@ class FileChange(Struct, frozen=True):
     growth: float | None = None  # of the prompt; None if it is not known
 
     @property
-    def location(self) -> str:
-        """Its path in the folder."""
-        return location_of(*self.case) if self.case else os.path.basename(self.name)
-
-    @property
-    def old_location(self) -> str:
-        """The path in the folder of the file that it replaces or removes."""
-        was = snapshot_file.recorded_case(self.old) if self.old_name else None
-        return location_of(*was) if was else self.location
+    def names(self) -> tuple[str, str]:
+        """Its paths, then and now."""
+        return self.old_name or self.name, self.name
 
     @property
     def state(self) -> State:

@@ -41,6 +41,10 @@ class SnapshotFolder:
         """Return the path of a file for messages; without a name, that of the folder."""
         return f"{self._shown}/{name}" if name else self._shown
 
+    def name_of(self, shown: str) -> str:
+        """Return the name of a file by its path for messages."""
+        return shown.removeprefix(f"{self._shown}/")
+
     def path_of(self, name: str) -> str:
         """Return the absolute path of a file, which need not be there."""
         return os.path.join(self._real, *name.split("/"))

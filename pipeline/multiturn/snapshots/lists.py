@@ -219,12 +219,9 @@ class FoundFiles:
         if new is None:
             return f"{path} changed"
         if not digests:
-            files = self.recorded[FILES].items()
+            files = self.recorded[FILES].items() if isinstance(new.file, Media) else ()
             same = [file for file, known in files if digest(new.file) in known]
-            has_others = isinstance(new.file, Media) and same
-            return f"{path} is new" + (
-                f", with the bytes of {first_of(same)}" if has_others else ""
-            )
+            return f"{path} is new" + f", with the bytes of {first_of(same)}" * bool(same)
         is_media = isinstance(new.file, Media) or isinstance(self.known.get(path), Media)
         old = self.earlier(path, new) if is_media else None
         return attached_files.change_in_words(path, "" if old is None else old, new.file)
@@ -346,28 +343,23 @@ class Lists(FoundFiles):
         changed = (path for path, now in self.found[FILES].items() if now != before.get(path))
         return set().union(*(others.get((FILES, path), set()) for path in changed))
 
-    def unrecorded(self, changed: Container[Key | None]) -> list[Change]:
-        """Return each file that snapshots name, whose text is not a recorded one, in words.
+    def unrecorded(self, changed: Container[Key | None]) -> Iterator[Change]:
+        """Yield each file that snapshots name, whose text is not a recorded one, in words.
 
         Cases in which it has a change of privilege are left out: that says it already. So are
         files without an entry in cases that have ``changed``, if no recorded snapshot names them:
         the change of the list says which are new.
         """
         said = {(each.path, case) for each, cases in self.privileges().items() for case in cases}
-        found: dict[tuple[str, str], list[Key]] = {}
         for path, entries in self._cases[FILES].items():
             known = self.recorded[FILES].get(path)
-            for sha256, cases in entries.items():
-                others = [case for case in cases if (path, case) not in said]
-                if known is None and path not in self.known:
-                    others = [case for case in others if case not in changed]
-                if others and sha256 not in (known or ()):
-                    what = f"{path} is not in {FILES}" if known is None else self._in_words(path)
-                    found.setdefault((what, path), []).extend(others)
-        return [
-            Change(kind="file", what=what, path=path, cases=tuple(cases))
-            for (what, path), cases in found.items()
-        ]
+            unknown = (cases for sha256, cases in entries.items() if sha256 not in (known or ()))
+            others = [case for case in chain(*unknown) if (path, case) not in said]
+            if known is None and path not in self.known:
+                others = [case for case in others if case not in changed]
+            if others:
+                what = f"{path} is not in {FILES}" if known is None else self._in_words(path)
+                yield Change(kind="file", what=what, path=path, cases=tuple(others))
 
     def earlier(self, path: str, new: _NewFile) -> Attached | None:
         """Return what is known of a file as it was: its text, or what its bytes were."""

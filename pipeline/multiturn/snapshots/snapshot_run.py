@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence, Set
 from contextlib import nullcontext
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -137,7 +138,8 @@ class SnapshotUpdate:
         self.lists = lists.Lists(self.folder, resolve=run.resolve)
         self._places: dict[str, Place] = {}  # of cases, by the snapshots that there should be
         self.cases: dict[Key | None, ReviewedCase] = {}  # whose snapshots differ, in a check
-        self._same = self.failures = self._others = 0
+        self._same = self._others = 0
+        self.errors: list[MultiturnError] = []  # of cases
         self._broken: set[str] = set()  # suites with a case that could not be converted
         self.stale: dict[Key, str] = {}  # the snapshots of cases that are gone
         self.files: list[FileChange] = []  # of the folder that differ
@@ -151,9 +153,9 @@ class SnapshotUpdate:
         limit = PromptLimit(run.provider)
         for outcome in outcomes:
             if (error := self._add(outcome, limit)) is not None:
-                self.failures += 1
+                self.errors.append(error)
                 on_error(error)
-        writes = not run.check and not (run.selection.strict and self.failures)
+        writes = not run.check and not (run.selection.strict and self.errors)
         # Another run may write other suites of the folder now: its entries must not be lost.
         with self.folder.alone() if writes else nullcontext():
             self._find()
@@ -233,10 +235,11 @@ class SnapshotUpdate:
 
     def _write(self, file: FileChange) -> None:
         """Write the new text of a file; remove what should not be there."""
+        old, new = map(self.folder.name_of, file.names)
         if file.new:
-            self.folder.write(file.location, file.new)
-        if file.old_name or not file.new:
-            self.folder.remove(file.old_location)
+            self.folder.write(new, file.new)
+        if old != new or not file.new:
+            self.folder.remove(old)
 
     def _uncovered_suites(self, wanted: Set[tuple[str, str]] | None) -> lists.Suites:
         """Return the suites that this run does not cover, and that have a file, by their snapshots.
@@ -291,7 +294,7 @@ class SnapshotUpdate:
         named = {(each.words, each.path): [*cases] for each, cases in promoted.items()}
         compared: list[tuple[FileChange, str, str]] = []
         for at, file in enumerate(self.files):
-            if file.case is None and file.location != lists.TARGET:  # digests, which say nothing
+            if file.case is None and self.folder.name_of(file.name) != lists.TARGET:  # only digests
                 continue
             # All that is asked of a text is asked before the next one, so that it is parsed once.
             (old, was), (new, now) = (
@@ -352,20 +355,20 @@ class SnapshotUpdate:
         removed = {each.case[0] for each in self.files if each.case and not each.new}
         if gone := sorted(removed.difference(self.run.scope.names.values())):
             clauses.append(f"{number_of(len(gone), 'suite')} removed: {', '.join(gone)}")
-        if self.failures:
-            clauses.append(f"{self.failures:,} failed")
+        if self.errors:
+            clauses.append(f"{len(self.errors):,} failed")
         is_partial = self.run.selection.is_partial
         if self.run.check:
             if self.changes and not is_partial:  # with --case, nothing is accepted
                 clauses.append(f"{number_of(len(self.changes), 'difference')} to decide on")
             if self.files or self.findings:
-                first = "fix the errors, " if self.failures else ""
+                first = "fix the errors, " if self.errors else ""
                 others = ", for all cases," if self.findings else ""
                 how = others if is_partial else ", or with --review,"
                 what = f"run snapshot without --check{how} and commit the result"
                 clauses.append(f"if intended, {first}{what}")
             return "; ".join(clauses)
-        if names := [file.location for file in self.files if file.case is None]:
+        if names := [self.folder.name_of(each.name) for each in self.files if each.case is None]:
             others = f", also for {number_of(self._others, 'other suite')}" * bool(self._others)
             changed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
             clauses.append(f"{changed} changed{others}")
@@ -400,12 +403,12 @@ class SnapshotUpdate:
             pending, replaced = self.pending, dict[str, str | None]()
             self.pending = [each for each in self.pending if each not in chosen]
             others = self._uncovered_suites(self.lists.left())
-            for file in _files_of(self.pending):  # their snapshots are left as they were
-                if file.case:
+            for file in chain(*(each.files for each in self.pending)):
+                if file.case:  # its snapshot is left as it was
                     lists.add_files(others, file.case[0], file.old)
             listed = self.lists.changes(others, {each.path for each in self.pending})
-            for file in (*_files_of(chosen), *listed):
-                for name in (file.location, file.old_location):
+            for file in (*chain(*(each.files for each in chosen)), *listed):
+                for name in map(self.folder.name_of, reversed(file.names)):
                     replaced.setdefault(name, self.folder.read(name))
                 self._write(file)
             written = {name: (text, self.folder.read(name)) for name, text in replaced.items()}
@@ -426,9 +429,10 @@ class SnapshotUpdate:
         self.pending = pending
 
     def _refuse_changed(self, chosen: Iterable[Change]) -> None:
-        for file in _files_of(chosen):
+        for file in chain(*(each.files for each in chosen)):
             # What a renamed case is called now has no snapshot yet.
-            for name, text in {file.location: "", file.old_location: file.old}.items():
+            old, new = map(self.folder.name_of, file.names)
+            for name, text in {new: "", old: file.old}.items():
                 if (self.folder.read(name) or "") != text:
                     raise _changed(self.folder.shown(name))
         for each in chosen:
@@ -461,11 +465,6 @@ def _growth(file: FileChange, old: RecordedSnapshot, case: ReviewedCase | None) 
     inline = dict.fromkeys(old.guidelines, "")
     now, files = (case.judged, case.files) if case else ((), {})
     return prompt_growth(old.messages, now, {}, {**files, **inline})
-
-
-def _files_of(changes: Iterable[Change]) -> Iterator[FileChange]:
-    for change in changes:
-        yield from change.files
 
 
 def _changed(where: str) -> MultiturnError:
