@@ -115,8 +115,8 @@ def read_content(body: Mapping[str, Any], media: MediaReader) -> PreparedRequest
         what = "refers to messages that Google stores; import a request that has all of them"
         raise MultiturnError(f"cachedContent {what}")
     reader = _Reader(media)
-    system = reading.texts(_pieces_in(body.get("systemInstruction")))
-    contents = _listed(body.get("contents"))
+    system = reading.texts(_pieces_in(_with_role(body.get("systemInstruction"))))
+    contents = reading.mappings(_listed(body.get("contents")))
     form, body = _read_format(body)
     listed = (each.get("functionDeclarations") for each in reading.mappings(body.get("tools")))
     declared = (each for functions in listed for each in reading.mappings(functions))
@@ -144,8 +144,9 @@ def camel(value: Any) -> Any:
 
 
 def _listed(contents: Any) -> list[Any]:
-    """Return contents as a list: a text, and a mapping, stand for one."""
-    return contents if isinstance(contents, list) else [contents]
+    """Return contents as a list of mappings that have roles; one may stand alone."""
+    listed = contents if isinstance(contents, list) else [contents]
+    return [_with_role(each) for each in listed]
 
 
 class _Reader:
@@ -156,13 +157,8 @@ class _Reader:
         self._count = 0
         self._open: dict[str, str] = {}  # tools of the calls without a result, by their ids
 
-    def turns(self, content: Any) -> Iterator[Turn]:
+    def turns(self, content: Values) -> Iterator[Turn]:
         """Yield the turns that a content is: each result is one of its own."""
-        if isinstance(content, str):
-            yield reading.turn("user", [content], self._media)
-            return
-        if not isinstance(content, dict):
-            return
         parts = [*reading.mappings(content.get("parts"))]
         if content.get("role") == "model":
             found = [piece for part in parts for piece in self._pieces(part)]
@@ -214,8 +210,6 @@ class _Reader:
 
 def _pieces_in(content: Any) -> Iterator[Any]:
     """Yield the texts of a content that are no thoughts, and the media."""
-    if isinstance(content, str):
-        yield content
     for part in reading.mappings(content.get("parts")) if isinstance(content, dict) else ():
         match part:
             case {"thought": True}:
@@ -301,7 +295,7 @@ KEYS: settings.Keys = {
 def _same(body: Values) -> Values:
     """Return a body in camelCase, with its contents as a list of mappings that have roles."""
     same: Values = camel(body)
-    same["contents"] = [_with_role(each) for each in _listed(same.get("contents"))]
+    same["contents"] = _listed(same.get("contents"))
     same["systemInstruction"] = _with_role(same.get("systemInstruction"), role="user")
     return reading.same_spelling(same, defaults=(("thought", False),), programs=OF_PROGRAMS)
 
