@@ -108,16 +108,11 @@ class SystemFirst(Struct, frozen=True):
         guidelines = conversion.guidelines
         if self.guideline_end == "trim":
             guidelines = tuple(map(_trimmed, guidelines))
+        options = (self.guidelines_heading, self.guideline_header, self.single_guideline)
         made = {
             "messages": front,
             "prompt": prompt,
-            "guidelines": guideline_section(
-                guidelines,
-                "consolidate_system",
-                self.guidelines_heading,
-                self.guideline_header,
-                is_lone_bare=self.single_guideline == "bare",
-            ),
+            "guidelines": guideline_section(guidelines, "consolidate_system", *options),
             "messages_else_prompt": front or prompt,
             "prompt_unless_leading": [] if is_led else prompt,
         }

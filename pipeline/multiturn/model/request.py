@@ -254,29 +254,24 @@ def plain_system(prompt: Part | None, guidelines: Iterable[Part]) -> Parts:
     It is the system prompt, or the default one, and the guidelines.
     """
     spoken = (prompt,) if prompt is not None and not model.is_blank(prompt.text) else ()
-    section = guideline_section(guidelines, "the provider")
+    section = guideline_section(guidelines, "the provider", GUIDELINES_HEADING, "=== {path} ===")
     return (*(spoken or DEFAULT), *section) if section else spoken
 
 
 def guideline_section(
-    given: Iterable[Part],
-    stage: str,
-    heading: str = GUIDELINES_HEADING,
-    header: str = "=== {path} ===",
-    *,
-    is_lone_bare: bool = True,
+    given: Iterable[Part], stage: str, heading: str, header: str, lone: str = "bare"
 ) -> list[Part]:
     """Return the guidelines that are not blank, below a heading that a stage adds.
 
-    Each of several that are files is below a header with its ``{path}`` or ``{name}``, and a lone
-    one if it is not bare. An empty heading or header is no line.
+    Each file has a header with its ``{path}`` or ``{name}``, but not a lone one if that is
+    ``bare``. An empty heading or header is no line.
     """
     guidelines = [part for part in given if not model.is_blank(part.text)]
     parts = [Part("text", heading, "\n\n", stage=stage)] if guidelines and heading else []
-    has_headers = bool(header) and (len(guidelines) > 1 or not is_lone_bare)
+    header = "" if lone == "bare" and len(guidelines) == 1 else header
     for part in guidelines:
         separator = "\n\n"
-        if has_headers and part.path is not None:
+        if header and part.path is not None:
             names = {"{path}": part.path, "{name}": part.path.rpartition("/")[2]}
             line = "".join(names.get(each, each) for each in re.split(r"(\{\w+\})", header))
             shown = structs.replace(part, text=line, separator=separator, changed_by=None)
