@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,7 +13,7 @@ from multiturn.errors import MultiturnError
 from multiturn.files.media import EXTENSIONS, Base64, Media, kind_of_type
 from multiturn.model.request import PreparedRequest, pieces_of
 from multiturn.model.settings import Choice, JsonSchema
-from multiturn.model.turns import Call, Thinking, Turn
+from multiturn.model.turns import Call, Thinking, Turn, Turns
 from multiturn.providers import reading, settings
 from multiturn.providers.reading import BodyForm, MediaReader, Piece
 from multiturn.providers.settings import Key, Values
@@ -45,9 +45,8 @@ def write_content(request: PreparedRequest) -> dict[str, Any]:
     return settings.with_body({**body, **written}, request.settings)
 
 
-def _contents(messages: Iterable[Turn]) -> list[dict[str, Any]]:
+def _contents(messages: Turns) -> list[dict[str, Any]]:
     """Return contents; the results of a turn are one, without other parts (T4)."""
-    messages = tuple(messages)
     names = {call.id: call.name for message in messages for call in message.calls}
 
     def kind(turn: Turn) -> tuple[str, bool]:
