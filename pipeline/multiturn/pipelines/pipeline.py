@@ -121,13 +121,9 @@ class Pipeline:
             tools = conversion.case.tools
             return conversion.replace(turns=sent, tools=tools, chat_view=captured)
         result = conversion = structs.replace(conversion, markers=self.markers)
-        case, is_logged = conversion.case, is_debugging()
+        case, run = conversion.case, _logged if is_debugging() else Step.__call__
         for step in self.steps:
-            start = perf_counter() if is_logged else 0
-            result = step(result)
-            if is_logged:
-                time = round((perf_counter() - start) * 1000, 3)
-                debug("stage.done", stage=step.name, suite=case.suite, case=case.id, ms=time)
+            result = run(step, result)
         try:
             _show(result)
         except MultiturnError as error:
@@ -256,6 +252,15 @@ class Pipeline:
 
     def _with(self, steps: Iterable[Stage | Step]) -> "Pipeline":
         return Pipeline(steps, name=self.name)
+
+
+def _logged(step: Step, conversion: Conversion) -> Conversion:
+    """Run a step, and log how long that took."""
+    start, case = perf_counter(), conversion.case
+    result = step(conversion)
+    time = round((perf_counter() - start) * 1000, 3)
+    debug("stage.done", stage=step.name, suite=case.suite, case=case.id, ms=time)
+    return result
 
 
 def _show(conversion: Conversion) -> None:
