@@ -15,7 +15,7 @@ _WIDEST = 88  # of a line of a repr
 _SEEN_ASCII = bytes([*b"\t\n", *range(0x20, 0x7F)])
 # A name stands in headers and markers, where a line break would forge another line.
 CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
-_LONE_SURROGATE = "[\ud800-\udfff]"
+LONE_SURROGATE = "[\ud800-\udfff]"
 _JOINED = "\u0600-\u0dff"  # letters of scripts that are joined, or kept apart, by a sign
 _SEEN = (
     f"[{_EMOJI}]\ufe0f",
@@ -66,7 +66,7 @@ def utf8(text: str) -> str:
         if not text.isascii():
             text.encode("utf-16")  # faster than a search, or UTF-8
     except UnicodeEncodeError:
-        return re.sub(_LONE_SURROGATE, "\ufffd", text)
+        return re.sub(LONE_SURROGATE, "\ufffd", text)
     return text
 
 

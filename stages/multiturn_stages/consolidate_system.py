@@ -1,12 +1,12 @@
 """Lay out the chat: one system message in front, then the other turns."""
 
-import re
 from typing import Annotated, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn import Conversion, Part, Turn, marker_text, stage
+from multiturn.model.request import guideline_section
 from multiturn.model.turns import is_blank, separate_first
 
 Section = Literal[
@@ -105,10 +105,14 @@ class SystemFirst(Struct, frozen=True):
         prompt = [] if given is None or is_blank(given.text) else [given]
         if not prompt and not is_blank(default):
             prompt = [_added(default)]
+        guidelines = conversion.guidelines
+        if self.guideline_end == "trim":
+            guidelines = tuple(map(_trimmed, guidelines))
+        options = (self.guidelines_heading, self.guideline_header, self.single_guideline)
         made = {
             "messages": front,
             "prompt": prompt,
-            "guidelines": self._guidelines(conversion.guidelines),
+            "guidelines": guideline_section(guidelines, "consolidate_system", *options),
             "messages_else_prompt": front or prompt,
             "prompt_unless_leading": [] if is_led else prompt,
         }
@@ -118,31 +122,11 @@ class SystemFirst(Struct, frozen=True):
         others = others or markers_only
         return (Turn("system", tuple(system)), *others) if system else tuple(others)
 
-    def _guidelines(self, given: tuple[Part, ...]) -> list[Part]:
-        guidelines = [part for part in given if not is_blank(part.text)]
-        if not guidelines:
-            return []
-        has_headers = len(guidelines) > 1 or self.single_guideline == "header"
-        parts = [_added(self.guidelines_heading)] if self.guidelines_heading else []
-        for guideline in guidelines:
-            text = guideline.text.rstrip()
-            if self.guideline_end == "trim" and text != guideline.text:
-                guideline = replace(guideline, text=text, changed_by="consolidate_system")
-            if self.guideline_header and guideline.path is not None and has_headers:
-                line = _filled(self.guideline_header, guideline.path)
-                header = replace(guideline, text=line, separator="\n\n", changed_by=None)
-                parts.append(replace(header, stage="consolidate_system"))
-                parts.append(replace(guideline, separator="\n"))
-            else:
-                parts.append(replace(guideline, separator="\n\n"))
-        return parts
-
 
 def _added(text: str, separator: str = "\n\n") -> Part:
     return Part("text", text, separator, stage="consolidate_system")
 
 
-def _filled(header: str, path: str) -> str:
-    """Return a header with the path and the name of a file in the place of its placeholders."""
-    names = {"{path}": path, "{name}": path.rpartition("/")[2]}
-    return re.sub(r"\{(?:path|name)\}", lambda match: names[match[0]], header)
+def _trimmed(part: Part) -> Part:
+    text = part.text.rstrip()
+    return part if text == part.text else replace(part, text=text, changed_by="consolidate_system")

@@ -120,7 +120,11 @@ class _Reader(Struct):
             parts.append(part)
             self.size += len(part.text)
             if self.size > MAX_CASE_SIZE or self.media_size > MAX_MEDIA_OF_CASE:
-                raise self._too_large(line)
+                limit = f"{MAX_CASE_SIZE:,} characters with its files"
+                if self.media_size > MAX_MEDIA_OF_CASE:
+                    limit = f"{MAX_MEDIA_OF_CASE:,} bytes with its images, documents and audio"
+                what = f"the case is larger than {limit}"
+                raise InputError(what).at(case.where(line), case.id)
             if media is not None and segment["type"] == "file" and _is_text(media):
                 what = f"{quoted(media.name)} is attached as {media.kind_in_words},"
                 what += " by its first bytes, though all of it is text"
@@ -129,14 +133,6 @@ class _Reader(Struct):
                 self.notices.append(note)
         role, thinking, calls = message.role, message.thinking, message.calls
         return Turn(role, tuple(parts), index, thinking, calls, message.answers, message.is_error)
-
-    def _too_large(self, line: int) -> MultiturnError:
-        """Return the error for a case that is too large with the part on a line."""
-        limit = f"{MAX_CASE_SIZE:,} characters with its files"
-        if self.media_size > MAX_MEDIA_OF_CASE:
-            limit = f"{MAX_MEDIA_OF_CASE:,} bytes with its images, documents and audio"
-        what = f"the case is larger than {limit}"
-        return InputError(what).at(self.case.where(line), self.case.id)
 
     def _part(self, segment: Any, message: int, content: int, line: int) -> Part | None:
         """Return a segment as a part at a place; None if it is blank."""

@@ -11,6 +11,7 @@ import msgspec
 from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, is_deeper
 from multiturn.documents.yaml_reader import read_integer
 from multiturn.errors import InputError, Place, quoted
+from multiturn.text import LONE_SURROGATE
 
 # In bytes: a case of 10 million characters, whatever they are, and 50 MB of media in base64.
 MAX_CASE_LINE = 110_000_000
@@ -18,7 +19,8 @@ MAX_CASE_LINE = 110_000_000
 # time: a string that does not end matches up to the end, and nothing backtracks.
 _BEFORE_VALUE = r'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)|(,|\[(?!\s*\])|\{(?!\s*\}))'
 TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
-_HALF = "[\ud800-\udfff]"
+# Half of a pair that JSON escapes; the group is a pair, or the escape of another character.
+_HALF = rb"(?i)(\\ud[89ab]..\\ud[c-f]..|\\[^u])|\\ud[89a-f][0-9a-f]{2}"
 
 
 class Lines(NamedTuple):
@@ -100,9 +102,18 @@ def read_value(text: str) -> Any:
         raise ValueError(TOO_DEEP) from None
     if is_deeper(value, MAX_DEPTH):
         raise ValueError(TOO_DEEP)
-    if "\\u" in text and (half := re.search(_HALF, json.dumps(value, ensure_ascii=False))):
+    if "\\u" in text and (half := re.search(LONE_SURROGATE, json.dumps(value, ensure_ascii=False))):
         raise ValueError(f"\\u{ord(half[0]):x} is half of a character; write both halves")
     return value
+
+
+def without_halves(data: bytes) -> bytes:
+    r"""Return JSON with U+FFFD in place of each half of a character that it escapes.
+
+    >>> print(without_halves(rb'"\ud83d\ude00 \ud83d"').decode())
+    "\ud83d\ude00 \ufffd"
+    """
+    return re.sub(_HALF, lambda found: found[1] or rb"\ufffd", data)
 
 
 def values_in_json(text: str) -> int:

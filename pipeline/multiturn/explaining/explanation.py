@@ -119,8 +119,7 @@ class _Sent:
     def fate(self, segment: tuple[int, int], content: object) -> _Fate:
         """Return the fate of a segment, by what is sent of it."""
         case = self.conversion.case
-        path = _resolved(case, content)
-        written = _written(content, path, case)
+        path, written = _written(content, case)
         stays = [*self.of_segment.get(segment, ()), *self.of_file.get(path or "", ())]
         if stays:
             merged: _Fate = ("merged", "into one system message (rule 7)")
@@ -226,24 +225,19 @@ def _as_written(parts: Sequence[Part], text: str | Media | None) -> _Fate | None
     return "lost", "its text is missing from the prompt, and no stage explains why"
 
 
-def _resolved(case: Case, content: object) -> str | None:
-    match content:
-        case {"type": kind, "value": str(path)} if kind in FILE_TYPES and case.files is not None:
-            with suppress(MultiturnError):
-                return None if is_address(path, kind) else case.files.find(path)
-    return None
-
-
-def _written(content: object, path: str | None, case: Case) -> str | Media | None:
-    """Return what the suite, or the file, has in a segment; None where that is not known."""
+def _written(content: object, case: Case) -> tuple[str | None, str | Media | None]:
+    """Return the file of a segment, and what that, or the suite, has; None where not known."""
     match content:
         case str(text) | {"type": "text", "value": str(text)}:
-            return text
-        case {"type": kind} if kind in FILE_TYPES:
-            return case.files.known(path) if case.files is not None and path is not None else None
-        case dict(structured):
-            return as_json(structured)
-    return None
+            return None, text
+        case {"type": kind, "value": str(value)} if kind in FILE_TYPES and case.files is not None:
+            with suppress(MultiturnError):
+                if not is_address(value, kind):
+                    path = case.files.find(value)
+                    return path, case.files.known(path)
+        case dict(structured) if structured.get("type") not in FILE_TYPES:
+            return None, as_json(structured)
+    return None, None
 
 
 def _tools_of(conversion: Conversion) -> dict[str, Span]:

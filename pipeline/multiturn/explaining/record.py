@@ -54,10 +54,7 @@ def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Recor
         "execution": request.execution,
         "notices": warnings or None,
     }
-    for key, value in others.items():
-        if value is not None:
-            record[key] = value
-    return record
+    return record | {key: value for key, value in others.items() if value is not None}
 
 
 def record_for(conversion: Conversion, provider: "TargetProvider | None" = None) -> Record:

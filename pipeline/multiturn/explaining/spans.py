@@ -91,8 +91,7 @@ class Message(Struct, frozen=True, gc=False):
 
 def question_spans(conversion: Conversion) -> Spans:
     """Return the question of a finished conversion in spans; there, media are text."""
-    transcript = [part if part.media is None else as_text(part) for part in conversion.transcript]
-    return spans_in(transcript, conversion.case)
+    return spans_in([*map(as_text, conversion.transcript)], conversion.case)
 
 
 def definitions_of(conversion: Conversion) -> tuple[Message, ...]:

@@ -146,7 +146,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         segments = [each for message in messages for each in segments_in(message)]
         names = {str(each.get("value")) for each in segments if isinstance(each, dict)}
         media = self.files.read_media(names) if self.files else None
-        return _case_of, (structs.asdict(self),), media  # arguments, which deepcopy copies
+        return *super().__reduce__(), media
 
     def __setstate__(self, media: dict[str, tuple[str, Media]]) -> None:
         if self.files is not None:
@@ -178,7 +178,3 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         if not 0 <= at < len(given.content_columns):
             return Place()
         return Place(self.file or self.suite, given.content_lines[at], given.content_columns[at])
-
-
-def _case_of(fields: dict[str, Any]) -> Case:
-    return Case(**fields)

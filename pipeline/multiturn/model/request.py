@@ -1,5 +1,6 @@
 """What a provider is handed, and the messages that an API is sent of it."""
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any
@@ -250,24 +251,34 @@ def as_sent(chat: Turns | None, system: Parts, question: Parts, default: Parts =
 def plain_system(prompt: Part | None, guidelines: Iterable[Part]) -> Parts:
     """Return the system message of a pipeline that does not lay one out (000, 001).
 
-    It is the system prompt, or the default one, and below a heading the guidelines; several of them
-    have their paths as headers.
+    It is the system prompt, or the default one, and the guidelines.
     """
     spoken = (prompt,) if prompt is not None and not model.is_blank(prompt.text) else ()
-    texts = [part for part in guidelines if not model.is_blank(part.text)]
-    if not texts:
-        return spoken
-    heading = Part("text", GUIDELINES_HEADING, "\n\n", stage="the provider")
-    parts = [*(spoken or DEFAULT), heading]
-    for text in texts:
-        if text.path is None or len(texts) == 1:
-            parts.append(structs.replace(text, separator="\n\n"))
-        else:
-            name = f"=== {text.path} ==="
-            header = structs.replace(heading, text=name, path=text.path)
-            parts.append(structs.replace(header, resolved_path=text.resolved_path))
-            parts.append(structs.replace(text, separator="\n"))
-    return tuple(parts)
+    section = guideline_section(guidelines, "the provider", GUIDELINES_HEADING, "=== {path} ===")
+    return (*(spoken or DEFAULT), *section) if section else spoken
+
+
+def guideline_section(
+    given: Iterable[Part], stage: str, heading: str, header: str, lone: str = "bare"
+) -> list[Part]:
+    """Return the guidelines that are not blank, below a heading that a stage adds.
+
+    Each file has a header with its ``{path}`` or ``{name}``, but not a lone one if that is
+    ``bare``. An empty heading or header is no line.
+    """
+    guidelines = [part for part in given if not model.is_blank(part.text)]
+    parts = [Part("text", heading, "\n\n", stage=stage)] if guidelines and heading else []
+    header = "" if lone == "bare" and len(guidelines) == 1 else header
+    for part in guidelines:
+        separator = "\n\n"
+        if header and part.path is not None:
+            names = {"{path}": part.path, "{name}": part.path.rpartition("/")[2]}
+            line = "".join(names.get(each, each) for each in re.split(r"(\{\w+\})", header))
+            shown = structs.replace(part, text=line, separator=separator, changed_by=None)
+            parts.append(structs.replace(shown, stage=stage))
+            separator = "\n"
+        parts.append(structs.replace(part, separator=separator))
+    return parts
 
 
 def prompt_of(request: ProviderRequest) -> Turns:

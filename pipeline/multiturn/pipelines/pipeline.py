@@ -121,15 +121,16 @@ class Pipeline:
             tools = conversion.case.tools
             return conversion.replace(turns=sent, tools=tools, chat_view=captured)
         result = conversion = structs.replace(conversion, markers=self.markers)
-        for step in map(_logged, self.steps) if is_debugging() else self.steps:
-            result = step(result)
+        case, run = conversion.case, _logged if is_debugging() else Step.__call__
+        for step in self.steps:
+            result = run(step, result)
         try:
             _show(result)
         except MultiturnError as error:
-            raise placed_in_case(error, conversion.case) from error.__cause__
+            raise placed_in_case(error, case) from error.__cause__
         except (Exception, SystemExit) as error:
             step = self._first(conversion, _show) or self.steps[-1]
-            raise stage_failure(step, error, conversion.case) from error
+            raise stage_failure(step, error, case) from error
         if what := loose_in(result):
             raise self._left(conversion, loose_in, what)
         if not _asks(result):
@@ -137,7 +138,7 @@ class Pipeline:
             raise self._left(conversion, lambda at: not _says_something(at), what)
         for notice in result.notices:
             if notice.is_warning:
-                warn(structs.replace(notice, case_id=conversion.case.id))
+                warn(structs.replace(notice, case_id=case.id))
         return result
 
     def _left(
@@ -253,17 +254,13 @@ class Pipeline:
         return Pipeline(steps, name=self.name)
 
 
-def _logged(step: Step) -> Callable[[Conversion], Conversion]:
-    """Return what runs a step, and logs how long that took."""
-
-    def run(conversion: Conversion) -> Conversion:
-        start, case = perf_counter(), conversion.case
-        result = step(conversion)
-        time = round((perf_counter() - start) * 1000, 3)
-        debug("stage.done", stage=step.name, suite=case.suite, case=case.id, ms=time)
-        return result
-
-    return run
+def _logged(step: Step, conversion: Conversion) -> Conversion:
+    """Run a step, and log how long that took."""
+    start, case = perf_counter(), conversion.case
+    result = step(conversion)
+    time = round((perf_counter() - start) * 1000, 3)
+    debug("stage.done", stage=step.name, suite=case.suite, case=case.id, ms=time)
+    return result
 
 
 def _show(conversion: Conversion) -> None:

@@ -143,7 +143,8 @@ class BatchApi(Protocol):
         after, seen = "", set[str]()
         while after not in seen:  # else it was the last page, or a server repeats itself
             seen.add(after)
-            path = self.listing(after)
+            more = after and f"&{self.cursor}={quote(after, safe='')}"
+            path = self.provider.versioned(f"{self.batches_path}?{self.page_size}=100{more}")
             batches, after = await self.provider.call("GET", path, self.read_page)
             for batch in batches:
                 yield batch
@@ -152,11 +153,6 @@ class BatchApi(Protocol):
         """Return the batches of a page, and what names the next one; empty for the last one."""
         found = [*map(self.read_status, page["data"])]
         return found, found[-1].id if page.get("has_more") and found else ""
-
-    def listing(self, after: str) -> str:
-        """Return the path of a page of the listing; of the first one after nothing."""
-        more = after and f"&{self.cursor}={quote(after, safe='')}"
-        return self.provider.versioned(f"{self.batches_path}?{self.page_size}=100{more}")
 
     def path_of(self, batch: str, action: str = "") -> str:
         """Return the path of a batch, or of what is done with it."""

@@ -69,18 +69,13 @@ class InvokedProvider(base.TargetProvider):
         if not isinstance(answer, base.ProviderResponse):
             what = f"{path} returned {type(answer).__name__} instead of a ProviderResponse"
             raise errors.OwnProviderError(what)
-        return _checked(answer, path)
-
-
-def _checked(answer: base.ProviderResponse, path: str) -> base.ProviderResponse:
-    """Return an answer that results can hold; only its text, and what is raw, may be anything."""
-    try:
-        answer = msgspec.convert(structs.asdict(answer), base.ProviderResponse)
-        msgspec.json.encode(structs.replace(answer, text="", raw=None))
-    except (TypeError, ValueError, RecursionError) as error:
-        what = f"{path} returned an answer of the wrong form: {error}"
-        raise errors.OwnProviderError(what) from None
-    return answer
+        try:  # only its text, and what is raw, may be what results cannot hold
+            checked = msgspec.convert(structs.asdict(answer), base.ProviderResponse)
+            msgspec.json.encode(structs.replace(checked, text="", raw=None))
+        except (TypeError, ValueError, RecursionError) as error:
+            what = f"{path} returned an answer of the wrong form: {error}"
+            raise errors.OwnProviderError(what) from None
+        return checked
 
 
 def body_of(request: ProviderRequest) -> bytes:

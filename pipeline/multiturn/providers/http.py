@@ -4,7 +4,7 @@ import asyncio
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -100,22 +100,19 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
 
 def _used_features(
     layout: Layout, request: ProviderRequest, asked: RequestSettings
-) -> Iterator[str]:
-    """Yield what a request has that some models refuse, by the names of models.yaml."""
-    if any(turn.role == "system" for turn in (*layout.messages, *filter(None, [layout.system]))):
-        yield "system_message"
-    if not any(media.kind == "audio" for media in media_in(layout.messages)):
-        yield "only_text"
-    if any(t.thinking and not t.parts and not t.calls for t in layout.messages):
-        yield "only_thinking"
-    if any(turn.thinking for turn in layout.messages):
-        yield "recorded_thinking"
-    if any(turn.thinking for turn in layout.messages[-1:]):
-        yield "final_thinking"
-    if request.tools:
-        yield "tools"
-        if asked.tool_choice == "required" or isinstance(asked.tool_choice, Mapping):
-            yield "forced_tool_choice"
+) -> Mapping[str, Any]:
+    """Return what a request may have that some models refuse, by the names of models.yaml."""
+    turns, choice = layout.messages, asked.tool_choice
+    thinking = [turn for turn in turns if turn.thinking]
+    return {
+        "system_message": layout.system or any(turn.role == "system" for turn in turns),
+        "only_text": not any(media.kind == "audio" for media in media_in(turns)),
+        "only_thinking": any(not turn.parts and not turn.calls for turn in thinking),
+        "recorded_thinking": thinking,
+        "final_thinking": thinking and turns[-1].thinking,
+        "tools": request.tools,
+        "forced_tool_choice": choice == "required" or isinstance(choice, Mapping),
+    }
 
 
 class HttpProvider(ChatProvider):
@@ -212,8 +209,9 @@ class HttpProvider(ChatProvider):
                     layout.refuse("C11", wrong)
             elif self._ignores(layout, abilities, name, value):
                 ignored[name] = None
-        for feature in _used_features(layout, request, asked):
-            layout.judge_known(abilities.takes(feature))
+        for feature, is_used in _used_features(layout, request, asked).items():
+            if is_used:
+                layout.judge_known(abilities.takes(feature))
         return PreparedRequest(
             messages=(),  # those of the layout, once all repairs are done
             model=self.settings.model,

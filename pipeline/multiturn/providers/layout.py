@@ -498,25 +498,22 @@ def move_from_results(
 ) -> None:
     """Send the media of results in a user message after them, if they are not taken there."""
     turns: list[model.Turn] = []
-    for _, run in groupby(layout.messages, lambda turn: turn.answers is not None):
+    for is_result, run in groupby(layout.messages, lambda turn: turn.answers is not None):
         moved: list[model.Part] = []
         for turn in run:
-            parts = [part for part in turn.parts if part.media and not takes(turn, part.media)]
-            if turn.answers is not None and parts:
+            parts, said = list[model.Part](), list(turn.parts)
+            for at, part in enumerate(turn.parts if is_result else ()):
+                if (media := part.media) and not takes(turn, media):
+                    parts.append(part)
+                    told = f"The {media.kind} {media.name} is in the next message of the user."
+                    said[at] = model.Part("text", told, part.separator, stage=f"rule {rule}")
+            if parts:
                 of_call = f"From the result of the call {turn.answers}:"
                 moved += (model.Part("text", of_call, stage=f"rule {rule}"), *parts)
-                said = tuple(_told(part, rule) if part in parts else part for part in turn.parts)
-                turn = structs.replace(turn, parts=said)
+                turn = structs.replace(turn, parts=tuple(said))
                 count = number_of(len(parts), "file")
                 layout.repair(rule, f"sent {count} of a result in a user message after it")
             turns.append(turn)
         if moved:
             turns.append(model.Turn("user", tuple(moved)))
     layout.messages = turns
-
-
-def _told(part: model.Part, rule: str) -> model.Part:
-    """Return a sentence in place of media."""
-    assert part.media is not None  # noqa: S101 - only media are moved
-    text = f"The {part.media.kind} {part.media.name} is in the next message of the user."
-    return model.Part("text", text, part.separator, stage=f"rule {rule}")

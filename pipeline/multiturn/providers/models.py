@@ -173,8 +173,7 @@ def shipped_rows() -> dict[str, tuple[Row, ...]]:
     """Return the rows of models.yaml by vendor; the file is read when they are first needed."""
     path = Path(__file__).with_name("models.yaml")
     (document,) = read_documents(path.read_bytes(), path.name)
-    assert isinstance(document.children, dict)  # noqa: S101 - a test reads the file
-    return {vendor: read_rows(node, path.name) for vendor, node in document.children.items()}
+    return {vendor: read_rows(node, path.name) for vendor, node in document.members.items()}
 
 
 def read_rows(node: Node, where: str) -> tuple[Row, ...]:

@@ -10,6 +10,7 @@ from msgspec import Meta
 from toolz import get_in, partition
 
 from multiturn import errors
+from multiturn.documents.json_lines import without_halves
 from multiturn.documents.node import is_deeper
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Call
@@ -21,8 +22,6 @@ _LONGEST_MESSAGE = 500
 _SHOWN = 2000  # bytes of a malformed reply, before secrets are hidden and it is cut
 # The bytes of an image or a document, where an error repeats the request. No word is that long.
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/])(?:data:[\w/.+-]*;base64,)?[A-Za-z0-9+/]{200,}={0,2}")
-# Half of a pair that JSON escapes; the group is a pair, or the escape of another character.
-_HALF = re.compile(rb"(?i)(\\ud[89ab]..\\ud[c-f]..|\\[^u])|\\ud[89a-f][0-9a-f]{2}")
 _KINDS = {401: "access_denied", 403: "access_denied", 429: "rate_limit"}  # of errors
 
 
@@ -50,7 +49,7 @@ def receive(
         try:
             value = msgspec.json.decode(reply)
         except msgspec.DecodeError:  # perhaps a limit has cut a character, whose half is no text
-            value = msgspec.json.decode(_HALF.sub(lambda found: found[1] or rb"\ufffd", reply))
+            value = msgspec.json.decode(without_halves(reply))
         if is_deeper(value, _DEEPEST):
             raise ValueError(f"lists and objects are nested deeper than {_DEEPEST} levels")
         # Hidden only in what was read: a key may be one of the vendor's own words, such as "text".

@@ -211,8 +211,7 @@ def read_target(
     known = {**(variables or {}), **environment(path)}
     provider = _described(nodes[name], path, known, sends=sends)
     if isinstance(provider, HttpProvider):
-        mappings = (each.children for each in documents if isinstance(each.children, dict))
-        listed = (children["models"] for children in mappings if "models" in children)
+        listed = (each.members["models"] for each in documents if "models" in each.members)
         provider.rows = tuple(row for each in listed for row in read_rows(each, where))
         provider.place = nodes[name].place(where)
     return provider
@@ -264,8 +263,7 @@ def _nodes(documents: list[Node], where: str) -> dict[str, Node]:
     """Return the targets of a file, by name."""
     nodes: dict[str, Node] = {}
     for document in documents:
-        keys = document.children if isinstance(document.children, dict) else {}
-        listed = keys.get("targets", document)
+        listed = document.members.get("targets", document)
         read_as(listed, list[_Named], where=where, called=lambda path: f"targets{path}")
         for node in listed.children:
             name = node.children["name"]

@@ -74,11 +74,6 @@ class Command(NamedTuple):
         """Return whether an output is larger than an answer may be."""
         return any(os.fstat(each.fileno()).st_size > LARGEST_ANSWER for each in self.outputs)
 
-    def empty(self) -> None:
-        """Free the disk of its outputs, which nobody reads once its answer is there."""
-        for output in self.outputs:
-            output.truncate(0)
-
     async def end(self) -> None:
         """Have the guard end the command: SIGTERM, then SIGKILL after a grace period."""
         try:
@@ -141,8 +136,9 @@ async def run_command(
         try:
             async with asyncio.timeout(timeout_seconds):
                 while not (_has_ended(process, answer) or running.has_printed_too_much()):
-                    for other in kept or ():
-                        other.empty()
+                    # Free the disk of outputs that nobody reads: the answers are there.
+                    for output in [each for other in kept or () for each in other.outputs]:
+                        output.truncate(0)
                     await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
             is_late = True

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,7 +13,7 @@ from multiturn.errors import MultiturnError
 from multiturn.files.media import EXTENSIONS, Base64, Media, kind_of_type
 from multiturn.model.request import PreparedRequest, pieces_of
 from multiturn.model.settings import Choice, JsonSchema
-from multiturn.model.turns import Call, Thinking, Turn
+from multiturn.model.turns import Call, Thinking, Turn, Turns
 from multiturn.providers import reading, settings
 from multiturn.providers.reading import BodyForm, MediaReader, Piece
 from multiturn.providers.settings import Key, Values
@@ -45,9 +45,8 @@ def write_content(request: PreparedRequest) -> dict[str, Any]:
     return settings.with_body({**body, **written}, request.settings)
 
 
-def _contents(messages: Iterable[Turn]) -> list[dict[str, Any]]:
+def _contents(messages: Turns) -> list[dict[str, Any]]:
     """Return contents; the results of a turn are one, without other parts (T4)."""
-    messages = tuple(messages)
     names = {call.id: call.name for message in messages for call in message.calls}
 
     def kind(turn: Turn) -> tuple[str, bool]:
@@ -115,8 +114,8 @@ def read_content(body: Mapping[str, Any], media: MediaReader) -> PreparedRequest
         what = "refers to messages that Google stores; import a request that has all of them"
         raise MultiturnError(f"cachedContent {what}")
     reader = _Reader(media)
-    system = reading.texts(_pieces_in(body.get("systemInstruction")))
-    contents = _listed(body.get("contents"))
+    system = reading.texts(_pieces_in(_with_role(body.get("systemInstruction"))))
+    contents = reading.mappings(_listed(body.get("contents")))
     form, body = _read_format(body)
     listed = (each.get("functionDeclarations") for each in reading.mappings(body.get("tools")))
     declared = (each for functions in listed for each in reading.mappings(functions))
@@ -144,8 +143,9 @@ def camel(value: Any) -> Any:
 
 
 def _listed(contents: Any) -> list[Any]:
-    """Return contents as a list: a text, and a mapping, stand for one."""
-    return contents if isinstance(contents, list) else [contents]
+    """Return contents as a list of mappings that have roles; one may stand alone."""
+    listed = contents if isinstance(contents, list) else [contents]
+    return [_with_role(each) for each in listed]
 
 
 class _Reader:
@@ -156,13 +156,8 @@ class _Reader:
         self._count = 0
         self._open: dict[str, str] = {}  # tools of the calls without a result, by their ids
 
-    def turns(self, content: Any) -> Iterator[Turn]:
+    def turns(self, content: Values) -> Iterator[Turn]:
         """Yield the turns that a content is: each result is one of its own."""
-        if isinstance(content, str):
-            yield reading.turn("user", [content], self._media)
-            return
-        if not isinstance(content, dict):
-            return
         parts = [*reading.mappings(content.get("parts"))]
         if content.get("role") == "model":
             found = [piece for part in parts for piece in self._pieces(part)]
@@ -214,8 +209,6 @@ class _Reader:
 
 def _pieces_in(content: Any) -> Iterator[Any]:
     """Yield the texts of a content that are no thoughts, and the media."""
-    if isinstance(content, str):
-        yield content
     for part in reading.mappings(content.get("parts")) if isinstance(content, dict) else ():
         match part:
             case {"thought": True}:
@@ -301,7 +294,7 @@ KEYS: settings.Keys = {
 def _same(body: Values) -> Values:
     """Return a body in camelCase, with its contents as a list of mappings that have roles."""
     same: Values = camel(body)
-    same["contents"] = [_with_role(each) for each in _listed(same.get("contents"))]
+    same["contents"] = _listed(same.get("contents"))
     same["systemInstruction"] = _with_role(same.get("systemInstruction"), role="user")
     return reading.same_spelling(same, defaults=(("thought", False),), programs=OF_PROGRAMS)
 

@@ -155,15 +155,6 @@ def _written_call(call: Call) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def chat_choice(choice: Choice) -> str | dict[str, Any]:
-    """Return whether the model must call a tool, and which.
-
-    >>> chat_choice({"name": "now"})
-    {'type': 'function', 'function': {'name': 'now'}}
-    """
-    return choice if isinstance(choice, str) else {"type": "function", "function": dict(choice)}
-
-
 def chat_tool(tool: Tool) -> dict[str, Any]:
     """Return the definition of a tool.
 
@@ -269,7 +260,11 @@ def _stops(written: Any) -> Any:
 
 KEYS: settings.Keys = {
     "temperature": Key("temperature"),
-    "tool_choice": Key("tool_choice", chat_choice, read_choice),
+    "tool_choice": Key(
+        "tool_choice",
+        lambda it: it if isinstance(it, str) else {"type": "function", "function": {**it}},
+        read_choice,
+    ),
     "top_p": Key("top_p"),
     "stop": Key("stop", list, _stops),
     "seed": Key("seed"),

@@ -325,7 +325,12 @@ class OpenAIProvider(HttpProvider):
             layout.judge_known(known.takes("tools_over_chat"))
         limit = asked.settings.max_output_tokens
         if limit is not None and self.vendor != SERVERS:
-            self.want_limit(layout, limit)
+            row = next(iter(abilities.rows("limit")), None)
+            if self.asks_responses:
+                if limit < repairs.LOWEST_LIMIT:
+                    layout.refuse("O18", f"this one is {limit}")
+            elif row and row.limit != settings.max_tokens_field:
+                layout.refuse(row.rule or "C4", f"set max_tokens_field: {row.limit} in the target")
         form: dict[str, Any] = {}
         if self.asks_responses:
             if settings.system_as == "instructions":
@@ -362,15 +367,6 @@ class OpenAIProvider(HttpProvider):
     def asks_for_cache(self) -> bool:
         """Whether the target wants the system message marked for the cache."""
         return bool(getattr(self.settings, "prompt_caching", False))  # Azure's have no such setting
-
-    def want_limit(self, layout: Layout, limit: int) -> None:
-        """Refuse a limit that is too low, or whose name the model does not take."""
-        row = next(iter(self.abilities.rows("limit")), None)
-        if self.asks_responses:
-            if limit < repairs.LOWEST_LIMIT:
-                layout.refuse("O18", f"this one is {limit}")
-        elif row and row.limit != self.settings.max_tokens_field:
-            layout.refuse(row.rule or "C4", f"set max_tokens_field: {row.limit} in the target")
 
     def counting(self, request: PreparedRequest) -> tuple[str, dict[str, Any]]:
         """Return the path and the body of the endpoint that counts, in the form of Responses."""
