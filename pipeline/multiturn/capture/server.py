@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from multiturn.capture.recording import Recording
 from multiturn.capture.replies import Endpoint, Reply, endpoint_at, vendors
-from multiturn.documents.json_lines import read_value
+from multiturn.documents.json_lines import read_value, without_halves
 from multiturn.errors import AccessError, MultiturnError, option, quoted
 from multiturn.providers.base import LARGEST_ANSWER
 from multiturn.providers.client import new_session, unpacked
@@ -26,9 +26,6 @@ _SECONDS = 60  # in which a body has come
 _AT_ONCE = 16  # bodies that are read at a time
 _OF_CONNECTION = r"(?i)host|connection|content-(length|encoding)|(accept|transfer)-encoding"
 _OF_RETRIES = ("retry-after", "retry-after-ms", "x-should-retry")  # by which SDKs ask again
-# In JSON: half of a character without the other, as JavaScript writes a text that it has cut, or
-# as the group what only looks like that: both halves, or another escape.
-_HALF = r"(?i)(\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\[^u])|\\ud[89a-f][0-9a-f]{2}"
 
 
 class CaptureServer:
@@ -115,7 +112,7 @@ class CaptureServer:
         try:
             async with self._reading, asyncio.timeout(_SECONDS):
                 written = await request.read()
-            given = read_value(re.sub(_HALF, lambda it: it[1] or r"\ufffd", written.decode()))
+            given = read_value(without_halves(written).decode())  # as JavaScript cuts texts
             if not isinstance(given, dict):
                 raise ValueError("it is not an object")
         except TimeoutError:

@@ -54,7 +54,10 @@ def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Recor
         "execution": request.execution,
         "notices": warnings or None,
     }
-    return record | {key: value for key, value in others.items() if value is not None}
+    for key, value in others.items():
+        if value is not None:
+            record[key] = value
+    return record
 
 
 def record_for(conversion: Conversion, provider: "TargetProvider | None" = None) -> Record:
