@@ -375,6 +375,25 @@ def test_explain_says_what_became_of_each_call_and_of_thinking() -> None:
     assert changed["thinking[1]"] == ("shown", "")
 
 
+@pytest.mark.parametrize(
+    ("stages", "expected"),
+    [((), ("shown", "")), ((redact,), ("changed", "by redact"))],
+    ids=["unchanged", "changed"],
+)
+def test_explain_says_what_became_of_a_call_where_there_is_no_chat(
+    stages: tuple[Any, ...], expected: tuple[str, str]
+) -> None:
+    history = case(
+        TestMessage("user", "Hi"),
+        TestMessage("assistant", "", calls=(Call("c1", "mail", {"to": "Ada"}),)),
+        TestMessage("tool", "ok", answers="c1"),
+    )
+    question_only = with_stage(*stages).remove("consolidate_system")
+    found = explain(question_only(Conversion(history))).fates
+    (fate,) = [each for each in found if each.where.label.endswith("tool_calls[0]")]
+    assert (fate.fate, fate.why) == expected
+
+
 def test_a_call_or_thinking_that_a_stage_takes_away_in_silence_is_lost() -> None:
     lost = ("lost", "no rule explains it; a stage took it away")
     found = fates(forget_calls)

@@ -146,13 +146,13 @@ class _Sent:
             yield Fate(where, *(_SHOWN if (index, block) in self.thinking else gone))
         for at, call in enumerate(message.calls):
             where, sent = case.where(call.line, f"{key}.tool_calls[{at}]"), self.calls.get(call.id)
+            text = self.of_key.get((index, f"tool_calls[{at}]"))  # where there is no chat
+            found = text[0] if text else sent
             fate = _SHOWN
-            if shown := self.of_key.get((index, f"tool_calls[{at}]")):
-                fate = "changed", f"by {shown[0].changed_by}"
-            elif sent is None:
+            if found is None:
                 fate = self.noticed.get((DROPPED, where)) or self._gone(index)
-            elif sent.changed_by is not None:
-                fate = "changed", f"by {sent.changed_by}"
+            elif found.changed_by is not None:
+                fate = "changed", f"by {found.changed_by}"
             yield Fate(where, *fate)
 
     def fates_of_tools(self) -> Iterator[Fate]:
