@@ -153,7 +153,7 @@ class _Chosen:
             case 0 | 1 | 2:
                 return self._text()
             case 3:
-                return [self._value(level) for _ in range(self._choice(3))]
+                return [self._value(level + 1) for _ in range(self._choice(3))]
             case 4:
                 return self._messages(level, 1, 2)
             case 5:
@@ -164,7 +164,7 @@ class _Chosen:
     def _message(self, level: int) -> dict[str, Any]:
         role = ("user", "assistant", "developer", "system")[self._choice(4)]
         part = {"type": "text", "text": self._text()}
-        content = [self._text(), [part], self._value(level)][self._choice(3)]
+        content = [self._text(), [part], self._value(level + 1)][self._choice(3)]
         return {"role": role, "content": content, **self._mapping(_INNER_KEYS[6:], level)}
 
     def _messages(self, level: int, least: int, most: int) -> list[dict[str, Any]]:
@@ -174,7 +174,7 @@ class _Chosen:
         return [self._message(level) for _ in range(least + self._choice(most))]
 
     def _called(self, level: int) -> list[dict[str, Any]]:
-        name, given = self._text(), {self._text(): self._value(level), "n": self._text()}
+        name, given = self._text(), {self._text(): self._value(level + 1), "n": self._text()}
         function = {"name": self._text(), "arguments": json.dumps(given)}
         calls: tuple[dict[str, Any], ...] = (
             {"id": name, "name": self._text(), "arguments": given},
@@ -191,12 +191,12 @@ class _Chosen:
         )
         said = [{**thinking[self._choice(4)], **self._mapping(_CALL_KEYS, level)}, self._text()]
         if call.get("type") == "tool_use":
-            result = {"type": "tool_result", "tool_use_id": name, "content": self._value(level)}
-            content = [result, self._value(level)][: 1 + self._choice(2)]
+            result = {"type": "tool_result", "tool_use_id": name, "content": self._value(level + 1)}
+            content = [result, self._value(level + 1)][: 1 + self._choice(2)]
             answer = {"role": "user", "content": content}
             return [{"role": "assistant", "content": [*said, call]}, answer]
         assistant = {"role": "assistant", "content": said, "tool_calls": [call]}
-        result = {"role": "tool", "tool_call_id": name, "content": self._value(level)}
+        result = {"role": "tool", "tool_call_id": name, "content": self._value(level + 1)}
         return [assistant, {**result, **self._mapping(_CALL_KEYS, level)}]
 
     def _tool(self, level: int) -> dict[str, Any]:
