@@ -140,8 +140,13 @@ def price_for(provider: TargetProvider, file: StrPath | None = None) -> Price | 
     """
     path = None if file is None else os.fspath(file)
     is_shipped = getattr(provider, "vendor", "") != "azure"
-    for_an_hour = getattr(provider.settings, "prompt_caching", None) == "1h"
+    for_an_hour = caches_for_an_hour(provider)
     return price_of(model_of(provider), path, with_shipped=is_shipped, for_an_hour=for_an_hour)
+
+
+def caches_for_an_hour(provider: TargetProvider) -> bool:
+    """Return whether a target has the vendor's cache keep prompts for an hour, at another price."""
+    return getattr(provider.settings, "prompt_caching", None) == "1h"
 
 
 def model_of(provider: TargetProvider) -> str:

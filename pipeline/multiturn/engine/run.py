@@ -478,9 +478,12 @@ class Run:
             # Without a limit, a run only says how far an estimate was off. What a published
             # tokenizer counts is no estimate, and its tables take 70 MB.
             with_tokens = self.is_dry or budget.has_limit or not each.tokenizer.encoding
-            caching = getattr(each.settings, "prompt_caching", None)
-            own = replace(made, provider=each.kind or each.settings.provider, model=model)
-            own = replace(own, prompt_caching=caching) if caching == "1h" else own
+            own = replace(
+                made,
+                provider=each.kind or each.settings.provider,
+                model=model,
+                prompt_caching="1h" if costs.caches_for_an_hour(each) else UNSET,
+            )
             targets[each.name] = RunTarget(each, where, own, budget, with_tokens)
             rate = _limit("rate", options.get("rate"), int)
             each.turn = TargetProvider.turn if rate is None else Rate(rate).turn
