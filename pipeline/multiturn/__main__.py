@@ -15,7 +15,7 @@ def main() -> None:
         _reopen()
         _guard_exit()
         # A start makes thousands of objects that stay, and Python looks for garbage at each 700th.
-        gc.set_threshold(10_000)
+        gc.set_threshold(50_000)
         # Windows has no SIGHUP. A signal that is ignored, as SIGHUP is under nohup, stays ignored.
         for name in ("SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)

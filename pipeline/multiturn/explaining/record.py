@@ -20,6 +20,8 @@ _INSTEAD = ("question", "chat_prompt", "system", "guidelines")  # the target get
 
 Record = dict[str, Any]  # what ``multiturn convert`` writes of a case
 
+_encode = msgspec.json.Encoder(enc_hook=with_bytes).encode
+
 
 def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Record:
     """Return what is written of a case: its request, and the notices of its conversion."""
@@ -79,7 +81,7 @@ def record_for(conversion: Conversion, provider: "TargetProvider | None" = None)
 def json_line(record: Any) -> bytes:
     """Render a record as one line of JSON; what JSON need not escape stays as it is."""
     try:
-        return msgspec.json.encode(record, enc_hook=with_bytes) + b"\n"
+        return _encode(record) + b"\n"
     except UnicodeEncodeError:  # a path may hold any bytes
         plain = msgspec.to_builtins(record, enc_hook=with_bytes)
         text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))

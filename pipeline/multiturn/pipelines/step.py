@@ -149,7 +149,7 @@ class Step(Struct, frozen=True):
         Raises:
             MultiturnError: the stage's own error, or one that names the stage.
         """
-        case, forks = conversion.case, len(_FORKS)
+        case, forks = conversion.case, _forks
         stage, name = self.stage, self.stage.__name__
         given = replace(conversion, stage=name)
         try:
@@ -159,14 +159,14 @@ class Step(Struct, frozen=True):
         except (Exception, SystemExit) as error:  # nor may a stage end the run of the others
             raise stage_failure(self, error, case) from error
         finally:
-            if len(_FORKS) != forks:
+            if _forks != forks:
                 end_fork(f"the stage {name}")
         if is_tried or not stage.__module__.startswith(SHIPPED):
             try:
                 check_made(conversion, result, stage)
             except ValueError as error:
                 raise StageError(f"the stage {name} {error}").at(case.where(), case.id) from None
-        if (
+        if result is given or (
             result.turns is conversion.turns
             and result.guidelines is conversion.guidelines
             and result.system_prompt is conversion.system_prompt
@@ -177,9 +177,16 @@ class Step(Struct, frozen=True):
         return _accounted(conversion, _signed(conversion, result, name), name)
 
 
-_FORKS: list[None] = []  # as many as there were from the first process to this one
+_forks = 0  # as many as there were from the first process to this one
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
 if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=lambda: _FORKS.append(None))
+    os.register_at_fork(after_in_child=_count_fork)
 
 
 def _unpickled(stage: Any, options: Mapping[str, Any]) -> Step:

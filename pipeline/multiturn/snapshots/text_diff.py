@@ -164,7 +164,8 @@ def compare_texts(old: str, new: str, *, but_for_paths: bool = False) -> tuple[H
         is_repeated = heading == _QUESTION and _take(lines, left)
         if left and (is_repeated or not lines):
             continue
-        times = 0 if any("\0" in line for line in lines) else found.get(keys[at], 0)
+        is_numbered = named and any("\0" in line for line in lines)
+        times = 0 if is_numbered else found.get(keys[at], 0)
         found[keys[at]] = times + 1
         shown += ["@@"] * (stretch.is_first or last != at - 1) + stretch.lines
         last = at
@@ -203,15 +204,9 @@ def _question_apart(lines: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]
 
 def _split(question: Iterable[str], changed: Container[str]) -> tuple[list[str], list[str]]:
     """Return the lines of a question that have not changed in messages, and those that have."""
-    others: list[str] = []
-    found: list[str] = []
-    for line in question:
-        said = line if line[2:3] != "[" else _said(line, changed)
-        if said in changed:
-            found.append(said)
-        else:
-            others.append(line)
-    return others, found
+    pairs = [(line, line if line[2:3] != "[" else _said(line, changed)) for line in question]
+    others = [line for line, said in pairs if said not in changed]
+    return others, [said for _, said in pairs if said in changed]
 
 
 def _take(lines: Iterable[str], left: Counter[str]) -> bool:

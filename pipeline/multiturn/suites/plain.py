@@ -141,8 +141,9 @@ def _messages(given: _Line, key: str, mark: Mark, nodes: Sequence[Node] = ()) ->
                     return None  # the path of a file may be an address
                 size += len(text)
             content, count = msgspec.to_builtins(content), len(content)
-        lines, columns = (line,) * count, (column,) * count
-        if nodes:
+        if not nodes:
+            lines, columns = (line,) * count, (column,) * count
+        else:
             node, line = nodes[at].children["content"], nodes[at].mark.line + 1
             lines, columns = (node.mark.line + 1,), (node.mark.column + 1,)
             if node.children is not None:

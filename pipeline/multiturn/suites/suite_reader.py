@@ -174,8 +174,13 @@ class SuiteReader:
             if isinstance(node, PlainCase):
                 if node.key != "input_messages":
                     self.dialect.read_as[node.key] = "input_messages"
-                said = {"input_messages": node.messages, "outcome": node.outcome}
-                found = structs.replace(shared, id=case_id, line=line, **said)
+                found = structs.replace(
+                    shared,
+                    id=case_id,
+                    input_messages=node.messages,
+                    line=line,
+                    outcome=node.outcome,
+                )
             else:
                 found = reader.case(node, case_id, shared, *places)
                 if not label and not shared.id:
