@@ -83,17 +83,14 @@ def with_files(conversion: Conversion) -> Conversion:
     """Return a conversion with the files of its case, as the default pipeline has them."""
     if conversion.case.sent is not None:
         return _pipeline()(conversion)
-    attached = [
-        segment
-        for message in conversion.case.input_messages
-        if not isinstance(message.content, str)  # as most are
-        for segment in segments_in(message)
-        if isinstance(segment, dict) and segment.get("type") != "text"
-    ]
-    if not attached:
-        return conversion
-    resolve, extract = _pipeline().steps[:2]
-    return extract(resolve(conversion))
+    for message in conversion.case.input_messages:
+        if isinstance(message.content, str):  # as most are
+            continue
+        for segment in segments_in(message):
+            if isinstance(segment, dict) and segment.get("type") != "text":
+                resolve, extract = _pipeline().steps[:2]
+                return extract(resolve(conversion))
+    return conversion
 
 
 _pipeline = cache(lambda: read_pipeline(DEFAULT_PIPELINE))
