@@ -13,7 +13,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from commands import run, start
+from comparing import data_of
 from media_files import data_uri, image, padded
+from repositories import commit, git
 
 FILES = ["a.rules.md", "b.rules.md", "x.txt", "y.txt"]
 TEXTS = ["Hi", "Hello\nthere", "Be nice.", "Obey.", " spaced \n"]
@@ -283,6 +285,29 @@ def test_a_key_of_something_else_is_an_error_and_nothing_is_accepted(project: Pa
         assert (done.returncode, done.stdout) == (2, "")
         assert f"no difference has the key {gone!r}" in done.stderr
         assert recorded(project) == before
+
+
+def test_a_report_has_the_keys_of_the_check_whatever_its_order(tmp_path: Path) -> None:
+    """A report has the case with two causes first."""
+    suite = (
+        "metadata: {systemPrompt: Be nice.}\nevalcases:\n"
+        "  - {id: one, input_messages: [{role: user, content: One}]}\n"
+        "  - {id: two, input_messages: [{role: user, content: [{type: file, value: x.txt}]}]}\n"
+    )
+    (tmp_path / "s.eval.yaml").write_text(suite)
+    (tmp_path / "x.txt").write_text("One\n")
+    assert run("snapshot", ".", folder=tmp_path).returncode == 0
+    git(tmp_path, "init", "-q")
+    commit(tmp_path)
+    (tmp_path / "s.eval.yaml").write_text(suite.replace("nice", "kind"))
+    (tmp_path / "x.txt").write_text("Two\n")
+    done = run("report", ".", "--against", "HEAD", "--output", "r.html", folder=tmp_path)
+    assert done.returncode == 0
+    checked = run("snapshot", ".", "--check", "--format", "json", folder=tmp_path).stdout
+    found = [json.loads(line)["key"] for line in checked.splitlines()]
+    shown = json.loads(data_of((tmp_path / "r.html").read_text()).splitlines()[-1])["differences"]
+    assert [each["key"] for each in shown] == [*filter(None, dict.fromkeys(found))]
+    assert len(shown) == 2
 
 
 def test_a_guideline_is_accepted_alone_by_one_key_and_for_all_suites(project: Path) -> None:

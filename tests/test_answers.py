@@ -1,6 +1,8 @@
 """The report of answers: what changed between two runs, in Python, as Markdown and in a browser."""
 
+import html
 import json
+import re
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -152,6 +154,23 @@ def test_each_target_and_repeat_is_compared_with_its_own(tmp_path: Path) -> None
     ]
 
 
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_an_answer_that_only_one_run_has_is_a_change_of_its_case(
+    tmp_path: Path, *, is_gone: bool
+) -> None:
+    both = [line("a", "Yes.", target=target) for target in ("one", "two")]
+    sides = [results(tmp_path, "all.jsonl", *both), results(tmp_path, "one.jsonl", both[0])]
+    (case,) = AnswerReport(*(sides[::-1] if is_gone else sides)).cases
+    assert case.status == "answer changed"
+
+
+def test_a_file_that_begins_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    """Programs of Windows write one."""
+    path = Path(results(tmp_path, "a.jsonl", line("a", "Yes."), line("b", "Yes.")))
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert [case.id for case in AnswerReport(str(path)).cases] == ["a", "b"]
+
+
 def test_what_a_model_wrote_in_place_of_arguments_is_shown(tmp_path: Path) -> None:
     given = line("a", "Hm.", tool_calls=[{"id": "c", "name": "f", "arguments": '{"a":'}])
     (case,) = AnswerReport(results(tmp_path, "r.jsonl", given)).cases
@@ -212,7 +231,9 @@ def test_markdown_has_the_totals_and_the_lines_that_changed(
     given = ("--results", "new.jsonl", "--before", "old.jsonl", "--format", "markdown")
     done = run(tmp_path, *given, "--prices", "prices.yaml")
     assert (done.returncode, done.stderr) == (0, "")
-    _, first, second, *_ = done.stdout.split("\n### ")
+    _, first, second, *_, graded = done.stdout.split("\n### ")
+    said = 'score changed, score: {"tone": 1} → {"tone": 0}'
+    assert "\ngraded\n\n" + said + "\n" == html.unescape(re.sub("</?code>", "", f"\n{graded}"))
     assert first.startswith("<code>both</code>\n\n<code>prompt and answer changed, score&#58; true")
     assert second.endswith(
         "```diff\n@@ -6,5 +6,5 @@\n \n answer:\n The parcel was sent on Monday.\n"

@@ -235,15 +235,20 @@ def test_a_privilege_that_neither_side_of_a_merge_has_is_named_where_lists_are_r
 UNMERGED = "<<<<<<< ours\nBe kind.\n=======\nBe brief.\n>>>>>>> theirs\n"
 
 
+# Of a file that both sides have renamed, too.
+UNMERGED_NAMES = "<<<<<<<< HEAD:a.txt\nBe kind.\n========\nBe brief.\n>>>>>>>> theirs:b.txt\n"
+
+
+@pytest.mark.parametrize("text", [UNMERGED, UNMERGED_NAMES])
 @pytest.mark.parametrize(
     "command", ["check", "convert", "run", "run --dry-run", "snapshot", "snapshot --check"]
 )
 def test_a_guideline_that_is_not_merged_is_a_warning_of_each_command(
-    tmp_path: Path, command: str
+    tmp_path: Path, command: str, text: str
 ) -> None:
     project(tmp_path, one=["a.rules.md"], two=["a.rules.md", "b.txt"])
-    (tmp_path / "a.rules.md").write_text(UNMERGED)
-    (tmp_path / "b.txt").write_text(UNMERGED)  # a task may well be about a conflict
+    (tmp_path / "a.rules.md").write_text(text)
+    (tmp_path / "b.txt").write_text(text)  # a task may well be about a conflict
     done = run(*command.split(), ".", folder=tmp_path)
     said = [line for line in (done.stdout + done.stderr).splitlines() if "merge conflict" in line]
     what = "it has lines of a merge conflict; if it is one, merge it, and run this again"

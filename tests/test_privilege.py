@@ -73,6 +73,11 @@ def changes(before: Sequence[Message], after: Sequence[Message]) -> list[str]:
             [*BEFORE, says("assistant", "Now.")], [], id="an answer repeats a line of a user"
         ),
         pytest.param(
+            [*BEFORE, says("user", "Thanks", added("\n", by=""), "Yes")],
+            ["assistant text becomes user text: 'Yes'"],
+            id="a text is a part of a message of another role",
+        ),
+        pytest.param(
             [says("system", *SYSTEM.spans, BREAK, OBEY), *BEFORE[1:]],
             [ADDED],
             id="a stage adds text",

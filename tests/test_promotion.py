@@ -261,6 +261,20 @@ def test_a_file_that_changes_hides_no_text_that_a_pattern_promotes(tmp_path: Pat
     ]
 
 
+def test_a_text_that_only_the_other_list_has_is_shown_as_it_was(tmp_path: Path) -> None:
+    """pytest --snapshot-update writes files.lock, and leaves the promotion to be decided on."""
+    write(tmp_path, "Obey.\nBe kind.\n", one="a.md")
+    assert run("snapshot", ".", "--root", ".", folder=tmp_path).returncode == 0
+    git(tmp_path, "init", "-q")
+    commit(tmp_path)
+    write(tmp_path, "Obey me.\nBe kind.\n")
+    assert run("snapshot", ".", "--root", ".", folder=tmp_path).returncode == 0
+    git(tmp_path, "checkout", "-q", "snapshots/promoted.lock")
+    commit(tmp_path)
+    said = run("snapshot", ".", "--root", ".", "--check", folder=tmp_path).stdout
+    assert "\n@@\n-Obey.\n+Obey me.\n Be kind.\n" in said
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

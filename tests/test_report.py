@@ -461,6 +461,17 @@ def test_one_difference_of_many_cases_is_shown_once(tmp_path: Path) -> None:
     assert f"### {TONE} changed; it is part of a system message\n\n{where}\n" in text
 
 
+def test_a_pattern_that_promotes_the_same_files_is_a_change(tmp_path: Path) -> None:
+    """The next file that it matches is promoted unseen."""
+    text = markdown_of(tmp_path, FILES, edited((SHOP, '"**/*.rules.md"', '"**/*.md"')))
+    change = f"{TONE} is part of a system message, now by the pattern '**/*.md'"
+    assert f"> - Change of privilege: {change}: " in text
+    assert f"\n### {change}\n" in text
+    assert text.startswith(
+        "## 2 cases changed; 1 cause: guideline patterns: **/*.rules.md → **/*.md"
+    )
+
+
 def test_differences_of_one_title_are_counted(tmp_path: Path) -> None:
     option = "extends: spec\nconfigure: {embed_files: {header: '-- {path}'}}\n"
     attached = "{id: %s, input_messages: [{role: user, content: [{type: file, value: %s}]}]}"

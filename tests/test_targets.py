@@ -302,6 +302,10 @@ def test_a_schema_is_a_file_beside_the_targets_file(
             "verbosity: loud",
             "targets.yaml:2:13: target 't': there is no verbosity",
         ),
+        (
+            "default_system: You are kind.",
+            "targets.yaml:2:18: target 't': there is no default_system ***; choose",
+        ),
     ],
 )
 def test_a_setting_that_cannot_be_is_an_error(folder: Path, written: str, error: str) -> None:

@@ -27,8 +27,8 @@ _SEEN = (
 
 # The first line of a merge conflict, or its second half with the last line: without both, the
 # text is that of our side. No half has another one in it, so that a search takes linear time: a
-# line of seven = may also underline a heading.
-CONFLICT = r"(?m)^(?:<<<<<<< .*|=======\n(?:(?!=======\n|>>>>>>> ).*\n)*>>>>>>> .*)\n"
+# line of seven = may also underline a heading. Of files that both sides renamed, Git writes more.
+CONFLICT = r"(?m)^(?:<{7,} .*|={7,}\n(?:(?!={7,}\n|>{7,} ).*\n)*>{7,} .*)\n"
 # Unicode's controls, formats, private and default-ignorable characters, and letters that are
 # blank; but not where they make an emoji or a word what it is. JavaScript reads it, too.
 _MAY_BE_UNSEEN = (

@@ -103,7 +103,8 @@ def _reword(what: str, key: str, node: Node, type_: Any) -> str:
         choices = [*dict.fromkeys(choices_of(hints.get(key, type_)))]
         if choices == ["omit"]:
             return f"{key} must be a number or omit"
-        return f"there is no {key} {what.split()[-1]}; {did_you_mean('', choices)}"
+        given = cut(what.removeprefix("Invalid enum value "))
+        return f"there is no {key} {given}; {did_you_mean('', choices)}"
     if what == "Number out of range" or what.endswith(f" <= {LARGEST_NUMBER}"):
         return f"{key} must be a finite number"
     bound = re.fullmatch(r"Expected `\w+` ([<>]=?) (\S+?)(?:\.0)?", what)

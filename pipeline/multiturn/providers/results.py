@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -342,7 +343,7 @@ class StoredResults:
             unreadable = suppress(KeyError, OSError, ValueError, RecursionError)
             with unreadable, open(self.path, "rb") as file:
                 file.seek(self._places[key_of(result)])
-                line = file.readline()
+                line = file.readline().removeprefix(BOM_UTF8)
                 _store(found, _decode_stored(line))
             if is_stored(result, found):
                 old, now = _decode_keys(line), _decode_keys(msgspec.json.encode(result))
@@ -382,7 +383,7 @@ def read_results(path: str, type_: type[_Line]) -> Iterator[tuple[bytes, _Line]]
     with open_regular(path, path) as file:
         for number, line in enumerate(lines_of(file, path), 1):
             try:
-                stored = decode(line)
+                stored = decode(line.removeprefix(BOM_UTF8))
             except (ValueError, RecursionError) as error:
                 begins = line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
                 if begins and not line.endswith(b"\n"):

@@ -113,7 +113,8 @@ class AnswerReport:
     ) -> AnsweredCase:
         both = [(title, then[title], now[title]) for title in then if title in now]
         changed = ["prompt"] * any(old.prompt != new.prompt for _, old, new in both)
-        changed += ["answer"] * any(old.text != new.text for _, old, new in both)
+        is_changed = then.keys() != now.keys() or any(old.text != new.text for _, old, new in both)
+        changed += ["answer"] * is_changed
         scores = ", ".join(
             f"score{title.removeprefix('answer')}: {_words(old.score)} → {_words(new.score)}"
             for title, old, new in both

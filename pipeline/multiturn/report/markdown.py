@@ -61,7 +61,7 @@ def to_markdown(report: Report) -> bytes:
 
 
 def answers_to_markdown(report: AnswerReport) -> bytes:
-    """Render a report of answers as GitHub's Markdown: the totals, and the lines that changed."""
+    """Render a report of answers as GitHub's Markdown: the totals, and what changed."""
     heading, *rows = (" | ".join(map(_code, row)) for row in report.totals())
     rule = " | ".join(["---"] * len(heading.split(" | ")))
     table = "".join(f"| {row} |\n" for row in (heading, rule, *rows))
@@ -69,11 +69,11 @@ def answers_to_markdown(report: AnswerReport) -> bytes:
     for case in report.cases:
         old, new = ("\n".join(f"{t}:\n{text}\n" for t, text in case.texts(at)) for at in (0, 1))
         lines = [*unified_diff(old, new, "", "")][2:]
-        if lines and old and new:
+        if (lines or case.scores) and old and new:
             said = ", ".join(filter(None, (case.status, case.scores)))
             words = f"### {_code(case.id)}\n\n{_code(said)}\n"
             diff = _fenced(_shown("\n".join(lines)), "diff", _LONGEST_PROMPT)
-            comment.add("case", f"{words}\n{diff}\n", words)
+            comment.add("case", *([f"{words}\n{diff}\n"] if lines else []), words)
     return comment.text.encode()
 
 

@@ -29,7 +29,7 @@ from multiturn.providers.targets import DEFAULT, environment, find_targets, read
 from multiturn.report.images import images_in
 from multiturn.snapshots.lists import target_text
 from multiturn.snapshots.locations import Key, digest, name_in_root
-from multiturn.snapshots.privilege import Promotion
+from multiturn.snapshots.privilege import Promotion, in_order
 from multiturn.snapshots.reviewed_case import ReviewedCase, review_outcome
 from multiturn.snapshots.snapshot_file import snapshot_record
 from multiturn.suites.suite_reader import STDIN
@@ -46,14 +46,15 @@ def spans_shown(case: ReviewedCase) -> list[Spans]:
 def digest_of(case: ReviewedCase) -> bytes:
     """Return a digest of all that a report compares: cases with the same one are the same.
 
-    It is what the snapshot of a case records beside its name, the attached files, what else is in
-    the body that a target is sent, and what system messages are called there.
+    It is what the snapshot of a case records beside its name, the attached files, how they are
+    promoted, what else is in the body that a target is sent, and what system messages are called
+    there.
     """
     record = snapshot_record(case)
     del record["suite"], record["id"]
     files = {path: digest(file) for path, file in case.files.items()}
     sent = case.sent and (case.sent.parameters, case.sent.system_role)
-    compared = record, files, sent
+    compared = record, files, sent, in_order(case.promoted)
     return hashlib.blake2b(json_line(compared), digest_size=16).digest()
 
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, dropwhile, takewhile
 from operator import itemgetter
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -163,7 +163,7 @@ def change_key(*values: object) -> str:
     return key.hexdigest()
 
 
-_Group = tuple[list[str], list[FileChange], list[object]]  # lines, files, what makes the key
+_Group = tuple[list[str], list[FileChange], list[tuple[Any, ...]]]  # the last makes the key
 
 
 def group_changes(
@@ -197,7 +197,8 @@ def group_changes(
         first, cases = those[0], tuple(each.case for each in those if each.case)
         changes.append(
             Change(
-                key=change_key(*values),
+                # A report has the cases in another order.
+                key=change_key(*chain(*sorted(values))),
                 kind=first.state,
                 cases=cases,
                 lines=tuple(lines),
@@ -217,9 +218,9 @@ def _add_to_group(groups: dict[Hashable, _Group], file: FileChange, old: str, ne
     _, files, values = groups.setdefault(identity, group)
     files.append(file)
     # A report has target.lock for each case that it changes.
-    case = None if file.name.endswith(".lock") else file.case
+    case = () if file.name.endswith(".lock") else file.case or ()
     if case or len(files) == 1:
-        values += (case, old, new) if old != new else (case,)
+        values.append((case, old, new) if old != new else (case,))
 
 
 def _rank(change: Change) -> tuple[bool, int, bool, int]:

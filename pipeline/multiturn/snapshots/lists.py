@@ -246,11 +246,14 @@ class FoundFiles:
                 what = f"{path} {'has other entries on the lists' if any(was) else 'is new'}"
             else:
                 what = self._in_words(path)
-                # A file whose text is as recorded concerns only the cases that promote it.
-                if digest(new.file) in self._digests(path):
+                is_recorded = digest(new.file) in self._digests(path)
+                # pytest records another text of a file, and leaves it to be seen as promoted.
+                if not is_recorded or (change and not change.is_new):
+                    old = self.earlier(path, new)
+                if old is None and is_recorded:  # it concerns only the cases that promote it
                     cases = promoted[change] if change else _each_once(promoting)
                     old = new.file
-                elif (old := self.earlier(path, new)) is not None:
+                elif old is not None:
                     causes = (attached_files.change_in_words(path, old, new.file, has_lines=True),)
                     if isinstance(old, str) and isinstance(new.file, str):
                         # In a new case, the file is a part of its own growth.
@@ -363,7 +366,7 @@ class Lists(FoundFiles):
 
     def earlier(self, path: str, new: _NewFile) -> Attached | None:
         """Return what is known of a file as it was: its text, or what its bytes were."""
-        digests = self._digests(path)
+        digests = self._digests(path) - {digest(new.file)}
         known = self.known.get(path, new.file if isinstance(new.file, Media) else None)
         if isinstance(known, Media) and len(digests) == 1:
             return known.replace(digest=next(iter(digests)), path=path)

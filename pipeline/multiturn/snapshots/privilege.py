@@ -179,9 +179,15 @@ def privilege_changes(
         if not new_files or not is_heading:
             yield PrivilegeChange(text=span.text, role="system", path=span.path, stage=span.stage)
     for message in after:
-        roles = known.by_text.get(_named(message)) or known.by_text.get(joined_text(message.spans))
-        if message.role != "system" and roles and message.role not in roles:
-            yield PrivilegeChange(text=joined_text(message.spans), role=message.role, was=roles[0])
+        whole, role = joined_text(message.spans), message.role
+        roles = known.by_text.get(_named(message)) or known.by_text.get(whole)
+        # A message as a whole, or else each text of the suite in it.
+        parts = (each.text for each in message.spans if each.stage is None and not each.path)
+        texts = [whole] if roles else [text for text in parts if not is_blank(text)]
+        for text in texts if role != "system" else ():
+            found = roles or known.roles_of(text)
+            if found and role not in found:
+                yield PrivilegeChange(text=text, role=role, was=found[0])
     for path in sorted(known.files.difference(map(file_of, system))):
         yield PrivilegeChange(text="", was="system", path=path)
 
@@ -243,6 +249,10 @@ class _Known:
             return True
         text = span.text.strip("\n")
         return f"\n{text}\n" in self._texts[role] or (role, span.text) in self._spans
+
+    def roles_of(self, text: str) -> list[str]:
+        """Return the roles of the messages that had a text as a whole span."""
+        return [role for role in self.roles if (role, text) in self._spans]
 
 
 def _named(message: Message) -> str:
