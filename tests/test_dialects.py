@@ -271,6 +271,14 @@ def test_the_columns_of_csv_are_variables_of_prompts(root: Path) -> None:
     ]
 
 
+def test_cases_without_an_id_in_several_files_have_the_names_of_the_later_ones(root: Path) -> None:
+    """The first file gives them the numbers of lines, and a list the numbers of cases."""
+    write(root, {"a.jsonl": '{"input": "1"}\n{"input": "2"}\n', "b.jsonl": '{"input": "3"}\n'})
+    write(root, {"c.csv": "input\n4\n"})
+    found = cases("tests: [a.jsonl, b.jsonl, c.csv]\n")
+    assert [case.id for case in found] == ["1", "2", "b-1", "c-2"]
+
+
 def test_a_field_of_csv_is_as_long_as_a_case_may_be(root: Path) -> None:
     write(root, {"cases.csv": f"input\n{'x' * 200_000}\n"})
     (case,) = cases("tests: [cases.csv]\n")

@@ -387,6 +387,8 @@ def test_nothing_is_attached_unless_the_program_says_where_from(tmp_path: Path) 
         content = [{"type": "file", "value": str(path)}, "Hello"]
         return {"messages": [{"role": "user", "content": content}]}
 
+    with pytest.raises(MultiturnError, match="guideline_patterns are several texts"):
+        case_of(attaching("rules.md"), files=files, guideline_patterns="*.md")
     case = case_of(attaching("rules.md"), files=files, guideline_patterns=["*.md"])
     (system, user) = SPEC.request(case).chat_prompt or ()
     assert "Be polite." in system.text

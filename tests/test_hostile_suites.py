@@ -367,6 +367,13 @@ def test_a_glob_takes_a_folder_that_is_a_link_inside_the_root(root: Path) -> Non
     assert [case.id for case in cases(suite, "evals/x.eval.yaml")] == ["a"]
 
 
+def test_templates_without_an_end_are_found_in_linear_time() -> None:
+    text = "{{env." * 100_000
+    with limited(seconds=2):
+        (case,) = cases(f"evalcases: [{{id: a, input: '{text}'}}]\n")
+    assert case.input_messages[0].content == text
+
+
 def test_globs_are_matched_in_linear_time(root: Path) -> None:
     for number in range(512):
         folder = root.joinpath("evals", *f"{number:09b}")

@@ -22,6 +22,7 @@ from multiturn import (
     Part,
     Pipeline,
     PipelineError,
+    RequestSettings,
     StageError,
     Step,
     TestMessage,
@@ -317,6 +318,11 @@ def give_up(given: Conversion) -> Conversion:
             "a.yaml:3: case 'a': the stage own returned a turn with the role 'usr'; choose"
             " from: system, user, assistant, tool",
             id="gives a role that does not exist",
+        ),
+        pytest.param(
+            lambda given: given.replace(settings=RequestSettings(top_p=7)),
+            "a.yaml:3: case 'a': the stage own returned wrong settings: top_p must be 1 or less",
+            id="sets what no suite may set",
         ),
         pytest.param(
             lambda given: given.replace(turns=(Turn("user", ("Hi",)),)),  # type: ignore[arg-type]

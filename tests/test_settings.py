@@ -11,6 +11,7 @@ from comparing import write
 from multiturn import (
     Case,
     JsonSchema,
+    MultiturnError,
     Place,
     RequestSettings,
     TestMessage,
@@ -193,6 +194,13 @@ def test_settings_of_a_case_are_no_mapping() -> None:
     given: Any = {"temperature": 0}
     with pytest.raises(TypeError, match=r"write RequestSettings\(temperature=0\)"):
         Case(id="a", input_messages=(TestMessage("user", "Hi"),), settings=given)
+
+
+def test_a_json_schema_of_a_case_is_no_mapping() -> None:
+    form: Any = {"schema": {"type": "object"}}
+    settings = RequestSettings(response_format=form)
+    with pytest.raises(MultiturnError, match=r"is text, json or a JsonSchema\(schema=\.\.\.\)"):
+        Case(id="a", input_messages=(TestMessage("user", "Hi"),), settings=settings)
 
 
 def test_a_schema_is_read_where_attached_files_are(tmp_path: Path) -> None:

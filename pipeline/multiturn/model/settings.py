@@ -106,6 +106,8 @@ class RequestSettings(
         """Raise an InputError for a value that no suite may have."""
         if said := self.said():
             read_as(node_of_given(said), SettingsKeys, where="", label="settings")
+        if isinstance(self.response_format, dict):
+            raise InputError("settings: response_format is text, json or a JsonSchema(schema=...)")
 
     def over(self, others: "RequestSettings") -> "RequestSettings":
         """Return these settings, and where they say nothing, the others."""

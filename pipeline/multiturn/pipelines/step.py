@@ -75,6 +75,11 @@ def check_made(before: Conversion, after: Any, stage: Stage) -> None:
             if declared in _SEEN and not _SEEN[declared](after):
                 what = f"declares that it {declared}, which is not true of what it returned;"
                 raise ValueError(f"{what} docs/stages.md says what is true then")
+    if after.settings is not None and after.settings is not before.settings:
+        try:
+            after.settings.check()
+        except MultiturnError as error:
+            raise ValueError(f"returned wrong settings: {error.what}") from None
     is_new |= after.tools is not before.tools
     if is_new and before.turns and before.tools and (left := _unknown(after) - _unknown(before)):
         what = f"left a call of {min(left)!r}, which is not among the tools"

@@ -77,6 +77,11 @@ _ENVIRONMENT = re.compile(r"\{\{-?\s*env\s*[.\[].*?\}\}", re.DOTALL)
 _EARLIER = re.compile(r"\$\{\{\s*[A-Za-z_]\w*\s*\}\}", re.ASCII)
 
 
+def _environment(text: str) -> re.Match[str] | None:
+    # After the last end, each start would be searched for an end in vain.
+    return _ENVIRONMENT.search(text, 0, text.rfind("}}") + 2)
+
+
 _LIKE_JSON = r'(?s)\{.*\}|\[\s*(?:["{\[0-9-]|true|false|null).*\]'  # what promptfoo takes for it
 _VARIABLE = r"\s*\{\{-?\s*(?:vars\.)?(\w+)\s*-?\}\}\s*"
 
@@ -304,7 +309,7 @@ class Dialect:
         texts, beside = _texts(keys), "vars" if has_vars else self._braces.beside
         said = [*texts, *(_texts_in([keys["outcome"]]) if "outcome" in keys else ())]
         for node, text in said:
-            if "${{" not in text and (variable := _ENVIRONMENT.search(text)) is not None:
+            if "${{" not in text and (variable := _environment(text)) is not None:
                 what = (
                     f"AgentV fills in {quoted(variable[0])} from the environment, which suites"
                     " never read here; write the text itself, or templates: literal in the suite if"
@@ -321,7 +326,7 @@ class Dialect:
             )
             raise InputError(what, where=node.place(self.name, label))
         for node, text in said:
-            if (variable := _EARLIER.search(text) or _ENVIRONMENT.search(text)) is not None:
+            if (variable := _EARLIER.search(text) or _environment(text)) is not None:
                 what = (
                     f"{quoted(variable[0])} is sent as text; some versions of AgentV fill it in:"
                     " write the text itself, or templates: literal in the suite if it is text"

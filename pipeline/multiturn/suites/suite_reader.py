@@ -202,7 +202,9 @@ class SuiteReader:
         name = value_at(node.children, "description")
         if has_vars and isinstance(name, str) and name.strip() and name not in self.lines:
             return name
-        return str(self.count if label else node.line)
+        number = str(self.count if label else node.line)
+        stem = os.path.splitext(os.path.basename(reader.name))[0]
+        return f"{stem}-{number}" if number in self.lines else number  # in another file of cases
 
     def cases_of(self, named: Node, label: str, shared: Case) -> Iterator[SuiteItem]:
         """Yield each case of the file, or of the files of a glob, that a suite names for cases."""

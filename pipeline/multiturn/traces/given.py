@@ -56,7 +56,7 @@ def case_of(
     if not isinstance(given, Mapping):
         raise TypeError(f"a case is a Case or a mapping, not {kind_of(given)}")
     shared: dict[str, Any] = {"id": case_id, "input_messages": (), "files": files}
-    shared["guideline_patterns"] = tuple(guideline_patterns)
+    shared["guideline_patterns"] = guideline_patterns
     name = str(given.get("id") or "").strip() or case_id
     try:
         if not _OF_BODIES.isdisjoint(given) and "input_messages" not in given:
