@@ -499,6 +499,27 @@ def test_a_lock_of_the_target_with_a_merge_conflict_is_written_anew(
     assert lock.read_text() == before
 
 
+@pytest.mark.parametrize("keeps", [True, False])
+def test_while_a_lock_of_the_target_has_a_conflict_what_both_sides_have_is_known(
+    tmp_path: Path, *, keeps: bool
+) -> None:
+    added: dict[str, Any] = {"body": {"logprobs": True}, "system_role": "developer"}
+    write_all(tmp_path, "openai", {"seed": 7, **added}, [{}])
+    run(tmp_path, "snapshot", "a.eval.yaml", "--target", "t")
+    lock = tmp_path / "snapshots/target.lock"
+    ours = "  seed: 7\n"
+    conflict = f"<<<<<<< HEAD\n{ours}=======\n  seed: 8\n>>>>>>> other\n"
+    lock.write_text(lock.read_text().replace(ours, conflict))
+    write_all(tmp_path, "openai", {"seed": 7, **(added if keeps else {})}, [{}])
+    done = commands.run(*("snapshot", "a.eval.yaml", "--target", "t", "--resolve"), folder=tmp_path)
+    said = [line for line in done.stdout.splitlines() if line.startswith("change of privilege")]
+    gone = [
+        "change of privilege: body no longer adds to the request: 'logprobs: true'",
+        "change of privilege: system_role of the target is 'system', and was 'developer'",
+    ]
+    assert said == ([] if keeps else gone)
+
+
 def test_the_default_system_message_is_one_repair_everywhere(tmp_path: Path) -> None:
     added = "C9: added the default system message: You are a careful assistant."
     write_all(tmp_path, "anthropic", {}, [{}])

@@ -28,8 +28,8 @@ def to_markdown(report: Report) -> bytes:
     """Render a report as GitHub's Markdown, of at most ``MAX_SIZE`` characters.
 
     Each difference is open, and the cases are folded below. What has no room is left out whole,
-    cases first, then the differences with least danger. A change of privilege is always named; at
-    worst without its lines.
+    cases first, then the differences with least danger. A change of privilege loses its lines
+    before it is left out.
     """
     compared = f", compared with {_code(report.against)}" if report.against else ""
     counts = ", ".join(
@@ -66,12 +66,14 @@ def answers_to_markdown(report: AnswerReport) -> bytes:
     rule = " | ".join(["---"] * len(heading.split(" | ")))
     table = "".join(f"| {row} |\n" for row in (heading, rule, *rows))
     comment = _Comment(f"## Answers\n\n{_code(report.summary)}\n\n{table}")
+    has_suites = len({case.suite for case in report.cases}) > 1
     for case in report.cases:
         old, new = ("\n".join(f"{t}:\n{text}\n" for t, text in case.texts(at)) for at in (0, 1))
         lines = [*unified_diff(old, new, "", "")][2:]
         if (lines or case.scores) and old and new:
             said = ", ".join(filter(None, (case.status, case.scores)))
-            words = f"### {_code(case.id)}\n\n{_code(said)}\n"
+            name = f"{case.suite}: {case.id}" if has_suites else case.id
+            words = f"### {_code(name)}\n\n{_code(said)}\n"
             diff = _fenced(_shown("\n".join(lines)), "diff", _LONGEST_PROMPT)
             comment.add("case", *([f"{words}\n{diff}\n"] if lines else []), words)
     return comment.text.encode()
