@@ -78,6 +78,8 @@ class SystemFirst(Struct, frozen=True):
         others: list[Turn] = []
         markers_only: list[Turn] = []
         is_led = False  # by a system message with text of its own
+        roles = [message.role for message in conversion.case.input_messages]
+        first = next((at for at, role in enumerate(roles) if role != "system"), len(roles))
         for turn in conversion.turns:
             shown = turn
             if self.references == "omit":
@@ -89,9 +91,7 @@ class SystemFirst(Struct, frozen=True):
                 continue
             if not turn.has_content:
                 continue
-            at = -1 if turn.message is None else turn.message
-            first = conversion.case.input_messages[: at + 1]
-            leads = at >= 0 and all(message.role == "system" for message in first)
+            leads = turn.message is not None and turn.message < first
             is_led |= leads
             if leads or self.later_system == "merge" or turn.message is None:
                 front += separate_first("\n\n", shown.parts)
