@@ -78,8 +78,9 @@ class SystemFirst(Struct, frozen=True):
         others: list[Turn] = []
         markers_only: list[Turn] = []
         is_led = False  # by a system message with text of its own
-        roles = [message.role for message in conversion.case.input_messages]
-        first = next((at for at, role in enumerate(roles) if role != "system"), len(roles))
+        messages, first = conversion.case.input_messages, 0
+        while first < len(messages) and messages[first].role == "system":
+            first += 1
         for turn in conversion.turns:
             shown = turn
             if self.references == "omit":
