@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+import multiturn
 from loopback import Answer, Server, chat_answer
+from multiturn import dry_run, load_target
 from multiturn.engine import run as running_cases
 from multiturn.providers import base
 from multiturn.providers.client import Client
@@ -113,6 +115,20 @@ def test_each_target_has_its_own_rate(tmp_path: Path, server: Server, clock: Clo
     assert (done.returncode, len(server.requests)) == (0, 20)
     # 10 of 20 take half of a minute; 20 would take a whole one.
     assert clock.now < 31
+
+
+def test_another_run_of_the_target_leaves_the_rate_alone(clock: Clock) -> None:
+    target, gone = load_target(), list[float]()
+
+    async def main() -> None:
+        async for _ in multiturn.run([{"input": "Hi"}] * 25, "spec", target, rate=10):
+            if not gone:
+                async for _ in multiturn.run([{"input": "Hi"}], "spec", target):
+                    assert len(list(dry_run([{"input": "Hi"}], "spec", target))) == 1
+            gone.append(clock.now)
+
+    asyncio.run(main())
+    assert (len(gone), most_in_a_minute(gone)) == (25, 10)
 
 
 def test_what_comes_late_does_not_add_to_what_comes_then(clock: Clock) -> None:

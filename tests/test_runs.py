@@ -173,6 +173,22 @@ def test_a_case_that_cannot_be_read_is_a_result_with_an_error(folder: Path) -> N
     ]
 
 
+def test_an_id_that_is_there_twice_is_a_result_with_an_error_and_replaces_no_answer(
+    folder: Path,
+) -> None:
+    """The first is called "1", as it has no id."""
+    cases = [{"input": "first"}, {"id": "1", "input": "second"}]
+    for resume, answers in ((False, 1), (True, 0)):
+        *good, bad = results_of(cases, results="out.jsonl", resume=resume)
+        assert len(good) == answers
+        assert bad.error is not None
+        assert bad.error.message == "duplicate id '1'; ids are unique in a file of results"
+        assert [
+            line["raw_request"]["question"] for line in by_id(folder / "out.jsonl").values()
+        ] == ["first"]
+    assert ids(results_of(cases)) == ["1", "1"]
+
+
 def test_after_access_is_denied_no_more_cases_are_sent(folder: Path, server: Server) -> None:
     server.fail(401, "no such key", times=None)
     write_suite(folder, ["one", "two", "three"])

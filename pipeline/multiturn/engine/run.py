@@ -30,7 +30,7 @@ from multiturn.engine import costs
 from multiturn.engine.converting import ConvertedCase, convert_case, read_cases
 from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
-from multiturn.errors import InputError, LimitReachedError, MultiturnError, ProviderError
+from multiturn.errors import InputError, LimitReachedError, MultiturnError, ProviderError, quoted
 from multiturn.files.paths import StrPath
 from multiturn.model.case import Case
 from multiturn.model.request import ProviderRequest
@@ -38,7 +38,17 @@ from multiturn.model.tokens import Tokens
 from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers import results as results_file
-from multiturn.providers.base import Provider, ProviderResponse, Rate, TargetProvider, Wire, opened
+from multiturn.providers.base import (
+    Pace,
+    Provider,
+    ProviderResponse,
+    Rate,
+    TargetProvider,
+    Wire,
+    at_once,
+    opened,
+    pace,
+)
 from multiturn.providers.custom import complete
 from multiturn.providers.results import Failure, Made, Result, ResultsFile, StoredResults
 from multiturn.providers.targets import counter_of
@@ -169,6 +179,7 @@ class RunTarget(Struct, frozen=True):
     made: Made  # what makes each result, but for its time and settings
     budget: costs.Budget
     with_tokens: bool  # whether the tokens of requests are needed
+    pace: Pace = at_once
 
     def prepared(self, case: RunCase, request: ProviderRequest | None) -> RunCase:
         """Return a case for this target, with its request as it is sent; nothing is sent yet."""
@@ -484,9 +495,9 @@ class Run:
                 model=model,
                 prompt_caching="1h" if costs.caches_for_an_hour(each) else UNSET,
             )
-            targets[each.name] = RunTarget(each, where, own, budget, with_tokens)
             rate = _limit("rate", options.get("rate"), int)
-            each.turn = TargetProvider.turn if rate is None else Rate(rate).turn
+            its_pace = at_once if rate is None else Rate(rate).turn
+            targets[each.name] = RunTarget(each, where, own, budget, with_tokens, its_pace)
         return targets
 
     def _digests_at(self, revision: str, is_default: bool) -> dict[bytes, str]:
@@ -549,9 +560,9 @@ class Run:
 
     async def arriving(self) -> AsyncIterator[RunCase]:
         """Yield each case of an async iterable as ``cases`` does, once it is there."""
-        numbers = count(1)
+        numbers, seen = count(1), set[tuple[str, str]]()
         async for given in self._given:
-            for prepared in self._for_targets(_read(given, next(numbers))):
+            for prepared in self._for_targets(self._read(given, next(numbers), seen)):
                 yield self._noted(prepared)
 
     def _noted(self, prepared: RunCase) -> RunCase:
@@ -576,8 +587,22 @@ class Run:
         if self._held is not None:
             return iter(self._held)
         given = self._given
-        found = read_cases(self.selection) if given is None else map(_read, given, count(1))
+        read = partial(self._read, seen=set())
+        found = read_cases(self.selection) if given is None else map(read, given, count(1))
         return chain.from_iterable(map(self._for_targets, found))
+
+    def _read(self, given: Given, number: int, seen: set[tuple[str, str]]) -> ConvertedCase:
+        try:
+            case = case_of(given, case_id=str(number))
+            key = case.suite, case.id
+            if key in seen:
+                what = "ids are unique in a file of results"
+                raise InputError(f"duplicate id {quoted(case.id)}; {what}")
+            if self.path is not None:
+                seen.add(key)
+            return ConvertedCase(case.suite, case)
+        except MultiturnError as error:
+            return ConvertedCase("", error=error)
 
     def _for_targets(self, each: ConvertedCase) -> Iterator[RunCase]:
         """Yield a case for each target, as often as it is asked."""
@@ -611,14 +636,6 @@ class Run:
             return None
         self.results.keep()
         return self.results.path
-
-
-def _read(given: Given, number: int) -> ConvertedCase:
-    try:
-        case = case_of(given, case_id=str(number))
-        return ConvertedCase(case.suite, case)
-    except MultiturnError as error:
-        return ConvertedCase("", error=error)
 
 
 def _digest(value: Any) -> str:
@@ -682,8 +699,9 @@ async def run(
     After an ``access_denied``, ``target`` or ``unreachable``, that provider gets no more.
 
     Args:
-        cases: cases, or mappings as ``case_of`` takes them, also of a generator, sync or async; or
-            the path of a suite or of a folder, whose root is then the project's.
+        cases: cases, or mappings as ``case_of`` takes them, also of a generator, sync or async; a
+            mapping without an id is named by its number. Or the path of a suite or of a folder,
+            whose root is then the project's.
         pipeline: a pipeline, its name or the path of its file; None for the project's, or ``spec``.
         provider: answers the requests; or a list, each of which answers all, with a
             ``concurrency`` and limits of its own.
@@ -841,7 +859,8 @@ async def _send(case: RunCase, target: RunTarget, options: RunOptions) -> RunCas
         return case
     with suppress(Exception):  # send meets the same error, and reports it
         await target.provider.prepare()
-    await target.provider.turn()
+    pace.set(target.pace)  # of this task, for retries, too
+    await target.pace()
     made, start = replace(case.result.made, time=_now()), perf_counter()
     sent = b""
     try:
@@ -876,7 +895,8 @@ def counted(run: Run, *, concurrency: int = 8) -> Iterator[RunCase]:
             return case
         try:
             provider = counters[case.result.target]
-            await provider.turn()
+            pace.set(run.targets[case.result.target].pace)
+            await pace.get()()
             return replace(case, tokens=await provider.count_tokens(case.wire))
         except ProviderError as error:
             return replace(case.failed(error), action="refuse", wire=None, tokens=None)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
 from functools import cache, partial
 from time import monotonic
 from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, Self
@@ -185,6 +186,10 @@ async def at_once() -> None:
     """Wait for nothing, where there is no limit."""
 
 
+Pace = Callable[[], Awaitable[None]]  # waits until a request may go
+pace: ContextVar[Pace] = ContextVar("pace", default=at_once)  # of a run, which shares its targets
+
+
 class Rate:
     """Lets at most so many requests go in any 60 seconds, evenly spread."""
 
@@ -220,7 +225,6 @@ class TargetProvider:
     overhead = Overhead()  # what the vendor adds to the tokens of texts
     place = errors.Place()  # of the target, if it is of a file
     default_system: str | None = None  # what the project says, where the target says nothing
-    turn: Callable[[], Awaitable[None]] = staticmethod(at_once)  # waits until a request may go
 
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
         self.settings = settings
