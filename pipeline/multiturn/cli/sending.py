@@ -227,7 +227,7 @@ def preview(run: Run, cases: Iterable[RunCase], tally: Tally, *, as_text: bool) 
         from multiturn.engine.batches import BatchRun
 
         batches = BatchRun(run, poll=0, say=say_line)
-        show, waiting = partial(_print_parts, batches), batches.waiting[0]
+        show, waiting = partial(_print_parts, batches), batches.state.waiting[0]
 
     def noted() -> Iterator[RunCase]:
         for case in cases:
