@@ -206,14 +206,6 @@ def print_result(result: Result, *, as_text: bool) -> None:
     standard_output().buffer.flush()
 
 
-def rehearse(run: Run, failures: Failures) -> None:
-    """Prepare all requests, and end the command if one cannot be sent."""
-    tally = Tally(failures)
-    for case in run.rehearse():
-        tally.add(case)
-    failures.finish()
-
-
 def preview(run: Run, cases: Iterable[RunCase], tally: Tally, *, as_text: bool) -> None:
     """Print what would be sent, case by case or how it is in parts, and what it would cost."""
     targets = run.targets.items()
