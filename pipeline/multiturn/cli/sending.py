@@ -213,7 +213,7 @@ def preview(run: Run, cases: Iterable[RunCase], tally: Tally, *, as_text: bool) 
         name: costs.Estimate(each.budget.price, costs.SharedPrefixes(each.provider))
         for name, each in targets
     }
-    show: Callable[..., None] = _print_table if as_text else _print_lines
+    show: Callable[..., None] = partial(_print_table, run) if as_text else _print_lines
     waiting: Collection[tuple[str, str]] = ()  # requests that add nothing
     if run.is_batch:
         from multiturn.engine.batches import BatchRun
@@ -227,7 +227,7 @@ def preview(run: Run, cases: Iterable[RunCase], tally: Tally, *, as_text: bool) 
                 found[case.result.target].add(case)
             yield case
 
-    show(run, noted(), tally)
+    show(noted(), tally)
     counts = tally.actions
     words = "" if run.is_batch else f"{counts['send']:,} to send, "
     words += f"{counts['reuse']:,} to reuse, {counts['refuse']:,} refused; nothing was sent"
@@ -240,7 +240,7 @@ def preview(run: Run, cases: Iterable[RunCase], tally: Tally, *, as_text: bool) 
         target.budget.check(found[name], target.provider)
 
 
-def _print_lines(_: Run, cases: Iterable[RunCase], tally: Tally) -> None:
+def _print_lines(cases: Iterable[RunCase], tally: Tally) -> None:
     for case in cases:
         tally.add(case)
         if case.action in ("skip", "unreadable"):
@@ -295,7 +295,7 @@ def _print_table(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
         echo(in_line(repair))
 
 
-def _print_parts(batches: "BatchRun", _: Run, cases: Iterable[RunCase], tally: Tally) -> None:
+def _print_parts(batches: "BatchRun", cases: Iterable[RunCase], tally: Tally) -> None:
     for case in batches.submit(cases):
         tally.add(case)
     for name, target in batches.targets.items():
