@@ -305,7 +305,7 @@ def states(data: bytes) -> None:
     path = _written("out.jsonl.batch", data)
     with _error_at(path):
         state = BatchState(str(path.with_suffix("")))
-        state.waiting()
+        _ = state.waiting
         for part in state.under_way:
             list(state.asked(part))
 

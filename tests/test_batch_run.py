@@ -621,7 +621,7 @@ def test_what_waits_is_decoded_once_at_most_while_parts_are_sent(
     assert len(named.batches) == 20
     asked = [line for line in decoded if b'"asked"' in line]
     assert len(asked) == len({*asked})
-    assert len(BatchState("out.jsonl").waiting()[0]) == 40
+    assert len(BatchState("out.jsonl").waiting[0]) == 40
 
 
 def test_parts_keep_to_the_limits_of_the_vendors() -> None:

@@ -161,7 +161,10 @@ def run_suites(
             **run_options,
         )
         if options.strict:
-            sending.rehearse(chosen, options.failures)
+            rehearsed = sending.Tally(options.failures)
+            for case in chosen.rehearse():
+                rehearsed.add(case)
+            options.failures.finish()
         if dry_run:
             dry = counted(chosen, concurrency=concurrency) if count_tokens else chosen.cases()
             sending.preview(chosen, dry, tally, as_text=options.format_ == "text")

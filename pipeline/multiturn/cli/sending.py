@@ -206,14 +206,6 @@ def print_result(result: Result, *, as_text: bool) -> None:
     standard_output().buffer.flush()
 
 
-def rehearse(run: Run, failures: Failures) -> None:
-    """Prepare all requests, and end the command if one cannot be sent."""
-    tally = Tally(failures)
-    for case in run.rehearse():
-        tally.add(case)
-    failures.finish()
-
-
 def preview(run: Run, cases: Iterable[RunCase], tally: Tally, *, as_text: bool) -> None:
     """Print what would be sent, case by case or how it is in parts, and what it would cost."""
     targets = run.targets.items()
@@ -221,13 +213,13 @@ def preview(run: Run, cases: Iterable[RunCase], tally: Tally, *, as_text: bool) 
         name: costs.Estimate(each.budget.price, costs.SharedPrefixes(each.provider))
         for name, each in targets
     }
-    show: Callable[..., None] = _print_table if as_text else _print_lines
+    show: Callable[..., None] = partial(_print_table, run) if as_text else _print_lines
     waiting: Collection[tuple[str, str]] = ()  # requests that add nothing
     if run.is_batch:
         from multiturn.engine.batches import BatchRun
 
         batches = BatchRun(run, poll=0, say=say_line)
-        show, waiting = partial(_print_parts, batches), batches.waiting[0]
+        show, waiting = partial(_print_parts, batches), batches.state.waiting[0]
 
     def noted() -> Iterator[RunCase]:
         for case in cases:
@@ -235,7 +227,7 @@ def preview(run: Run, cases: Iterable[RunCase], tally: Tally, *, as_text: bool) 
                 found[case.result.target].add(case)
             yield case
 
-    show(run, noted(), tally)
+    show(noted(), tally)
     counts = tally.actions
     words = "" if run.is_batch else f"{counts['send']:,} to send, "
     words += f"{counts['reuse']:,} to reuse, {counts['refuse']:,} refused; nothing was sent"
@@ -248,7 +240,7 @@ def preview(run: Run, cases: Iterable[RunCase], tally: Tally, *, as_text: bool) 
         target.budget.check(found[name], target.provider)
 
 
-def _print_lines(_: Run, cases: Iterable[RunCase], tally: Tally) -> None:
+def _print_lines(cases: Iterable[RunCase], tally: Tally) -> None:
     for case in cases:
         tally.add(case)
         if case.action in ("skip", "unreadable"):
@@ -303,7 +295,7 @@ def _print_table(run: Run, cases: Iterable[RunCase], tally: Tally) -> None:
         echo(in_line(repair))
 
 
-def _print_parts(batches: "BatchRun", _: Run, cases: Iterable[RunCase], tally: Tally) -> None:
+def _print_parts(batches: "BatchRun", cases: Iterable[RunCase], tally: Tally) -> None:
     for case in batches.submit(cases):
         tally.add(case)
     for name, target in batches.targets.items():

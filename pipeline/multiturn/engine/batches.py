@@ -162,8 +162,9 @@ class BatchState:
             if isinstance(record, Waiting) and record.part in tokens:
                 yield record
 
+    @cached_property
     def waiting(self) -> tuple[dict[tuple[str, str], str], dict[bytes, str]]:
-        """Return the part of each request that waits, by target and id, and each case's digest."""
+        """The part of each request that waits, by target and id, and each case's digest."""
         tokens, latest = {}, {}
         for record in self.asked(*self.under_way):
             part = self.parts[record.part]
@@ -399,11 +400,6 @@ class BatchRun(Batches):
         """Number of requests under way."""
         return sum(part.requests for part in self.state.under_way)
 
-    @cached_property
-    def waiting(self) -> tuple[dict[tuple[str, str], str], dict[bytes, str]]:
-        """What ``BatchState.waiting`` returns, with the requests that ``submit`` adds."""
-        return self.state.waiting()
-
     def cases(self, *, wait: bool = True) -> Iterator[RunCase | None]:
         """Yield each case with its result, which is then in the file; None after each status.
 
@@ -412,7 +408,7 @@ class BatchRun(Batches):
         with self.state.alone(self.say):
             self.settle()
         if not self.state.canceled:
-            self.run.check_budget(self.waiting[0])
+            self.run.check_budget(self.state.waiting[0])
             for case in self.submit(self.run.cases()):
                 if case.has_result:
                     self.run.keep(case)
@@ -424,7 +420,7 @@ class BatchRun(Batches):
 
     def submit(self, cases: Iterable[RunCase]) -> Iterator[RunCase]:
         """Send the requests of the cases in parts, equal ones once; yield the cases not sent."""
-        tokens, latest = self.waiting
+        tokens, latest = self.state.waiting
         parts = {name: BatchPart(secrets.token_hex(16), target=name) for name in self.apis}
         with ExitStack() as ending:
             folder = self._folder
@@ -527,7 +523,7 @@ class BatchRun(Batches):
 
     def _results(self, part: BatchPart, status: BatchStatus) -> Iterator[RunCase]:
         """Yield the cases that wait for a part that has ended, each with its result."""
-        _, latest = self.waiting
+        _, latest = self.state.waiting
         api = self.apis[part.target]
         with TemporaryFile(dir=self._folder) as file:
             self.call(api.fetch, status, file)

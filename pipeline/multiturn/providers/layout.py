@@ -24,14 +24,14 @@ from multiturn.text import first_of, number_of
 _MERGE_LATER = "later_system: merge of consolidate_system avoids it"
 
 
-def _merged(role: model.Role, turns: Sequence[model.Turn]) -> model.Turn:
-    """Return one message of several, with blank lines between."""
+def _merged(turns: Sequence[model.Turn]) -> model.Turn:
+    """Return one message of several of one role, with blank lines between."""
     if len(turns) == 1:
         return turns[0]
     empty = (model.Part("text", ""),)  # a message without parts has its blank line, too
     given = (turn.parts or (() if turn.is_more else empty) for turn in turns)
     parts = (part for each in given for part in model.separate_first("\n\n", each))
-    return model.Turn(role, tuple(parts), None, turns[0].thinking, turns[-1].calls)
+    return model.Turn(turns[0].role, tuple(parts), None, turns[0].thinking, turns[-1].calls)
 
 
 def _runs(turns: Iterable[model.Turn]) -> Iterator[list[model.Turn]]:
@@ -98,7 +98,7 @@ class Layout:
         self.messages = self.messages[len(first) :]
         if len(first) > 1:
             self.repair(rule, f"merged {len(first)} system messages")
-        system = _merged("system", first) if first else None
+        system = _merged(first) if first else None
         if system and model.is_blank(system.content):
             self.repair(blank, "left out an empty system message")
             system = None
@@ -109,7 +109,7 @@ class Layout:
         system = [message for message in self.messages if message.role == "system"]
         if len(system) > 1 or system != self.messages[: len(system)]:
             others = [message for message in self.messages if message.role != "system"]
-            self.messages = [_merged("system", system), *others]
+            self.messages = [_merged(system), *others]
             count = f"{len(system)} system messages" if len(system) > 1 else "a system message"
             self.repair(rule, f"sent {count} as the first message")
 
@@ -161,7 +161,7 @@ class Layout:
         merged: list[model.Turn] = []
         for role, neighbors in groupby(self.messages, lambda message: message.role):
             run = list(neighbors)
-            merged += [_merged(role, turns) for turns in _runs(run)]
+            merged += map(_merged, _runs(run))
             if len(run) > 1 and role != "tool":
                 self.repair(rule, f"merged {len(run)} neighboring {role} messages")
         self.messages = merged

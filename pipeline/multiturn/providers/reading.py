@@ -89,22 +89,16 @@ def turn(
     is_error: Any = False,
 ) -> Turn:
     """Return a turn of texts, media, thinking and calls; None of the media is left out."""
-    parts: list[Part] = []
-    thinking: list[Thinking] = []
-    calls: list[Call] = []
-    for piece in pieces:
-        match piece:
-            case Thinking():
-                thinking.append(piece)
-            case Call():
-                calls.append(piece)
-            case str():
-                parts.append(Part("text", piece))
-            case _:
-                part = media(piece)
-                parts += [part] if part is not None else []
+    given = [*pieces]
+    said = (each for each in given if not isinstance(each, Thinking | Call))
+    parts = [Part("text", each) if isinstance(each, str) else media(each) for each in said]
     return Turn(
-        role, tuple(parts), None, tuple(thinking), tuple(calls), answers or None, bool(is_error)
+        role,
+        parts=tuple(each for each in parts if each is not None),
+        thinking=tuple(each for each in given if isinstance(each, Thinking)),
+        calls=tuple(each for each in given if isinstance(each, Call)),
+        answers=answers or None,
+        is_error=bool(is_error),
     )
 
 

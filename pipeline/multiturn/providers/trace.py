@@ -13,7 +13,7 @@ from multiturn.documents.json_lines import read_value
 from multiturn.files.media import Media, given_media
 from multiturn.model.request import PreparedRequest, part_of
 from multiturn.model.turns import Call, Part, Thinking, Tool, Turn
-from multiturn.providers.reading import BodyForm, MediaReader, Segment
+from multiturn.providers.reading import BodyForm, Segment
 from multiturn.providers.settings import TRANSPORT, Values, taken
 from multiturn.providers.targets import KINDS
 
@@ -38,13 +38,6 @@ def forms(kind: str = "") -> list[tuple[str, BodyForm]]:
 def likeliest_form(body: Values, provider: str = "") -> tuple[str, BodyForm]:
     """Return the likeliest form of a body, and the kind of its provider, which may be given."""
     return max(forms(provider) or forms(), key=lambda each: each[1].likeness(body))
-
-
-def read_body(body: Values, media: MediaReader, provider: str = "") -> Trace:
-    """Return what a body says; its media go where the second argument says."""
-    kind, form = likeliest_form(body, provider)
-    request = form.read(body, media)
-    return Trace(provider=kind, request=request, target=form.settings(request), form=form)
 
 
 def suite_message(turn: Turn, piece_of: Callable[[Media], Values]) -> Values:

@@ -200,7 +200,9 @@ def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, li
     if INPUT in body.value:
         trace = read_telemetry(body.value, attached.read)
     else:
-        trace = traces.read_body(body.value, attached.read, body.provider)
+        kind, form = traces.likeliest_form(body.value, body.provider)
+        read = form.read(body.value, attached.read)
+        trace = traces.Trace(provider=kind, request=read, target=form.settings(read), form=form)
     request, lost = trace.request, attached.lost
     case = {"id": case_id, **traces.suite_case(trace, attached.piece)}
     refuse_keys(case)

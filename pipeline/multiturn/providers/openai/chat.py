@@ -131,7 +131,11 @@ def chat_message(turn: Turn, role: str = "") -> dict[str, Any]:
         said["tool_call_id"] = turn.answers
     if turn.calls:
         said["content"] = content or None
-        said["tool_calls"] = [_written_call(call) for call in turn.calls]
+        said["tool_calls"] = []
+        for call in turn.calls:
+            arguments = json.dumps(call.arguments, ensure_ascii=False)
+            function = {"name": call.name, "arguments": arguments}
+            said["tool_calls"].append({"id": call.id, "type": "function", "function": function})
     return said
 
 
@@ -147,12 +151,6 @@ def _part(piece: str | Media) -> dict[str, Any]:
         return {"type": "file", "file": file}
     audio = {"data": Base64(piece), "format": EXTENSIONS.get(piece.media_type, "")}
     return {"type": "input_audio", "input_audio": audio}
-
-
-def _written_call(call: Call) -> dict[str, Any]:
-    arguments = json.dumps(call.arguments, ensure_ascii=False)
-    function = {"name": call.name, "arguments": arguments}
-    return {"id": call.id, "type": "function", "function": function}
 
 
 def chat_tool(tool: Tool) -> dict[str, Any]:
