@@ -51,7 +51,7 @@ def test_a_vendor_gets(vendor: str, entry: dict[str, Any]) -> None:
     request = saying(tools=tools, **entry["setting"])
     others = body_of(provider, saying(tools=tools))
     assert body_of(provider, request) == {**others, **expected}
-    assert provider.wire(request).repairs == ()
+    assert provider.wire(request).repairs == tuple(entry.get("repairs", ()))
 
 
 # Each has two values that all vendors take who have the setting.

@@ -191,8 +191,9 @@ class HttpProvider(ChatProvider):
             want_names(layout, request, self.tool_names)
         choice, names = asked.tool_choice, [tool.name for tool in request.tools]
         if not names:
-            if request.settings.tool_choice is not None:
-                layout.repair("C5", "left out tool_choice: the case has no tools")
+            for name in ("tool_choice", "parallel_tool_calls"):
+                if getattr(request.settings, name) is not None:
+                    layout.repair("C5", f"left out {name}: the case has no tools")
             asked = asked.without_tools()
         elif isinstance(choice, Mapping) and choice["name"] not in names:
             layout.refuse("C5", f"name one of the tools: {', '.join(names)}")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -65,7 +66,8 @@ def _is_taken(words: str | tuple[str, ...], value: str) -> bool:
     if words.startswith("only "):
         return value == words[5:]
     if words.startswith("up to "):
-        return float(value) <= float(words[6:])
+        with suppress(ValueError):  # a row may say it of what is no number
+            return float(value) <= float(words[6:])
     return words in ("yes", "ignored")
 
 

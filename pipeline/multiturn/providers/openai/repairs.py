@@ -88,9 +88,13 @@ def want_schemas(layout: Layout, tools: Iterable[Tool], settings: RequestSetting
 
 def _is_strict(schema: Mapping[str, Any]) -> bool:
     """Return whether a schema requires the properties that it has, and takes no others."""
-    properties, required = schema.get("properties"), schema.get("required", ())
-    is_closed = schema.get("additionalProperties") is False
-    return not isinstance(properties, Mapping) or (is_closed and {*properties} == {*required})
+    properties, required = schema.get("properties"), schema.get("required", [])
+    is_closed = schema.get("additionalProperties") is False and isinstance(required, list)
+    return not isinstance(properties, Mapping) or (
+        is_closed
+        and len(properties) == len(required)
+        and all(each in required for each in properties)
+    )
 
 
 def _reasons(layout: Layout, vendor: str) -> Iterator[list[str]]:
