@@ -38,17 +38,7 @@ from multiturn.model.tokens import Tokens
 from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers import results as results_file
-from multiturn.providers.base import (
-    Pace,
-    Provider,
-    ProviderResponse,
-    Rate,
-    TargetProvider,
-    Wire,
-    at_once,
-    opened,
-    pace,
-)
+from multiturn.providers.base import Provider, ProviderResponse, Rate, TargetProvider, Wire, opened
 from multiturn.providers.custom import complete
 from multiturn.providers.results import Failure, Made, Result, ResultsFile, StoredResults
 from multiturn.providers.targets import counter_of
@@ -179,7 +169,7 @@ class RunTarget(Struct, frozen=True):
     made: Made  # what makes each result, but for its time and settings
     budget: costs.Budget
     with_tokens: bool  # whether the tokens of requests are needed
-    pace: Pace = at_once
+    rate: Rate = Rate(None)
 
     def prepared(self, case: RunCase, request: ProviderRequest | None) -> RunCase:
         """Return a case for this target, with its request as it is sent; nothing is sent yet."""
@@ -496,8 +486,7 @@ class Run:
                 prompt_caching="1h" if costs.caches_for_an_hour(each) else UNSET,
             )
             rate = _limit("rate", options.get("rate"), int)
-            its_pace = at_once if rate is None else Rate(rate).turn
-            targets[each.name] = RunTarget(each, where, own, budget, with_tokens, its_pace)
+            targets[each.name] = RunTarget(each, where, own, budget, with_tokens, Rate(rate))
         return targets
 
     def _digests_at(self, revision: str, is_default: bool) -> dict[bytes, str]:
@@ -859,8 +848,8 @@ async def _send(case: RunCase, target: RunTarget, options: RunOptions) -> RunCas
         return case
     with suppress(Exception):  # send meets the same error, and reports it
         await target.provider.prepare()
-    pace.set(target.pace)  # of this task, for retries, too
-    await target.pace()
+    Rate.of_run.set(target.rate)  # in this task, for retries, too
+    await target.rate.turn()
     made, start = replace(case.result.made, time=_now()), perf_counter()
     sent = b""
     try:
@@ -895,8 +884,8 @@ def counted(run: Run, *, concurrency: int = 8) -> Iterator[RunCase]:
             return case
         try:
             provider = counters[case.result.target]
-            pace.set(run.targets[case.result.target].pace)
-            await pace.get()()
+            Rate.of_run.set(rate := run.targets[case.result.target].rate)
+            await rate.turn()
             return replace(case, tokens=await provider.count_tokens(case.wire))
         except ProviderError as error:
             return replace(case.failed(error), action="refuse", wire=None, tokens=None)

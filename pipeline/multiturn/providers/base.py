@@ -4,7 +4,7 @@ import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from functools import cache, partial
@@ -182,18 +182,12 @@ class Settings(_Hidden, Struct, frozen=True, kw_only=True):
     timeout_seconds: Seconds = 600
 
 
-async def at_once() -> None:
-    """Wait for nothing, where there is no limit."""
-
-
-Pace = Callable[[], Awaitable[None]]  # waits until a request may go
-pace: ContextVar[Pace] = ContextVar("pace", default=at_once)  # of a run, which shares its targets
-
-
 class Rate:
-    """Lets at most so many requests go in any 60 seconds, evenly spread."""
+    """Lets at most so many requests go in any 60 seconds, evenly spread; None is any number."""
 
-    def __init__(self, most: int) -> None:
+    of_run: ClassVar[ContextVar[Self]]  # whose targets may be those of other runs, too
+
+    def __init__(self, most: int | None) -> None:
         self._most = most
         self._last = -_PERIOD  # when the request goes whose turn is last
         self._gone: deque[float] = deque(maxlen=most)  # when the last ones went
@@ -202,12 +196,18 @@ class Rate:
         """Wait until another request may go, and count it."""
         import asyncio  # takes 4 MB, which snapshots and reports do not need
 
+        if self._most is None:
+            return
         self._last = max(self._last + _PERIOD / self._most, monotonic())
         await asyncio.sleep(self._last - monotonic())
         # Where something has blocked the event loop, several turns are late, and come at once.
         while len(self._gone) == self._most and (late := self._gone[0] + _PERIOD - monotonic()) > 0:
             await asyncio.sleep(late)
         self._gone.append(monotonic())
+
+
+_UNLIMITED = Rate(None)
+Rate.of_run = ContextVar("rate", default=_UNLIMITED)
 
 
 class TargetProvider:

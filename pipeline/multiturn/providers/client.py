@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from multiturn import errors
-from multiturn.providers.base import LARGEST_ANSWER, pace
+from multiturn.providers.base import LARGEST_ANSWER, Rate
 from multiturn.providers.replies import error_of
 from multiturn.providers.secrets import hide, passwords_in
 
@@ -141,7 +141,7 @@ class Client:
                 into.truncate()
             backoff = min(_SHORTEST_DELAY * 2**retries, _LONGEST_DELAY)
             await asyncio.sleep(delay or backoff * random.uniform(0.75, 1))  # noqa: S311
-            await pace.get()()
+            await Rate.of_run.get().turn()
         raise AssertionError  # the loop has no end
 
     def _address(self, path: str) -> Any:
