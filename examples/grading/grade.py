@@ -1,6 +1,8 @@
 """Grade a results file: write the key score into its lines, and say how many answers are right.
 
 python grade.py results.jsonl fields
+
+The graders are exact, pattern, fields (the default) and judge, which asks the target judge.
 """
 
 import asyncio
@@ -11,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from multiturn import Case, TestMessage, load_target, run
+from multiturn import Case, MultiturnError, TestMessage, load_target, run
 
 QUESTION = "Does this answer say the same as the expected one? Say only yes or no."
 
@@ -37,6 +39,9 @@ def fields(answer: str, expected: str) -> float:
     return right.count(True) / len(right)
 
 
+GRADERS = {"exact": exact, "pattern": pattern, "fields": fields}
+
+
 async def judged(pairs: Mapping[int, tuple[str, str]]) -> dict[int, float]:
     """Return the verdicts of the target ``judge`` on answers and what was expected."""
     cases = []
@@ -55,18 +60,27 @@ async def judged(pairs: Mapping[int, tuple[str, str]]) -> dict[int, float]:
 
 def main(path: str, way: str = "fields") -> None:
     """Grade each answer that the suite says something of."""
-    with open(path, encoding="utf-8") as lines:
-        results = [json.loads(line) for line in lines]
-    pairs = {
-        number: (result["response"], result["expected_messages"][-1]["content"])
-        for number, result in enumerate(results)
-        if result["answer"] == "text" and result.get("expected_messages")
-    }
-    if way == "judge":
-        scores = asyncio.run(judged(pairs))
-    else:
-        grade = {"exact": exact, "pattern": pattern, "fields": fields}[way]
-        scores = {number: grade(*pair) for number, pair in pairs.items()}
+    try:
+        with open(path, encoding="utf-8") as lines:
+            results = [json.loads(line) for line in lines]
+        pairs = {
+            number: (result["response"], result["expected_messages"][-1]["content"])
+            for number, result in enumerate(results)
+            if result["answer"] == "text" and result.get("expected_messages")
+        }
+    except OSError as error:
+        sys.exit(f"{path}: {error.strerror}; name a file that multiturn run has written")
+    except (KeyError, TypeError, ValueError):
+        sys.exit(f"{path}: these are no results; name a file that multiturn run has written")
+    try:
+        if way == "judge":
+            scores = asyncio.run(judged(pairs))
+        else:
+            scores = {number: GRADERS[way](*pair) for number, pair in pairs.items()}
+    except MultiturnError as error:
+        sys.exit(str(error))
+    except (ValueError, re.error) as error:
+        sys.exit(f"{path}: an expected answer is not what {way} reads: {error}")
     for number, score in scores.items():
         results[number]["score"] = score
     text = "".join(json.dumps(result, ensure_ascii=False) + "\n" for result in results)
@@ -76,4 +90,6 @@ def main(path: str, way: str = "fields") -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3) or not {*sys.argv[2:]} <= {*GRADERS, "judge"}:
+        sys.exit(f"usage: python grade.py RESULTS [{'|'.join([*GRADERS, 'judge'])}]")
     main(*sys.argv[1:])

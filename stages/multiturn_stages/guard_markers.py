@@ -24,7 +24,7 @@ def guard_markers(
 
     Args:
         mode: log each such line, refuse the case, or put a backslash before the marker, which
-            takes nothing from the text and keeps a reader of the transcript from being misled.
+            takes nothing from the text and keeps a reader of the question from being misled.
             The files that agents get stay as they are.
 
     Raises:

@@ -135,7 +135,7 @@ class ExplainLine(Struct, frozen=True):
     Attributes:
         chat_prompt: the messages; null where the pipeline gives no chat prompt.
         system: the system message that is sent where there is no chat prompt.
-        question: the transcript, in order.
+        question: the texts of the question, in order.
         segments: in the order of the case.
         target: whose messages these are; null for the pipeline's own.
         repairs: what the rules of the target required.

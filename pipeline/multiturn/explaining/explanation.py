@@ -288,7 +288,7 @@ class Explanation(Struct, frozen=True):
         id: of the case.
         chat: the messages of the chat prompt; None where the pipeline leaves it out.
         system: the system message that is sent before the question where there is no chat prompt.
-        question: the transcript.
+        question: the conversation as one text.
         fates: of each segment of ``input_messages``, in order; then of each text beside the
             messages that is not in the prompt as it was written.
         target: the target that gets ``chat`` as it is here; empty for the pipeline's own.

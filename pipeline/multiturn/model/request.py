@@ -167,7 +167,7 @@ class ProviderRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     """What the orchestrator hands a provider, and what it needs to go on from the answer.
 
     Attributes:
-        question: the transcript, for logs and for agent providers.
+        question: the conversation as one text, for logs and for agent providers.
         guidelines: deprecated; for a provider that gets no ``chat_prompt``.
         chat_prompt: the messages for an LLM API; None where the pipeline gives none.
         system: the system message, for a ``chat_prompt`` that is missing or has none; empty if

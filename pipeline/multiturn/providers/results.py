@@ -41,7 +41,7 @@ class RawRequest(Struct, frozen=True):
 
     @property
     def turns(self) -> Turns:
-        """The messages; without a chat prompt, the system message and the transcript."""
+        """The messages; without a chat prompt, the system message and the question."""
         if self.chat_prompt:
             return tuple(map(turn_of, self.chat_prompt))
         system = (Turn("system", (Part("text", self.system),)),) if self.system else ()
@@ -102,7 +102,7 @@ class Result(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         repairs: the changes that the provider's wire rules required.
         error: why there is no answer; None if there is one.
         raw_request: what was asked; None if the case could not be converted.
-        digest: hash of the exact request; the same hash would get the same answer.
+        digest: hash of the exact request; the same hash means the same request.
         wire: the exact body.
         answer: ``text``; ``calls`` if the model said nothing and called tools; ``empty`` if it did
             neither; ``refusal`` if it, or a filter of the provider, refused to answer; None after

@@ -180,7 +180,7 @@ class MediaKeys(Struct):
         value: the path of a file, an `https:` address that the vendor reads, or a `data:` URI in
             base64.
         detail: how closely a model of OpenAI's looks at an image.
-        name: of a `data:` URI: what transcripts and vendors call it.
+        name: of a `data:` URI: what the question and vendors call it.
     """
 
     type: Literal["file", "image", "document", "audio"]
