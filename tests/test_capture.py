@@ -729,7 +729,10 @@ def test_a_vendor_that_cannot_be_reached_is_an_error(tmp_path: Path) -> None:
         done = capture(tmp_path, "print(ask('a'))", *OUTPUT, "--forward")
     what = f"no answer from http://ada:***@{address}: ClientConnectorError"
     assert (done.returncode, (tmp_path / "said.txt").read_text()) == (1, f"{what}\n")
-    assert done.stderr.splitlines() == [what, "a.requests.jsonl: 0 requests"]
+    assert done.stderr.splitlines() == [
+        what,
+        "a.requests.jsonl: 0 requests; the file is not written",
+    ]
 
 
 def test_an_answer_that_is_packed_is_unpacked_and_a_wish_for_a_retry_passed_on(
@@ -756,7 +759,10 @@ def test_an_answer_that_is_packed_is_unpacked_and_a_wish_for_a_retry_passed_on(
     assert (done.returncode, said) == (0, "Grüezi\n429 7 None\n")
     (line,) = captured(tmp_path)
     assert json.loads(line["answer"])["content"][0]["text"] == "Grüezi"
-    assert other.stderr.splitlines() == [f"{what} is 'br'", "b.requests.jsonl: 0 requests"]
+    assert other.stderr.splitlines() == [
+        f"{what} is 'br'",
+        "b.requests.jsonl: 0 requests; the file is not written",
+    ]
 
 
 def test_an_error_of_the_vendor_is_passed_on_and_not_recorded(tmp_path: Path) -> None:
@@ -828,6 +834,17 @@ def test_other_bodies_are_refused_and_named(body: bytes, status: int, what: str)
     assert error.startswith(f"a request to '/v1/messages' was refused: its body {why}")
 
 
+def test_a_program_that_cannot_be_started_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / OUTPUT[1]).write_text("of yesterday")
+    done = run("capture", *OUTPUT, "--", "no-such-program", folder=tmp_path)
+    assert done.returncode == 127
+    assert done.stderr.splitlines() == [
+        "cannot start no-such-program: No such file or directory",
+        "a.requests.jsonl: 0 requests; the file is not written",
+    ]
+    assert (tmp_path / OUTPUT[1]).read_text() == "of yesterday"
+
+
 def test_a_capture_that_refuses_a_request_is_an_error_and_writes_nothing(tmp_path: Path) -> None:
     program = """
     url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
@@ -841,7 +858,10 @@ def test_a_capture_that_refuses_a_request_is_an_error_and_writes_nothing(tmp_pat
     )
     done = capture(tmp_path, program, *OUTPUT)
     assert (done.returncode, (tmp_path / "said.txt").read_text()) == (1, "400\n")
-    assert done.stderr.splitlines() == [what, "a.requests.jsonl: 0 requests"]
+    assert done.stderr.splitlines() == [
+        what,
+        "a.requests.jsonl: 0 requests; the file is not written",
+    ]
     assert capture(tmp_path, "ask('Hi')", *OUTPUT).returncode == 0
     done = capture(tmp_path, f"ask('Hi')\n{textwrap.dedent(program)}", *OUTPUT, "--check")
     assert (done.returncode, done.stderr.splitlines()[0]) == (1, what)

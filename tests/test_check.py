@@ -29,6 +29,7 @@ FILES = {
     "a.eval.yaml": SUITE,
     "moody.eval.yaml": SUITE + "mood: good\n",
     "sub/b.eval.yaml": BROKEN,
+    "empty.eval.jsonl": "\n",
     "wrong.yaml": "stages: [embed_file, resolve_segments]",
     "terse.yaml": "extends: spec\nremove: [filter_empty]",
     "no_chat.yaml": "extends: spec\nremove: [consolidate_system]",
@@ -168,8 +169,8 @@ evalcases:
                 'wrong.yaml:1:10: unknown stage "embed_file"; did you mean "embed_files"?',
                 "sub/b.eval.yaml:3:27: case 'one': input_messages[0]: there is no role 'usr';"
                 ' did you mean "user"?',
-                "sub/b.eval.yaml:4: case 'two': there is nothing to answer: only system messages"
-                " have content, if any has; add a user message",
+                "sub/b.eval.yaml:4: case 'two': there is nothing to answer: no message but the"
+                " system's has content; write the user's",
             ],
         ),
         (
@@ -186,6 +187,15 @@ evalcases:
                 " not true of what it returned; docs/stages.md says what is true then"
             ],
         ),
+        (
+            "wrong.yaml a.eval.yaml",
+            ['wrong.yaml:1:10: unknown stage "embed_file"; did you mean "embed_files"?'],
+        ),
+        (
+            "moody.eval.yaml --strict",
+            ['moody.eval.yaml:6:1: unknown key "mood"; did you mean "mode"?'],
+        ),
+        ("empty.eval.jsonl --strict", ["empty.eval.jsonl: the suite has no cases; add one"]),
         ("a.eval.yaml --case tow", ["no case 'tow'; did you mean \"two\"?"]),
         ("shiped", ["no pipeline 'shiped'; did you mean \"shipped\"?"]),
     ],
@@ -240,7 +250,7 @@ def test_stages_are_run_twice_on_the_cases_of_suites(
 def test_stages_need_a_suite_to_run_on(tmp_path: Path) -> None:
     code, _, said = checked(tmp_path, "loud.yaml --stages")
     assert (code, said[-1]) == (
-        *(2, "Error: --stages runs stages on the cases of suites; name one, too"),
+        *(2, "Error: --stages runs stages on the cases of suites; name a suite, too"),
     )
 
 

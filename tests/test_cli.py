@@ -252,7 +252,7 @@ def test_progress_shows_on_a_terminal_once_a_run_lasts_a_second(folder: Path) ->
 
 def test_a_terminal_gets_no_page_of_html(folder: Path) -> None:
     shown = read_terminal("report", "a.eval.yaml", folder=folder, stream="stdout stderr")
-    assert "nobody reads a page of HTML here; add --output report.html" in shown
+    assert "an HTML page is not shown in a terminal; add --output report.html" in shown
     assert "<html" not in shown
     given = ("report", "a.eval.yaml", "--format", "markdown")
     assert "2 cases" in read_terminal(*given, folder=folder, stream="stdout stderr")

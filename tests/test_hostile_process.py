@@ -250,7 +250,7 @@ def write_ending(folder: Path) -> None:
         ),
         pytest.param(
             ("convert", "--pipeline", "exits.yaml"),
-            *(2, 0, "cannot import 'exits:s': SystemExit: 0"),
+            *(2, 0, "cannot import 'exits:s' at exits.py:1: SystemExit: 0"),
             id="a module",
         ),
         pytest.param(("run", "--target", "t"), 1, 100, "SystemExit", id="a provider"),

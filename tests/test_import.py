@@ -598,7 +598,9 @@ def test_no_file_of_targets_is_replaced(tmp_path: Path) -> None:
 
 def test_the_comment_does_not_promise_what_differs(tmp_path: Path) -> None:
     path = written(tmp_path, [{**HELLO, "stream": True}])
-    assert suite_text(cases_of(path)[0]).startswith("# These requests, but for what import named: ")
+    assert suite_text(cases_of(path)[0]).startswith(
+        "# These requests, but for what import warned of: "
+    )
 
 
 @pytest.mark.parametrize("model", ["${{ HOME }}", "$HOME", "{{ HOME }}"])

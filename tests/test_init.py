@@ -43,6 +43,15 @@ def test_an_empty_folder_becomes_a_project(tmp_path: Path) -> None:
     assert "evals/tone.instructions.md changed; it is part of a system message" in done.stdout
 
 
+def test_what_is_to_be_filled_in_is_said_until_it_is(tmp_path: Path) -> None:
+    told = f"Fill in MULTITURN in {WORKFLOW}: "
+    for _ in range(2):
+        assert told in run("init", folder=tmp_path).stdout
+    workflow = tmp_path / WORKFLOW
+    workflow.write_text(workflow.read_text().replace("git.example", "git.example.org"))
+    assert told not in run("init", folder=tmp_path).stdout
+
+
 def test_what_is_there_is_kept(tmp_path: Path) -> None:
     run("init", folder=tmp_path)
     for path in FILES[2:]:

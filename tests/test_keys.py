@@ -260,7 +260,7 @@ def test_redact_replaces_what_is_found_and_says_where(tmp_path: Path) -> None:
         f"a.jsonl:1: a name in metadata has what looks like a key (GitHub){what}",
     ]
     comment = (tmp_path / "a.yaml").read_text().partition(":")[0]
-    assert comment == "# These requests, but for what import named"
+    assert comment == "# These requests, but for what import warned of"
     (case,) = load_suite(tmp_path / "a.yaml")
     assert (case.id, case.input_messages[0].content) == ("of ***", "My key is ***.")
     assert case.input_messages[1].calls[0].arguments == {"password": "***"}

@@ -112,7 +112,7 @@ def test_a_hook_may_remove_the_blank_line_at_the_end(folder: Path) -> None:
         pytest.param("<<<<<<< ours\n", "x: it is not a list of files", id="a part of a conflict"),
         pytest.param(
             "---\na:\n  - path: x\n    sha2",
-            "x:5:1: not YAML: could not find expected ':' while scanning a simple key;"
+            "x:4:5: not YAML: could not find expected ':' while scanning a simple key;"
             ' write "key: text", all keys of a mapping and all items of a list in one column, and'
             ' quote a text that has ": " in it or ends with ":"',
             id="torn",

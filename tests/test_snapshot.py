@@ -213,7 +213,10 @@ def test_options_of_the_check_need_it_and_exclude_each_other(
     folder: Path, options: tuple[str, ...]
 ) -> None:
     done = run("snapshot", "evals", *options, folder=folder)
-    assert (done.returncode, "--stat and --all are for --check" in done.stderr) == (2, True)
+    assert (
+        done.returncode,
+        "add --check, and give only one of --stat and --all" in done.stderr,
+    ) == (2, True)
 
 
 def test_a_prompt_gives_no_command_to_a_workflow(

@@ -165,7 +165,7 @@ def test_each_setting_of_a_request_is_named_that_an_agent_does_not_get(
 
 
 def test_an_empty_transcript_is_refused(kind: str) -> None:
-    with pytest.raises(ProviderError, match=r"^C1: .*; the transcript is empty") as caught:
+    with pytest.raises(ProviderError, match=r"^C1: .*; the question is empty") as caught:
         wire(kind, " \n", chat_prompt=messages("Hi"))
     assert caught.value.kind == "refused"
 

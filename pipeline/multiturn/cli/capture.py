@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     "--port",
     metavar="N",
     type=click.IntRange(0, 65535),
-    help="Listen on this port, and without COMMAND wait for programs until Ctrl-C.",
+    help="Listen on this port; 0 is a free one. Without COMMAND, wait for programs until Ctrl-C.",
 )
 @shared.file_option(
     "--answers",
@@ -83,11 +83,13 @@ def capture_requests(
     if check and output is not None:
         for what in recording.changes(output):
             failures.add(MultiturnError(what, where=output))
-    elif output is not None and recording.requests and not failures.count:
+    is_written = bool(recording.requests) and not failures.count and not check
+    if is_written and output is not None:
         with writing(output):
             recording.write(output)
     masked = ", ".join(f"{name} {count}" for name, count in recording.masked.items() if count)
     what = f"{number_of(len(recording.requests), 'request')}{masked and f', masked: {masked}'}"
+    what += "" if is_written or check or not output else "; the file is not written"
     say_line(f"{output or answers}: {what}")
     if code:
         sys.exit(code)

@@ -44,7 +44,7 @@ def check(options: shared.SuiteOptions, stages: bool) -> None:
     then 1. With -v, texts that a rule drops are logged, such as a system prompt that a system
     message replaces. A pipeline without a chat prompt, or without a question, is legal, and
     what that means is said; one without both is an error. Each pipeline converts a built-in
-    case, so that a stage that fails, or does not what it declares, is an error, too.
+    case, so that a stage that fails, or does not do what it declares, is an error, too.
     """
     from multiturn.logs import warnings_to
     from multiturn.pipelines.pipeline_file import is_pipeline, pipeline_names
@@ -62,7 +62,7 @@ def check(options: shared.SuiteOptions, stages: bool) -> None:
         else:
             suites.append(path)
     if stages and not suites:
-        raise click.UsageError("--stages runs stages on the cases of suites; name one, too")
+        raise click.UsageError("--stages runs stages on the cases of suites; name a suite, too")
     if suites:
         selection = options._replace(suites=tuple(suites)).select()
         is_chosen = len(named) == 1 and shared.is_default("pipeline")
@@ -85,6 +85,7 @@ class _Findings(Failures):
         self.format = format_
         self.is_text = format_ == "text"
         self.is_strict = is_strict
+        self.refused: set[str] = set()  # pipelines, and files whose warnings are errors
 
     def add(self, error: MultiturnError, trace: str = "") -> None:
         """Print and count an error."""
@@ -98,6 +99,7 @@ class _Findings(Failures):
         """Print a warning; with --strict it is an error."""
         error = MultiturnError(notice.why, where=notice.where, case_id=notice.case_id)
         if self.is_strict:
+            self.refused.add(notice.where.file)
             self.add(error)
         elif self.is_text:
             super().warn(notice)
@@ -159,6 +161,7 @@ def _check_pipeline(path: str, findings: _Findings) -> "list[Pipeline]":
         for fact in missing:
             findings.approve(path, _WITHOUT[fact])
         return [pipeline]
+    findings.refused.add(path)
     return []
 
 
@@ -219,6 +222,8 @@ def _check_cases(
         what = f"the stage {name} changes its own result when it runs twice ({name_cases(cases)});"
         what += " let it leave alone what it has made: a stage knows its own text by part.stage"
         findings.add(MultiturnError(what, where=where))
-    for suite in selection.suites:
+        wrong.update(suite for suite, _ in cases)
+    wrong |= findings.refused
+    for suite in selection.suites if wrong <= {*selection.suites} else ():
         if suite not in wrong:
             findings.approve(suite, f"{number_of(right[suite], 'case')}, without errors")

@@ -36,7 +36,7 @@ def import_(
     debug: bool,
     verbose: bool,
 ) -> None:
-    """Make a suite of request bodies.
+    """Make a suite from request bodies.
 
     FILE has bodies of OpenAI (Chat Completions, Responses), Anthropic or Gemini, messages of
     OpenTelemetry, or results of run --record-wire: a JSON object a line, or one in the file; -

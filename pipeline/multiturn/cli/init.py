@@ -57,7 +57,7 @@ def init() -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             is_new = _write(target, folder, address)
         echo(f"{'wrote' if is_new else 'kept '} {in_line(target.as_posix())}")
-        if is_new and target.name == Path(_WORKFLOW).name and address is None:
+        if target.name == Path(_WORKFLOW).name and _ADDRESS in target.read_text(errors="replace"):
             must_fill_in = target.as_posix()
     if must_fill_in:
         echo(f"\nFill in MULTITURN in {must_fill_in}: where multiturn is installed from")

@@ -247,7 +247,7 @@ _SUITE_OPTIONS = (
     ),
     flag(
         "--strict",
-        help="Treat warnings as errors, and text that is lost without a rule that explains it.",
+        help="Treat as errors: warnings, and text that is lost without a rule that explains it.",
     ),
     debug_option,
     verbose_option,

@@ -55,7 +55,7 @@ def report(
 ) -> None:
     """Show the prompts, and what has changed in them.
 
-    The page is one HTML file that needs no network: the chat prompt and the transcript of each
+    The page is one HTML file that needs no network: the chat prompt and the question of each
     case, with --target what that target is sent, and where each text comes from. With --against,
     changed cases come first, side by side; each side has the targets file of its time. A case that
     cannot be converted is in the report, too; the exit code is then 1.
@@ -74,7 +74,7 @@ def report(
 
     is_page = options.format_ == "html"
     if is_page and output is None and standard_output().isatty():
-        raise click.UsageError("nobody reads a page of HTML here; add --output report.html")
+        raise click.UsageError("an HTML page is not shown in a terminal; add --output report.html")
     if results is None and any(others.values()):
         raise click.UsageError("--before and --prices are for --results; add it")
     if results is not None:

@@ -25,8 +25,8 @@ def _rate(_context: click.Context, _param: click.Parameter, text: str | None) ->
 
 @shared.suite_command("run")
 @shared.target_options(
-    "Target to send prompts to; echo sends nothing, and answers with the messages before the"
-    " repairs that an API requires. Repeatable: each target answers every case.",
+    "Target to send prompts to; echo sends nothing, and answers with the messages, before the"
+    " repairs that a vendor requires. Repeatable: each target answers every case.",
     several=("echo",),
 )
 @shared.output_option(

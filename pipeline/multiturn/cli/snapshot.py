@@ -80,7 +80,7 @@ def snapshot(
     from multiturn.snapshots.snapshot_run import Scope, SnapshotRun
 
     if ((stat or show_all) and not check) or (stat and show_all):
-        raise click.UsageError("--stat and --all are for --check, one of them")
+        raise click.UsageError("add --check, and give only one of --stat and --all")
     if options.format_ != "text" and (not check or stat or show_all):
         what = f"--format {options.format_} is for --check, without --stat and --all"
         raise click.UsageError(what)

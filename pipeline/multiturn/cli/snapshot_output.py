@@ -271,7 +271,7 @@ def _message(change: Change) -> str:
 def refuse_no_terminal() -> None:
     """Raise the error of ``--review`` where nobody can answer."""
     if not (sys.stdin.isatty() and standard_output().isatty()):
-        what = "--review asks at a terminal, and this is none: --check --format json gives each"
+        what = "--review needs a terminal, and this is not one: --check --format json gives each"
         raise click.UsageError(f"{what} difference a key, and --accept KEY takes it")
 
 

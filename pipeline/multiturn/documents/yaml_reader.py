@@ -185,6 +185,13 @@ def yaml_error(error: Any, source: Source) -> MultiturnError:
     if b"\n>>>>>>> " in source.data:
         what = "it has a merge conflict; resolve it first"
     mark = error.problem_mark or error.context_mark
+    if (
+        "cannot start any token" in what
+        and source.data.split(b"\n")[mark.line].strip(b" ")[:1] == b"\t"
+    ):
+        what = "not YAML: a tab; indent with spaces"
+    if "not find expected ':'" in what:  # it is the key above that has none
+        mark = error.context_mark or mark
     where = place_of(source.name, mark) if mark else Place(source.name)
     return InputError(what, where=where)
 

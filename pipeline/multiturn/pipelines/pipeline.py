@@ -151,8 +151,8 @@ class Pipeline:
             where = case.where(case.input_messages[at].line, case.message_key(at))
             return InputError(f"the call {name!r} {unpaired}").at(where, case.id)
         if step is self.steps[0] and wrong is not loose_in:
-            what = "there is nothing to answer: only system messages have content, if any has"
-            return InputError(f"{what}; add a user message").at(case.where(), case.id)
+            what = "there is nothing to answer: no message but the system's has content"
+            return InputError(f"{what}; write the user's").at(case.where(), case.id)
         what = f"the stage {step.name} left {what}"
         return errors.StageError(what).at(case.where(), case.id)
 

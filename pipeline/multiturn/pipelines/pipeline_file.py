@@ -111,6 +111,8 @@ def read_pipeline(source: StrPath, depth: int = 0) -> Pipeline:
     except (FileNotFoundError, NotADirectoryError):
         near = errors.nearest(os.path.basename(path), names)
         hint = f'did you mean "{near}"?' if near else f"choose from: {', '.join(names)}, or a file"
+        if not near and path.endswith((".yaml", ".yml")):
+            hint = "there is no such file"
         raise InputError(f"no pipeline {path!r}; {hint}") from None
     if depth > _MOST_FILES:
         what = f"over {_MOST_FILES} pipelines that extend each other"

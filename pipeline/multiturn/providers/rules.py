@@ -115,7 +115,7 @@ F1 | command lines | an argument must not exceed 128 KiB | Codex
 F2 | command lines | a line that starts with @ mentions a file | AgentV
 F3 | agents | a file needs a path, and what to do with it | AgentV #422, #1072
 F4 | agents | settings of a request cannot be given | codex exec --help
-F5 | agents | VS Code gets the transcript and files, unless configured otherwise | VS Code's chat
+F5 | agents | VS Code gets the question and files, unless configured otherwise | VS Code's chat
 F6 | agents | tools cannot be given | codex exec --help
 F7 | agents | images, documents and audio must be files | codex exec --help
 R1 | GitHub | a step summary must not exceed 1,024 KiB | runner

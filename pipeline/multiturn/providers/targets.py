@@ -264,6 +264,9 @@ def _nodes(documents: list[Node], where: str) -> dict[str, Node]:
     nodes: dict[str, Node] = {}
     for document in documents:
         listed = document.members.get("targets", document)
+        if document.members and listed is document:
+            what = f"targets are listed under targets, not under {next(iter(document.members))!r}"
+            raise MultiturnError(what, where=document.place(where))
         read_as(listed, list[_Named], where=where, called=lambda path: f"targets{path}")
         for node in listed.children:
             name = node.children["name"]

@@ -59,6 +59,7 @@ class SuiteReader:
     """Reads a suite."""
 
     is_captured = False  # whether its lines are requests of a program
+    is_part = False  # whether not all lines of the file are read
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class SuiteReader:
 
     def read(self, lines: Lines | None = None) -> Iterator[SuiteItem]:
         """Yield each case, or its error, and warnings; ``lines`` are of a ``.jsonl``."""
-        document, repeats = None, self.dialect.repeats
+        document, repeats, self.is_part = None, self.dialect.repeats, lines is not None
         with open_suite(self.source, self.name) as file:
             given = (file, self.source, self.name, lines, repeats)
             for document in suite_documents(*given, is_captured=self.is_captured):
@@ -136,8 +137,9 @@ class SuiteReader:
                 yield from self.cases_of(node, label, shared)
             else:
                 yield from self.case(node, label, shared, self.reader)
-        if index < 0 and not is_lines:
+        if index < 0 and not (is_lines and self.is_part):
             where = head.children.get("evalcases", head).place(self.name)
+            where = Place(self.name) if is_lines else where
             yield Notice("suite.no_cases", where, "the suite has no cases; add one")
         yield from self.unused.warnings()
         if self.dialect.read_as:

@@ -358,7 +358,7 @@ def _comment(cases: list[Imported], targets_file: str) -> str:
     if any("system" in [*dropwhile(lambda role: role == "system", each)] for each in roles):
         pipeline = "extends: spec, configure: {consolidate_system: {later_system: keep}}"
     is_same = all(each.is_same for each in cases)
-    what = "The same requests again" if is_same else "These requests, but for what import named"
+    what = "The same requests again" if is_same else "These requests, but for what import warned of"
     where = f"the targets of {targets_file}" if targets_file else "these targets"
     lines = [f"{what}: the pipeline {pipeline}, and {where}"]
     if not targets_file:

@@ -106,7 +106,7 @@ class AgentProvider(base.TargetProvider):
     def wire(self, request: requests.ProviderRequest) -> base.Wire:
         """Return the prompt, with a placeholder for the folder of the request."""
         if is_blank(request.question):
-            raise RefusedError(broken("C1", "the transcript is empty; add a user message"))
+            raise RefusedError(broken("C1", "the question is empty; add a user message"))
         text, mentions = request.question, 0
         instructions = list(_instructions(request))
         if self.gets_instructions and instructions:

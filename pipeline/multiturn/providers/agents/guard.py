@@ -65,7 +65,7 @@ def _start(guard: int, command: tuple[str, ...]) -> None:
         die_with_parent(guard, signal.SIGKILL)
         os.execvp(command[0], command)  # noqa: S606 - the target names it
     except OSError as error:
-        os.write(2, os.fsencode(f"cannot start {command[0]}: {error.strerror}"))
+        os.write(2, os.fsencode(f"cannot start {command[0]}: {error.strerror}\n"))
     finally:
         os._exit(127)
 
