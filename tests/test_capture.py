@@ -836,7 +836,8 @@ def test_other_bodies_are_refused_and_named(body: bytes, status: int, what: str)
 
 def test_a_program_that_cannot_be_started_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     (tmp_path / OUTPUT[1]).write_text("of yesterday")
-    done = run("capture", *OUTPUT, "--", "no-such-program", folder=tmp_path)
+    command = [sys.executable, "-m", "multiturn", "capture", *OUTPUT, "--", "no-such-program"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 127
     assert done.stderr.splitlines() == [
         "cannot start no-such-program: No such file or directory",
