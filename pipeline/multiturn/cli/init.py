@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -57,8 +58,9 @@ def init() -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             is_new = _write(target, folder, address)
         echo(f"{'wrote' if is_new else 'kept '} {in_line(target.as_posix())}")
-        if target.name == Path(_WORKFLOW).name and _ADDRESS in target.read_text(errors="replace"):
-            must_fill_in = target.as_posix()
+        with suppress(OSError, ValueError):  # a link may lead nowhere
+            if target.name == Path(_WORKFLOW).name and _ADDRESS in target.read_text("utf-8"):
+                must_fill_in = target.as_posix()
     if must_fill_in:
         echo(f"\nFill in MULTITURN in {must_fill_in}: where multiturn is installed from")
     suites = "" if "evals" in find_defaults()[0].suites else " evals"

@@ -4,11 +4,10 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from traceback import extract_tb
 from typing import Any
 
 from multiturn.errors import InputError, did_you_mean, from_here
-from multiturn.files.paths import StrPath, is_below
+from multiturn.files.paths import StrPath
 
 IMPORT_PATH = r"^[^\s:]+:[^\s:]+$"
 
@@ -38,13 +37,12 @@ def load(name: str, import_it: Callable[[], Any], folder: str | None = None) -> 
     try:
         return import_it()
     except (Exception, SystemExit) as error:  # whatever a module does when it is imported
-        places = [(frame.filename, frame.lineno) for frame in extract_tb(error.__traceback__)]
-        own = [
-            f" at {from_here(file)}:{line}"
-            for file, line in places
-            if folder and is_below(file, folder)
-        ]
-        what = f"cannot import {name!r}{''.join(own[-1:])}: {type(error).__name__}: {error}"
+        from traceback import extract_tb
+
+        ending = f"{os.sep}{name.partition(':')[0].replace('.', os.sep)}.py"
+        own = [each for each in extract_tb(error.__traceback__) if each.filename.endswith(ending)]
+        place = f" at {from_here(own[-1].filename)}:{own[-1].lineno}" if own else ""
+        what = f"cannot import {name!r}{place}: {type(error).__name__}: {error}"
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if folder and missing and f"{name.partition(':')[0]}.".startswith(f"{missing}."):
             what += f"; looked in {from_here(folder)}/ and where Python looks"

@@ -8,6 +8,8 @@ Suites are written by people for YAML 1.2 tools, so scalars are read by the 1.2 
 import json
 import re
 from collections.abc import Callable, Container, Iterator
+from io import BytesIO
+from itertools import islice
 from typing import Any
 
 import yaml
@@ -185,10 +187,8 @@ def yaml_error(error: Any, source: Source) -> MultiturnError:
     if b"\n>>>>>>> " in source.data:
         what = "it has a merge conflict; resolve it first"
     mark = error.problem_mark or error.context_mark
-    if (
-        "cannot start any token" in what
-        and source.data.split(b"\n")[mark.line].strip(b" ")[:1] == b"\t"
-    ):
+    line = next(islice(BytesIO(source.data), mark.line, None), b"") if mark else b""
+    if "cannot start any token" in what and line[: mark.column + 1].lstrip(b" ") == b"\t":
         what = "not YAML: a tab; indent with spaces"
     if "not find expected ':'" in what:  # it is the key above that has none
         mark = error.context_mark or mark
