@@ -135,10 +135,9 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
                 what = "settings are a RequestSettings; write RequestSettings(temperature=0)"
                 raise TypeError(what)
             self.settings.check()
-        for name in ("guidelines", "guideline_patterns"):
-            texts = getattr(self, name)
-            if not isinstance(texts, tuple):
-                structs.force_setattr(self, name, tuple_of_texts(name, texts))
+        if not isinstance(self.guidelines, tuple) or not isinstance(self.guideline_patterns, tuple):
+            for name in ("guidelines", "guideline_patterns"):
+                structs.force_setattr(self, name, tuple_of_texts(name, getattr(self, name)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Carry the media that were read for this case, and not those of the whole suite."""
