@@ -121,6 +121,14 @@ def test_each_change_of_privilege_is_named(after: list[Message], expected: list[
     assert changes(BEFORE, after) == expected
 
 
+def test_a_text_that_was_a_line_of_its_role_gets_no_other_role() -> None:
+    """A snapshot has the texts of a message as one."""
+    said, line = says("assistant", "Now."), added("\n", by="")
+    assert changes([said, USER], [said, says("user", "Read it.", line, "Now.")]) == []
+    becomes = "assistant text becomes tool text: 'Now.'"
+    assert changes([said, USER], [said, says("tool", "No.", line, "Now.")]) == [becomes]
+
+
 def test_the_heading_of_a_first_file_is_not_named_but_what_else_a_stage_adds() -> None:
     bare = says("system", "Be nice.")
     assert changes([bare], [says("system", *NICE, HEAD, HEADER, A)]) == []

@@ -181,13 +181,14 @@ def privilege_changes(
     for message in after:
         whole, role = joined_text(message.spans), message.role
         roles = known.by_text.get(_named(message)) or known.by_text.get(whole)
-        # A message as a whole, or else each text of the suite in it.
-        parts = (each.text for each in message.spans if each.stage is None and not each.path)
-        texts = [whole] if roles else [text for text in parts if not is_blank(text)]
-        for text in texts if role != "system" else ():
-            found = roles or known.roles_of(text)
-            if found and role not in found:
-                yield PrivilegeChange(text=text, role=role, was=found[0])
+        if role != "system" and roles and role not in roles:
+            yield PrivilegeChange(text=whole, role=role, was=roles[0])
+        # Of another message, each text of the suite that was a whole one in another role only.
+        for span in message.spans if role != "system" and not roles else ():
+            is_text = span.stage is None and not span.path and not is_blank(span.text)
+            found = known.roles_of(span.text) if is_text else []
+            if found and not (role in known.roles and known.is_in(role, span)):
+                yield PrivilegeChange(text=span.text, role=role, was=found[0])
     for path in sorted(known.files.difference(map(file_of, system))):
         yield PrivilegeChange(text="", was="system", path=path)
 
