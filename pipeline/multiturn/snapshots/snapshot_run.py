@@ -306,11 +306,13 @@ class SnapshotUpdate:
             of_case = of_cases.get(file.case, [])
             listed = {each.path for each in of_case if each.is_new}  # they are named already
             is_judged = (check or self.run.resolve) and file.new
-            found = list(_privileges(old, new, case, listed)) if is_judged else []
+            found: list[PrivilegeChange] = []
             if is_judged and file.case is None:  # target.lock, which may have a merge conflict
                 sides = map(snapshot_file.read_snapshot, lists.sides_of(file.old))
                 ours, theirs = (list(target_changes(it.settings, new.settings)) for it in sides)
                 found = [each for each in ours if each in theirs]
+            elif is_judged:
+                found = list(_privileges(old, new, case, listed))
             if case and file.old and not old.messages:
                 found.append(PrivilegeChange(of_list=_UNREADABLE))
             for each in found:
