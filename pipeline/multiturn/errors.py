@@ -3,7 +3,7 @@
 import inspect
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -359,13 +359,18 @@ def trace_of(error: BaseException) -> str:
 
 def line_of(function: Any, error: BaseException) -> str:
     """Return `` at FILE:LINE``: where in a function's file an exception comes from, if it does."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return line_in(error, lambda file: code is not None and file == code.co_filename)
+
+
+def line_in(error: BaseException, is_meant: Callable[[str], bool]) -> str:
+    """Return `` at FILE:LINE``: where an exception last was in a file that is meant, if it was."""
     from traceback import walk_tb
 
-    code = getattr(inspect.unwrap(function), "__code__", None)
     place = ""
     for frame, line in walk_tb(error.__traceback__):
-        if code is not None and frame.f_code.co_filename == code.co_filename:
-            place = f" at {from_here(code.co_filename)}:{line}"
+        if is_meant(file := frame.f_code.co_filename):
+            place = f" at {from_here(file)}:{line}"
     return place
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from multiturn.errors import InputError, did_you_mean, from_here
+from multiturn.errors import InputError, did_you_mean, from_here, line_in
 from multiturn.files.paths import StrPath
 
 IMPORT_PATH = r"^[^\s:]+:[^\s:]+$"
@@ -37,11 +37,8 @@ def load(name: str, import_it: Callable[[], Any], folder: str | None = None) -> 
     try:
         return import_it()
     except (Exception, SystemExit) as error:  # whatever a module does when it is imported
-        from traceback import extract_tb
-
         ending = f"{os.sep}{name.partition(':')[0].replace('.', os.sep)}.py"
-        own = [each for each in extract_tb(error.__traceback__) if each.filename.endswith(ending)]
-        place = f" at {from_here(own[-1].filename)}:{own[-1].lineno}" if own else ""
+        place = line_in(error, lambda file: file.endswith(ending))
         what = f"cannot import {name!r}{place}: {type(error).__name__}: {error}"
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if folder and missing and f"{name.partition(':')[0]}.".startswith(f"{missing}."):
