@@ -171,6 +171,11 @@ class RunTarget(Struct, frozen=True):
     with_tokens: bool  # whether the tokens of requests are needed
     rate: Rate = Rate(None)
 
+    async def turn(self) -> None:
+        """Wait until another request may go; the retries of this task wait likewise."""
+        Rate.of_run.set(self.rate)
+        await self.rate.turn()
+
     def prepared(self, case: RunCase, request: ProviderRequest | None) -> RunCase:
         """Return a case for this target, with its request as it is sent; nothing is sent yet."""
         name, made = self.provider.name, replace(self.made, time=_now())
@@ -848,8 +853,7 @@ async def _send(case: RunCase, target: RunTarget, options: RunOptions) -> RunCas
         return case
     with suppress(Exception):  # send meets the same error, and reports it
         await target.provider.prepare()
-    Rate.of_run.set(target.rate)  # in this task, for retries, too
-    await target.rate.turn()
+    await target.turn()
     made, start = replace(case.result.made, time=_now()), perf_counter()
     sent = b""
     try:
@@ -884,8 +888,7 @@ def counted(run: Run, *, concurrency: int = 8) -> Iterator[RunCase]:
             return case
         try:
             provider = counters[case.result.target]
-            Rate.of_run.set(rate := run.targets[case.result.target].rate)
-            await rate.turn()
+            await run.targets[case.result.target].turn()
             return replace(case, tokens=await provider.count_tokens(case.wire))
         except ProviderError as error:
             return replace(case.failed(error), action="refuse", wire=None, tokens=None)
