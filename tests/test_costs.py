@@ -253,6 +253,12 @@ def test_a_limit_of_cost_needs_a_price(folder: Path, server: Server) -> None:
     )
 
 
+def test_a_run_that_sends_nothing_needs_no_limit(folder: Path) -> None:
+    done = run("a.eval.yaml", "--max-cost", "5", folder=folder)
+    said = "Error: --max-cost needs a price: echo costs nothing; leave it out\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+
 # Each answer is counted as 120 tokens, which cost 0.3 dollars. The next request counts as 24 tokens
 # or 0.024 dollars, so that the third is sent, and the fourth is not.
 @pytest.mark.parametrize(

@@ -187,9 +187,10 @@ def yaml_error(error: Any, source: Source) -> MultiturnError:
     if b"\n>>>>>>> " in source.data:
         what = "it has a merge conflict; resolve it first"
     mark = error.problem_mark or error.context_mark
-    line = next(islice(BytesIO(source.data), mark.line, None), b"") if mark else b""
-    if "cannot start any token" in what and line[: mark.column + 1].lstrip(b" ") == b"\t":
-        what = "not YAML: a tab; indent with spaces"
+    if "cannot start any token" in what:
+        line = next(islice(BytesIO(source.data), mark.line, None), b"")
+        if line[: mark.column + 1].lstrip(b" ") == b"\t":
+            what = "not YAML: a tab; indent with spaces"
     if "not find expected ':'" in what:  # it is the key above that has none
         mark = error.context_mark or mark
     where = place_of(source.name, mark) if mark else Place(source.name)

@@ -157,7 +157,7 @@ def model_of(provider: TargetProvider) -> str:
 def no_price(provider: TargetProvider) -> str:
     """Return that a target has no price, and what to do about it."""
     model = model_of(provider)
-    if provider.settings.provider == "echo":
+    if provider.kind == "echo":
         return "echo costs nothing; leave it out"
     what = f"no price is known for {model!r}" if model else "the target has no model"
     is_installed = importlib.util.find_spec("genai_prices") is not None

@@ -138,8 +138,8 @@ class SuiteReader:
             else:
                 yield from self.case(node, label, shared, self.reader)
         if index < 0 and not (is_lines and self.is_part):
-            where = head.children.get("evalcases", head).place(self.name)
-            where = Place(self.name) if is_lines else where
+            listed = head.children.get("evalcases", head)
+            where = Place(self.name) if is_lines else listed.place(self.name)
             yield Notice("suite.no_cases", where, "the suite has no cases; add one")
         yield from self.unused.warnings()
         if self.dialect.read_as:
